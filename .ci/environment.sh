@@ -1,0 +1,181 @@
+#!/bin/sh
+# Makes or completes .venv, and touches nothing outside it.
+#
+#   sh .ci/environment.sh runtime    bftrainer, editable, with what it needs to run
+#   sh .ci/environment.sh dev        the same with what its tests and linters need
+#
+# PYTHON=... names the interpreter; otherwise python3, or the first of python3.14 .. python3.10 that is new enough.
+# An environment that is complete and current costs one short python call. A stamp is written last, so an interrupted
+# run leaves none and the next one starts afresh. Everything that venv and pip say goes to .venv/setup.log.
+set -eu
+
+kind=${1:-runtime}
+case $kind in
+    runtime) what=. extra="" ;;
+    dev) what=".[dev]" extra=" and what its tests need" ;;
+    *) echo "environment: unknown kind '$kind', expected runtime or dev" >&2; exit 2 ;;
+esac
+cd -- "$(dirname -- "$0")/.."
+
+venv=.venv
+log=$venv/setup.log
+started=$(date +%s)
+
+say() { printf 'environment: %s\n' "$1"; }
+fail() { printf 'environment: %s\n' "$1" >&2; exit 1; }
+
+# What would lead python or pip out of .venv. PIP_USER=0 also outvotes "user = true" in a pip.conf; settings that say
+# where packages come from (index, mirror, proxy, certificate, cache, constraints) stay the user's.
+unset PYTHONHOME PYTHONPATH PYTHONUSERBASE PYTHONSTARTUP PYTHONEXECUTABLE PYTHONSAFEPATH PYTHONPLATLIBDIR || :
+unset VIRTUAL_ENV __PYVENV_LAUNCHER__ VIRTUALENV_SYSTEM_SITE_PACKAGES || :
+unset PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIRE_VIRTUALENV PIP_NO_DEPS PIP_DRY_RUN PIP_REQUIREMENT || :
+unset PIP_EDITABLE PIP_NO_BUILD_ISOLATION PIP_IGNORE_INSTALLED PIP_FORCE_REINSTALL PIP_LOG PIP_QUIET PIP_VERBOSE || :
+export PIP_USER=0 PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES="${PIP_RETRIES:-3}"
+
+# --- the interpreter ------------------------------------------------------------------------------------------------
+
+version_of() { "$1" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null; }
+
+new_enough() {
+    major=${1%%.*}
+    minor=${1#*.}
+    minor=${minor%%.*}
+    [ "$major" -gt 3 ] || { [ "$major" -eq 3 ] && [ "$minor" -ge 10 ]; }
+}
+
+find_python() {
+    found=""
+    for python in "${PYTHON:-python3}" ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3.10}; do
+        version=$(version_of "$python") || continue
+        if new_enough "$version"; then
+            return
+        fi
+        found=${found:-"$python is $version"}
+    done
+    if [ -n "$found" ]; then
+        fail "$found, bftrainer needs Python 3.10 or newer; name one with: make PYTHON=/path/to/python3.12 ..."
+    fi
+    fail "${PYTHON:-python3} not found; bftrainer needs Python 3.10 or newer (Debian, Ubuntu: apt install python3 python3-venv)"
+}
+
+# A python that is itself inside an environment (perhaps this one) makes way for the one that it was made from.
+leave_active_environment() {
+    base=$("$python" -c 'import sys; print(sys._base_executable if sys.prefix != sys.base_prefix else "")' 2>/dev/null) || base=""
+    if [ -n "$base" ] && [ -x "$base" ]; then
+        python=$base
+    fi
+}
+
+# --- what the environment was made for --------------------------------------------------------------------------------
+
+# One line: this python, this folder (an environment does not survive a move), and all of pyproject.toml that pip reads.
+current_key() {
+    "$python" - <<'PYTHON' || fail "cannot read pyproject.toml in $PWD"
+import hashlib, os, re, sys
+with open("pyproject.toml", encoding="utf-8") as file:
+    sections = re.split(r"^(?=\[)", file.read(), flags=re.MULTILINE)
+installs = [s for s in sections if not re.match(r"\[+tool\.(?!hatch)", s)]
+made_for = [sys.version, sys.base_prefix, os.getcwd()]
+print(hashlib.sha256("\n".join(made_for).encode()).hexdigest(), hashlib.sha256("".join(installs).encode()).hexdigest())
+PYTHON
+}
+
+stamp_of() { cat "$venv/.made-$1" 2>/dev/null || :; }
+works() { "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+
+# current: nothing to do. complete: pip brings it up to date. foreign: a working environment that the user made: pip
+# adds to it. Everything else is made afresh.
+state() {
+    if [ ! -e "$venv" ] && [ ! -L "$venv" ]; then
+        echo missing
+    elif ! works; then
+        echo broken
+    elif [ "$(stamp_of dev)" = "$key" ] || [ "$(stamp_of "$kind")" = "$key" ]; then
+        echo current
+    elif [ ! -e "$log" ]; then
+        echo foreign
+    else
+        stamp=$(stamp_of runtime)
+        if [ -n "$stamp" ] && [ "${stamp%% *}" = "${key%% *}" ]; then echo complete; else echo broken; fi
+    fi
+}
+
+# --- making it --------------------------------------------------------------------------------------------------------
+
+make_venv() {
+    if ! { rm -rf "$venv" && mkdir "$venv" && : >"$log"; } 2>/dev/null; then
+        fail "cannot write $PWD/$venv (no permission, or the disk is full)"
+    fi
+    if "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+        set -- "$python" -m venv "$venv"
+    elif "$python" -m virtualenv --version >/dev/null 2>&1; then
+        set -- "$python" -m virtualenv --python "$python" "$venv"
+    elif command -v virtualenv >/dev/null 2>&1; then
+        set -- virtualenv --python "$python" "$venv"
+    else
+        rm -rf "$venv"
+        fail "$python has neither venv with ensurepip nor virtualenv; Debian, Ubuntu: apt install python3-venv"
+    fi
+    if ! "$@" >>"$log" 2>&1 || ! works; then
+        explain "cannot make $PWD/$venv with $python"
+    fi
+}
+
+install() {
+    if ! "$venv/bin/python" -m pip install --progress-bar off -e "$what" >>"$log" 2>&1; then
+        explain "pip could not install bftrainer$extra"
+    fi
+    # dev holds all that runtime needs
+    printf '%s\n' "$key" >"$venv/.made-runtime"
+    if [ "$kind" = dev ]; then
+        printf '%s\n' "$key" >"$venv/.made-dev"
+    fi
+}
+
+# One line for what went wrong, out of pip's many.
+explain() {
+    wanted=$(sed -n 's/.*No matching distribution found for \([^ ]*\).*/\1/p' "$log" | tail -n 1)
+    mirror="a mirror is named by pip's own settings (PIP_INDEX_URL, PIP_PROXY, pip.conf). pip's words: $PWD/$log"
+    if grep -q 'No space left on device' "$log"; then
+        fail "the disk is full. pip's words: $PWD/$log"
+    elif grep -qE "$unreachable" "$log"; then
+        fail "no network: could not fetch ${wanted:-every package}; $mirror"
+    elif [ -n "$wanted" ] && grep -q 'from versions: none' "$log"; then
+        # with PIP_RETRIES=0 pip says no more than this, whatever the cause
+        fail "could not fetch $wanted: no network, or the package index does not have it; $mirror"
+    elif [ -n "$wanted" ]; then
+        fail "the package index has no $wanted for Python $version; $mirror"
+    fi
+    fail "$1: see $PWD/$log"
+}
+unreachable='NewConnectionError|ConnectTimeout|ReadTimeout|Max retries|ProxyError|SSLError|NameResolution|Connection (refused|aborted|broken|reset)|connection broken'
+
+find_python
+leave_active_environment
+key=$(current_key)
+case $(state) in
+    current)
+        say "$venv is up to date (Python $version)"
+        exit 0
+        ;;
+    missing)
+        say "making $venv with Python $version ..."
+        make_venv
+        ;;
+    broken)
+        say "$venv is half-made, or made for another Python or folder; making it anew with Python $version ..."
+        make_venv
+        ;;
+    complete)
+        # pyproject.toml has changed: neither stamp holds until pip is done. What is only added breaks nothing.
+        if [ "$(stamp_of runtime)" != "$key" ]; then
+            rm -f "$venv/.made-runtime" "$venv/.made-dev"
+        fi
+        ;;
+    foreign)
+        say "$venv is an environment of yours; adding to it"
+        ;;
+esac
+say "installing bftrainer$extra into $venv; pip's words go to $log ..."
+install
+say "ready in $(($(date +%s) - started)) s"

@@ -1,0 +1,77 @@
+# Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
+.PHONY: help demo test check lint format types imports pytest bench stalls zero-impact clean environment environment-dev
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+# Modules of a cluster and other environments set these; they would bring foreign packages into .venv's python.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTEST_ADDOPTS
+export PYTHON
+
+RUN := .venv/bin/python
+# As many test processes as this one may use cores, four at most.
+WORKERS = $(shell $(RUN) -c 'import os; n = min(4, len(os.sched_getaffinity(0))); print(n if n > 1 else 0)')
+
+help:
+	@echo "make demo    replay a sample log under equal share and BFTrainer; writes demo/report.html"
+	@echo "make test    install what the tests need (it says what, and asks for nothing), then make check"
+	@echo "make check   ruff, mypy, import-linter, pytest: what a change must pass"
+	@echo "make bench   run every benchmark of tests/bench, one after the other"
+	@echo "make stalls  measure what a rescale costs real Horovod and torchrun trainers (after make test)"
+	@echo "make zero-impact   what main jobs notice of us, on a real Slurm of 8 nodes (an hour; RUNS=3 for less)"
+	@echo "make clean   remove all that make has made, .venv too; not .cache, which holds the Horovod wheel"
+	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
+
+demo: environment
+	@.venv/bin/bftrainer demo --out demo
+
+test:
+	@echo "make test: pip installs bftrainer and its test tools into .venv, and nowhere else (about 50 packages, 400 MB, and torch)."
+	@echo "make test: the first run takes about 20 minutes on 2 cores (Horovod is built once), later ones about 16."
+	@sh .ci/system-packages.sh plan
+	@sh .ci/horovod.sh plan
+	@sh .ci/system-packages.sh install
+	@sh .ci/environment.sh dev
+	@sh .ci/horovod.sh install
+	@$(MAKE) --no-print-directory --keep-going check
+	@sh .ci/system-packages.sh left-out
+
+check: lint format types imports pytest
+
+lint: environment-dev
+	$(RUN) -m ruff check
+
+format: environment-dev
+	$(RUN) -m ruff format --check
+
+types: environment-dev
+	$(RUN) -m mypy
+
+imports: environment-dev
+	.venv/bin/lint-imports --no-logo
+
+pytest: environment-dev
+	$(RUN) -m pytest -n $(WORKERS)
+
+bench: environment-dev
+	@status=0; for script in tests/bench/[!_]*.py; do \
+		echo "== $$script"; $(RUN) "$$script" || status=1; \
+	done; exit $$status
+
+stalls: environment-dev
+	@sh .ci/horovod.sh install
+	$(RUN) tests/horovod/stalls.py
+	$(RUN) tests/torchrun/stalls.py
+
+RUNS = 20
+zero-impact: environment-dev
+	$(RUN) tests/slurm/zero_impact.py --runs $(RUNS)
+
+environment:
+	@sh .ci/environment.sh runtime
+
+environment-dev:
+	@sh .ci/environment.sh dev
+
+clean:
+	rm -rf .venv demo dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	find adapters bftrainer replay tests -type d -name __pycache__ -exec rm -rf {} +

@@ -1,0 +1,71 @@
+"""A worker's output on disk, capped: the newest half of the cap is always there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+
+class CappedLog:
+    """``path`` grows to half of ``max_bytes``, then becomes ``path.1`` and starts afresh."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self.path = path
+        self._half = max(1, max_bytes // 2)
+        self._file = path.open("ab", buffering=0)
+
+    def write(self, data: bytes) -> None:
+        """Append, in pieces that respect the cap."""
+        while data:
+            room = self._half - self._file.tell()
+            if room <= 0:
+                self._file.close()
+                self.path.replace(self.path.with_name(self.path.name + ".1"))
+                self._file = self.path.open("ab", buffering=0)
+                room = self._half
+            data = data[self._file.write(data[:room]) or 0 :]
+
+    def close(self) -> None:
+        """Nothing may be written after it."""
+        self._file.close()
+
+
+class Pump(threading.Thread):
+    """Copies a pipe into a log until it ends; ``marked`` is set when ``marker`` has come by.
+
+    A full disk must not stop the worker: its output is read on and lost.
+    """
+
+    def __init__(self, pipe: int, log: CappedLog, marker: bytes = b"") -> None:
+        super().__init__(name=f"log {log.path.name}", daemon=True)
+        self.marked = threading.Event()
+        self._pipe = pipe
+        self._log = log
+        self._marker = marker
+
+    def run(self) -> None:
+        """Copy."""
+        recent = b""
+        with os.fdopen(self._pipe, "rb", buffering=0) as pipe:
+            while data := pipe.read(65536):
+                if self._marker and not self.marked.is_set():
+                    recent = (recent + data)[-len(self._marker) - len(data) :]
+                    if self._marker in recent:
+                        self.marked.set()
+                try:
+                    self._log.write(data)
+                except OSError:
+                    continue
+        self._log.close()
+
+
+def last_lines(path: Path, count: int = 20, max_bytes: int = 8192) -> list[str]:
+    """The end of a worker's log, the part before the last rotation included; empty without a log."""
+    data = b""
+    for part in (path.with_name(path.name + ".1"), path):
+        if part.exists():
+            with part.open("rb") as file:
+                file.seek(max(0, part.stat().st_size - max_bytes))
+                data += file.read()
+    return data[-max_bytes:].decode(errors="replace").splitlines()[-count:]

@@ -1,0 +1,53 @@
+"""Reads pickles of plain containers, strings, bytes and numbers, and nothing that could call anything.
+
+Horovod's workers register with ``base64(pickle((addresses, key)))``. Stock Horovod 0.28.1 hands whatever it is sent to
+``cloudpickle.loads``: anybody who reaches the port runs code in the driver.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import pickle
+from typing import Any, NoReturn
+
+from bftrainer.errors import InvalidValueError
+
+MAX_BYTES = 65536
+Addresses = dict[str, list[tuple[str, int]]]
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Containers, strings, bytes and numbers need no global and no persistent id; code does."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
+
+    def persistent_load(self, pid: Any) -> NoReturn:
+        raise pickle.UnpicklingError("persistent ids are not plain data")
+
+
+def worker_registration(body: bytes) -> tuple[Addresses, bytes]:
+    """Addresses per interface and the message key of one worker. Raises :class:`InvalidValueError`."""
+    if len(body) > MAX_BYTES:
+        raise InvalidValueError("a worker's registration is too long")
+    try:
+        found = _PlainUnpickler(io.BytesIO(base64.b64decode(body, validate=True))).load()
+        addresses, key = found
+        checked = {str(name): [(str(host), int(port)) for host, port in places] for name, places in addresses.items()}
+    except (
+        pickle.UnpicklingError,
+        binascii.Error,
+        EOFError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        MemoryError,
+    ) as error:
+        raise InvalidValueError(f"not a worker's registration: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidValueError(f"not a worker's registration: {error}") from error
+    if not isinstance(key, bytes) or len(key) < 16 or not any(checked.values()):
+        raise InvalidValueError("not a worker's registration: no key, or no address")
+    return checked, key

@@ -1,0 +1,29 @@
+"""``python -m bftrainer_adapters.horovodrun_driver TRAINER_DIR``: one trainer under stock horovodrun, where that is allowed."""
+
+from __future__ import annotations
+
+import sys
+
+from bftrainer.errors import InvalidValueError
+from bftrainer_adapters.driver.directory import TrainerDirectory
+from bftrainer_adapters.driver.events import EventWriter
+from bftrainer_adapters.elastic_horovod.program import Run, run_driver
+
+
+def prepare(directory: TrainerDirectory, events: EventWriter) -> Run:
+    """Stock horovodrun, if the configuration says so."""
+    settings = directory.read_driver()
+    if not settings.allow_stock_horovodrun:
+        raise InvalidValueError(
+            "stock horovodrun runs whatever is sent to its port, on every interface; use the launcher 'horovod', or set "
+            "allow_stock_horovodrun where nobody else reaches this host"
+        )
+    import horovod.runner  # noqa: F401  # say so now if it is missing
+
+    from bftrainer_adapters.elastic_horovod.stock_run import StockRun
+
+    return StockRun(directory, directory.read_trainer(), settings, events)
+
+
+if __name__ == "__main__":
+    run_driver("horovodrun", sys.argv[1], prepare)

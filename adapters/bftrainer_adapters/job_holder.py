@@ -1,0 +1,291 @@
+"""The NodeHolder port on a batch scheduler: one preemptible one-node job per fragment, kept by a payload on its node.
+
+What is known of a fragment comes from three sides: the payload's marks (at every poll), the scheduler's list of holders (every
+``poll_s``; more often while a fragment starts or leaves), and what was asked for. A job that is not listed is not therefore
+gone: jobs that ended are listed, too, and one that the scheduler has forgotten is asked for by its id.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from bftrainer.cluster import Acquired, Claim, Fragment, Phase, Refusal
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.ports import Clock
+from bftrainer_adapters.back_off import BackOff
+from bftrainer_adapters.held import Held, JobPhase, ListedJob, limit_minutes
+from bftrainer_adapters.holder_files import HolderFiles
+from bftrainer_adapters.holder_jobs import HolderJobs, HolderSettings
+
+_END_AGAIN_S = 5.0
+_MARKS_AT_ONCE = 125
+"""Of holders at rest, so many marks are looked at in one poll, in turn: with 500 of them, each every 0.8 s."""
+
+
+class JobHolder:
+    """Holds nodes for one pilot by a scheduler's jobs."""
+
+    def __init__(
+        self,
+        jobs: HolderJobs,
+        settings: HolderSettings,
+        files: HolderFiles,
+        clock: Clock,
+        lease_s: float,
+        poll_s: float,
+    ) -> None:
+        self._jobs = jobs
+        self._manners = jobs.manners
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._lease_s = lease_s
+        self._poll_s = poll_s
+        self._held: dict[str, Held] = {}
+        self._moving: dict[str, Held] = {}  # those that are not at rest
+        self._resting: deque[Held] = deque()  # the others, and some that were at rest at the last list
+        self._fragments: dict[str, Fragment] = {}
+        self._shown: tuple[Fragment, ...] = ()
+        self._is_shown = False  # whether they are all of them
+        self._found_old = False
+        self._next_ask_s = self._next_renewal_s = clock.elapsed_s()
+        self._failed_asks = 0
+        self._nodes = BackOff(settings.back_off_s, settings.back_off_most_s)
+
+    @property
+    def holders(self) -> Path:
+        """The folder with a folder for each fragment."""
+        return self._files.root
+
+    def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
+        """From now on by these settings."""
+        self._settings, self._poll_s = settings, poll_s
+
+    def acquire(self, claims: tuple[Claim, ...]) -> Acquired:
+        """One job per claim, until too many in a row have failed."""
+        fragments: list[Fragment] = []
+        refusals: list[Refusal] = []
+        failed = 0
+        why_none = self._why_none() if claims and self._found_old else ""
+        for claim in claims:
+            refusal = self._reason_against(claim, why_none)
+            if refusal is None:
+                try:
+                    fragments.append(self._submit(claim))
+                    failed = 0
+                    continue
+                except (CommandError, SchedulerError) as error:
+                    failed += 1
+                    refusal = Refusal(claim.node, str(error), self._nodes.failed(claim.node, self._clock.elapsed_s()))
+                    if failed >= self._manners.failures_in_a_row:
+                        why_none = f"not asked: {self._manners.submit} failed just before"
+            refusals.append(refusal)
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def poll(self) -> tuple[Fragment, ...]:
+        """Marks, then the scheduler if it is time. The very same value as before where nothing has changed."""
+        now_s = self._clock.elapsed_s()
+        for held in self._moving.values():
+            self._look_at_marks(held, now_s)
+        for _ in range(min(len(self._resting), _MARKS_AT_ONCE)):
+            held = self._resting.popleft()
+            self._look_at_marks(held, now_s)
+            (self._resting.append if held.is_at_rest else self._move)(held)
+        if now_s >= self._next_ask_s or (self._in_a_hurry(now_s) and not self._failed_asks):
+            self._ask(now_s)
+            self._moving, self._resting = dict(self._held), deque()
+        return self._show()
+
+    def _show(self) -> tuple[Fragment, ...]:
+        """Every fragment. Those that are gone are forgotten, those that have come to rest are looked at in turn."""
+        for name, held in self._moving.items():
+            if self._fragments.get(name) != (fragment := held.fragment):
+                self._fragments[name], self._is_shown = fragment, False
+        if not self._is_shown:
+            self._shown, self._is_shown = tuple(f for _, f in sorted(self._fragments.items())), True
+        for name in [name for name, held in self._moving.items() if held.phase is Phase.GONE]:
+            del self._held[name], self._moving[name], self._fragments[name]
+            self._files.remove(name)
+            self._is_shown = False
+        for name in [name for name, held in self._moving.items() if held.is_at_rest]:
+            self._resting.append(self._moving.pop(name))
+        return self._shown
+
+    def _move(self, held: Held) -> None:
+        if self._held.get(held.name) is held:
+            self._moving[held.name] = held
+
+    def release(self, names: frozenset[str]) -> None:
+        """Workers, then holders. The lease says it too, for the time when the scheduler does not answer."""
+        now_s = self._clock.elapsed_s()
+        ending = [self._held[name] for name in sorted(names) if name in self._held]
+        for held in ending:
+            self._release(held, now_s)
+        with suppress(CommandError, SchedulerError):  # the payload's sweep does it, too
+            self._end_workers(ending)
+        self._end_jobs(ending)
+
+    def clear(self, names: frozenset[str]) -> None:
+        """End all workers; the payloads stay."""
+        self._end_workers([self._held[name] for name in sorted(names) if name in self._held])
+
+    def renew(self) -> None:
+        """Rewrite the leases: at least six times in ``lease_s``, with whatever time lies between two calls."""
+        now_s = self._clock.elapsed_s()
+        if now_s < self._next_renewal_s:
+            return
+        self._next_renewal_s = now_s + self._lease_s / 12
+        for held in self._held.values():
+            if not held.released and held.phase is not Phase.GONE:
+                self._files.renew(held.name, time.time_ns())
+
+    def _why_none(self) -> str:
+        try:
+            return self._jobs.why_none()
+        except (CommandError, SchedulerError) as error:
+            return f"whether nodes would be given back is not known: {error}"
+
+    def _reason_against(self, claim: Claim, why_none: str) -> Refusal | None:
+        now_s, waiting = self._clock.elapsed_s(), sum(h.phase is Phase.PENDING for h in self._held.values())
+        if not self._found_old:
+            return Refusal(claim.node, f"{self._manners.name} has not yet said which holders there are already")
+        if why_none:
+            return Refusal(claim.node, why_none, self._settings.back_off_s)
+        if any(held.fragment.node == claim.node for held in self._held.values()):
+            return Refusal(claim.node, "is held already")
+        if waiting >= self._settings.max_pending:
+            return Refusal(claim.node, f"{waiting} holders wait to start already ({self._manners.table}.max_pending)")
+        if limit_minutes(claim.window_s, self._settings.longest_s) < 1:
+            return Refusal(claim.node, f"its window of {claim.window_s:.0f} s is too short", max(claim.window_s, 0.0))
+        wait_s = self._nodes.wait_s(claim.node, now_s)
+        return Refusal(claim.node, "is left alone after a failure", wait_s) if wait_s else None
+
+    def _submit(self, claim: Claim) -> Fragment:
+        job = self._jobs.submit(claim)
+        held = Held(f"{claim.node}#{job}", self._clock.elapsed_s())
+        self._held[held.name] = self._moving[held.name] = held
+        self._files.renew(held.name, time.time_ns())
+        return held.fragment
+
+    def _look_at_marks(self, held: Held, now_s: float) -> None:
+        why = self._files.leaving(held.name)
+        if why is not None and held.phase is not Phase.GONE:
+            held.become(Phase.LEAVING, now_s, why)
+        elif held.phase is Phase.PENDING and not held.released and self._files.is_ready(held.name):
+            held.become(Phase.READY, now_s)
+            self._nodes.succeeded(held.fragment.node)
+
+    def _in_a_hurry(self, now_s: float) -> bool:
+        """Something is about to change that only the scheduler can tell; it is asked more often, for a while."""
+        if now_s < self._next_ask_s - self._poll_s + self._manners.hurry_s:
+            return False
+        return any(held.is_in_a_hurry(self._settings, now_s) for held in self._moving.values())
+
+    def _ask(self, now_s: float) -> None:
+        # An answer may be older than a mark that came meanwhile: what waits in it has not been queued again therefore.
+        has_run = {name for name, held in self._held.items() if held.has_run}
+        try:
+            if not self._found_old:
+                self._jobs.begin()
+            listed = self._jobs.listed()
+        except (CommandError, SchedulerError):
+            # What is known stays. The Scheduler port sees the same trouble and reports it.
+            self._failed_asks += 1
+            self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
+            return
+        self._failed_asks, self._next_ask_s = 0, now_s + self._poll_s
+        if not self._found_old:
+            self._take_over(listed, now_s)
+        self._end_strays(listed)
+        for held in self._held.values():
+            job = listed.get(held.name.rpartition("#")[2])
+            if job is None or job.phase is not JobPhase.RUNS:
+                self._look_at_marks(held, now_s)  # it may have left since, and says better why
+            self._compare(held, job, held.name in has_run, now_s)
+            if held.phase is Phase.GONE:
+                self._explain(held, now_s)
+            elif held.is_late(self._settings, now_s):
+                self._give_up(held, now_s)
+        # Again, if it did not help: a command that failed, a payload that hangs.
+        every = self._held.values()
+        self._end_jobs(h for h in every if h.phase is Phase.PENDING or now_s - h.since_s > _END_AGAIN_S)
+
+    def _compare(self, held: Held, job: ListedJob | None, has_run: bool, now_s: float) -> None:
+        if job is None:
+            self._look_for(held, now_s)
+            return
+        held.compare(job, now_s)
+        why = ""
+        if job.phase is JobPhase.WAITS and has_run:
+            why = "asked back and queued again"
+        elif job.phase is JobPhase.SUSPENDED:
+            why = f"suspended ({job.state})"
+        if why:
+            held.why = held.why or why
+            self._release(held, now_s)
+            self._end_jobs([held])
+
+    def _take_over(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
+        """Holders of a predecessor with the same name; folders of those that are over go."""
+        for job in listed.values():
+            name = f"{job.node}#{job.id}"
+            if job.phase is not JobPhase.OVER and name not in self._held:
+                self._held[name] = Held(name, now_s)
+                self._files.renew(name, time.time_ns())
+        for name in self._files.names():
+            if name not in self._held:
+                self._files.remove(name)
+        self._found_old = True
+
+    def _end_strays(self, listed: Mapping[str, ListedJob]) -> None:
+        """Holders that a command submitted which never came back with their id."""
+        strays = [
+            j.id for j in listed.values() if j.phase is not JobPhase.OVER and f"{j.node}#{j.id}" not in self._held
+        ]
+        if strays:
+            self._jobs.end(strays)
+
+    def _look_for(self, held: Held, now_s: float) -> None:
+        """A job that is not listed: over only if its id is unknown, too, at the second time."""
+        if held.unlisted:
+            with suppress(CommandError, SchedulerError):
+                if self._jobs.is_unknown(held.fragment.id):
+                    held.become(Phase.GONE, now_s, f"no longer known to {self._manners.name}")
+        held.unlisted = True
+
+    def _explain(self, held: Held, now_s: float) -> None:
+        """A holder that ended before its payload was there has said why in its output."""
+        if held.released or self._files.is_ready(held.name):
+            return
+        self._nodes.failed(held.fragment.node, now_s)
+        words = self._files.last_words(held.fragment.node, held.fragment.id)
+        held.why += f": {words}" if words else ""
+
+    def _give_up(self, held: Held, now_s: float) -> None:
+        """Nobody will want it any more when it comes."""
+        why = held.why_given_up(self._settings, now_s)
+        if not why:
+            return
+        if not held.released:
+            held.why = why
+            self._nodes.failed(held.fragment.node, now_s)
+        self._release(held, now_s)
+
+    def _release(self, held: Held, now_s: float) -> None:
+        self._files.say_released(held.name)
+        held.release(now_s)
+        self._move(held)
+
+    def _end_workers(self, held: list[Held]) -> None:
+        running = [h.name for h in held if h.phase is not Phase.PENDING]
+        if running:
+            self._jobs.end_workers(running)
+
+    def _end_jobs(self, held: Iterable[Held]) -> None:
+        """End those of these that are to end."""
+        if ids := [h.fragment.id for h in held if h.is_due_to_end]:
+            self._jobs.end(ids)

@@ -1,0 +1,32 @@
+"""``holder = "allocation"`` inside an LSF job: its nodes are in LSB_DJOB_HOSTFILE, and workers start on them by blaunch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bftrainer.errors import InputFileError, UserError
+
+HOSTFILE = "LSB_DJOB_HOSTFILE"
+
+
+def nodes_of_job(environment: Mapping[str, str], launch_node: bool) -> tuple[str, ...]:
+    """The hosts of the job around us, each once; on machines with a launch node (CSM) the first is that one."""
+    path = Path(environment[HOSTFILE])
+    try:
+        hosts = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))
+    except OSError as error:
+        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
+    nodes = hosts[1:] if launch_node else hosts
+    if not nodes:
+        raise UserError(f"{path} lists no compute node")
+    return nodes
+
+
+def prefix_of_job(settings: Mapping[str, Any]) -> list[str]:
+    """How a worker starts on one of them: ``lsf.worker_prefix``, else blaunch, which needs no launch node."""
+    prefix = [str(word) for word in settings.get("worker_prefix", ())]
+    if not prefix and settings.get("launch_node"):
+        raise UserError("with a launch node workers need an lsf.worker_prefix that starts them on {node}")
+    return prefix or ["blaunch", "{node}"]

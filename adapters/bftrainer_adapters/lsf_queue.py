@@ -1,0 +1,144 @@
+"""What ``bqueues -l``, ``bapp -l`` and ``bparams -a`` say of a queue, an application profile and the cluster. Pure.
+
+Known from manuals only. LSF is silent about what is not configured, and lays it out in more than one way (``NAME = value``,
+``NAME: value``), so a setting is looked for by its name, wherever it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bftrainer.errors import SchedulerError
+
+DEFAULT_INTERVAL_S = 10.0
+DELAYS = ("NO_PREEMPT_RUN_TIME", "NO_PREEMPT_INTERVAL", "NO_PREEMPT_FINISH_TIME")
+PREEMPT_DELAY = "PREEMPT_DELAY"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """What matters of a queue. Actions are as LSF prints them; empty: LSF's own (SUSPEND: SIGSTOP; TERMINATE: SIGINT ...)."""
+
+    name: str
+    status: str
+    preemptable: bool
+    """PREEMPTION has PREEMPTABLE."""
+    preempted_by: tuple[str, ...]
+    """The only queues whose jobs may preempt; empty: all of higher priority."""
+    terminate_when: frozenset[str]
+    suspend: str
+    terminate: str
+    backfill: bool
+    interruptible: bool
+    """INTERRUPTIBLE_BACKFILL: LSF ends jobs at the last moment, and preempts them in no other way."""
+    exclusive: bool
+    rerunnable: bool
+    loads: bool
+    """Jobs are suspended on a busy host: loadStop or STOP_COND."""
+    windows: str
+    """RUN_WINDOW: jobs are suspended when it closes."""
+    delays: Mapping[str, str]
+    """Settings that keep a running job from being preempted for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppFacts:
+    """What an application profile sets; it goes before the queue."""
+
+    suspend: str = ""
+    terminate: str = ""
+    delays: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ParamFacts:
+    """What the cluster sets; ``interval_s`` lies between SIGINT, SIGTERM and SIGKILL."""
+
+    preempted_types: frozenset[str]
+    resources: frozenset[str]
+    delays: Mapping[str, str]
+    interval_s: float
+
+
+def queue_argv(queue: str) -> list[str]:
+    """All of one queue."""
+    return ["bqueues", "-l", queue]
+
+
+def app_argv(app: str) -> list[str]:
+    """All of one application profile."""
+    return ["bapp", "-l", app]
+
+
+def params_argv() -> list[str]:
+    """All parameters of the cluster."""
+    return ["bparams", "-a"]
+
+
+def parse_queue(text: str, name: str) -> QueueFacts:
+    """``bqueues -l NAME``; the end of the answer has to be there."""
+    head = re.search(r"^QUEUE:\s*(\S+)\s*$", text, re.MULTILINE)
+    if head is None or head[1] != name:
+        raise SchedulerError(f"asked for queue {name}, bqueues answered {text[:80]!r}")
+    status = re.search(r"\b(Open|Closed):(Active|Inact\w*)", text)
+    # USERS and HOSTS are printed for every queue, after the policies; job controls come behind them.
+    if status is None or not re.search(r"^HOSTS:.*\n", text, re.MULTILINE):
+        raise SchedulerError(f"bqueues' answer about {name} is cut short: ...{text[-60:]!r}")
+    policies = " ".join(re.findall(r"^(?:SCHEDULING POLICIES|PREEMPTION)\s*[:=](.*)$", text, re.MULTILINE))
+    only = re.search(r"PREEMPTABLE\s*\[([^\]]*)\]", policies)
+    stops = [word for line in re.findall(r"^\s*loadStop(.*)$", text, re.MULTILINE) for word in line.split()]
+    return QueueFacts(
+        name=name,
+        status=status[0],
+        preemptable="PREEMPTABLE" in policies,
+        preempted_by=tuple(only[1].split()) if only else (),
+        terminate_when=frozenset(_setting(text, "TERMINATE_WHEN").upper().split()),
+        suspend=_action(text, "SUSPEND"),
+        terminate=_action(text, "TERMINATE"),
+        backfill="BACKFILL" in policies.split(),
+        interruptible="INTERRUPTIBLE_BACKFILL" in text,
+        exclusive="EXCLUSIVE" in policies.split(),
+        rerunnable=_setting(text, "RERUNNABLE").lower() in ("y", "yes"),
+        loads=any(word != "-" for word in stops) or bool(_setting(text, "STOP_COND")),
+        windows=_setting(text, "RUN_WINDOWS?"),
+        delays=_delays(text),
+    )
+
+
+def parse_app(text: str, name: str) -> AppFacts:
+    """``bapp -l NAME``."""
+    if not re.search(rf"^APPLICATION NAME:\s*{re.escape(name)}\s*$", text, re.MULTILINE) or not text.endswith("\n"):
+        raise SchedulerError(f"asked for application profile {name}, bapp answered {text[:80]!r}")
+    return AppFacts(_action(text, "SUSPEND"), _action(text, "TERMINATE"), _delays(text))
+
+
+def parse_params(text: str) -> ParamFacts:
+    """``bparams -a``."""
+    if not re.search(r"^\s*\w+\s*=", text, re.MULTILINE) or not text.endswith("\n"):
+        raise SchedulerError(f"asked for the cluster's parameters, bparams answered {text[:60]!r}")
+    interval = _setting(text, "JOB_TERMINATE_INTERVAL").partition(" ")[0]
+    return ParamFacts(
+        preempted_types=frozenset(_setting(text, "PREEMPT_JOBTYPE").upper().split()),
+        resources=frozenset(_setting(text, "PREEMPTABLE_RESOURCES").split()),
+        delays=_delays(text),
+        interval_s=float(interval) if interval.isdecimal() else DEFAULT_INTERVAL_S,
+    )
+
+
+def _setting(text: str, name: str) -> str:
+    """The value of a setting; empty where LSF is silent."""
+    found = re.search(rf"^\s*{name}\s*[:=](.*)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _action(text: str, name: str) -> str:
+    """An action under JOB_CONTROLS, ``SUSPEND: [SIGTSTP]``, or SUSPEND_CONTROL of a profile."""
+    found = re.search(rf"^\s*{name}(?:_CONTROL)?\s*[:=]\s*\[?(.*?)\]?\s*$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _delays(text: str) -> dict[str, str]:
+    values = {name: _setting(text, name) for name in (*DELAYS, PREEMPT_DELAY)}
+    return {name: value for name, value in values.items() if value}

@@ -1,0 +1,1 @@
+"""Drivers that rescale by checkpoint, stop and start on the new nodes."""

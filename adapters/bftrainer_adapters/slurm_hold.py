@@ -1,0 +1,122 @@
+"""Holders on Slurm: the payload is a job step (payload.py), workers are others, and either is ended by scancel."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bftrainer import command
+from bftrainer.cluster import Claim
+from bftrainer.errors import CommandError
+from bftrainer.ports import Clock
+from bftrainer_adapters import payload
+from bftrainer_adapters import slurm_jobs as jobs
+from bftrainer_adapters.holder_files import HolderFiles
+from bftrainer_adapters.holder_jobs import HolderSettings, Manners, holder_script
+from bftrainer_adapters.job_holder import JobHolder
+from bftrainer_adapters.slurm_config import SlurmSettings
+from bftrainer_adapters.slurm_jobs import HolderJob
+from bftrainer_adapters.slurm_neighbours import with_hosts
+from bftrainer_adapters.slurm_observe import ENVIRONMENT
+from bftrainer_adapters.slurm_text import parse_has_epilog
+
+STEPS_END_S = 3.0
+MANNERS = Manners("Slurm", "slurm", "sbatch", hurry_s=1.0, failures_in_a_row=2)
+
+
+class SlurmHolder(JobHolder):
+    """Holds nodes for one pilot. ``pilot`` tells its holders from others'; ``env`` is added to every command's environment."""
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        holders: Path,
+        pilot: str,
+        clock: Clock,
+        lease_s: float = 60.0,
+        poll_s: float = 10.0,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        files = HolderFiles(holders.absolute())
+        self._slurm = _Slurm(settings, files, pilot, lease_s, env or {})
+        super().__init__(self._slurm, settings, files, clock, lease_s, poll_s)
+
+    def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
+        """For holders to come; those that are there keep their options."""
+        super().reconfigure(settings, poll_s)
+        if isinstance(settings, SlurmSettings):
+            self._slurm.settings = settings
+
+    def claim(self, hosts: tuple[str, ...]) -> None:
+        """From now on holders say that these hosts are this pilot's."""
+        self._slurm.hosts = hosts
+
+
+@dataclass
+class _Slurm:
+    """The scheduler's part."""
+
+    settings: SlurmSettings
+    files: HolderFiles
+    pilot: str
+    lease_s: float
+    env: Mapping[str, str]
+    manners: Manners = MANNERS
+    has_epilog: bool = True
+    hosts: tuple[str, ...] = ()
+    user: str = field(default_factory=getpass.getuser)
+
+    def __post_init__(self) -> None:
+        self.comment = jobs.comment(self.pilot, self.user)
+        self.script = holder_script(self.settings.holder_script, "holder.slurm")
+
+    def begin(self) -> None:
+        """The holder's script depends on it."""
+        self.has_epilog = parse_has_epilog(self._run(["scontrol", "show", "config"]))
+
+    def why_none(self) -> str:
+        """Slurm's preemption ends jobs where doctor has been content."""
+        return ""
+
+    def submit(self, claim: Claim) -> str:
+        """One sbatch (8 ms)."""
+        way = "payload first" if self.has_epilog else "script first"
+        words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
+        said, log = with_hosts(self.comment, self.hosts), self.files.log(claim.node, "%j")
+        argv = jobs.submit_argv(self.settings, claim, said, map(str, words), log)
+        return jobs.parse_submitted(self._run(argv))
+
+    def listed(self) -> Mapping[str, HolderJob]:
+        """By squeue."""
+        return jobs.parse_list(self._run(jobs.list_argv(self.user)), self.comment)
+
+    def is_unknown(self, job: str) -> bool:
+        """By scontrol, which knows jobs that squeue does not list."""
+        try:
+            self._run(jobs.exists_argv(job))
+        except CommandError as error:
+            return jobs.is_unknown_job(error.problem)
+        return False
+
+    def end(self, ids: list[str]) -> None:
+        """One scancel for all."""
+        with suppress(CommandError):
+            self._run(jobs.cancel_argv(ids))
+
+    def end_workers(self, names: list[str]) -> None:
+        """All steps but the payload's. Waits a while until they are over: before that a new step there finds no memory."""
+        ids = [name.rpartition("#")[2] for name in names]
+        steps = jobs.parse_worker_steps(self._run(jobs.steps_argv(ids)))
+        if steps:
+            self._run(jobs.kill_steps_argv(steps))
+        until_s = time.monotonic() + STEPS_END_S
+        while steps and time.monotonic() < until_s:
+            time.sleep(0.1)
+            steps = jobs.parse_worker_steps(self._run(jobs.steps_argv(ids)))
+
+    def _run(self, argv: list[str]) -> str:
+        return command.run(argv, timeout_s=self.settings.timeout_s, env={**self.env, **ENVIRONMENT})

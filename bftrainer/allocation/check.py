@@ -1,0 +1,60 @@
+"""The gate behind every solver and policy: an answer that breaks a rule is refused, whoever gave it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from bftrainer.allocation.gains import objective_value
+from bftrainer.errors import NoFeasibleCountsError, RejectedAnswerError
+from bftrainer.problem import Answer, Problem
+
+# MILP solvers report the objective of a solution whose integers are only integral to about 1e-6.
+VALUE_TOLERANCE = 1e-6
+
+
+def checked(problem: Problem, answer: Answer) -> Answer:
+    """The answer with its objective recomputed from the counts (Eqn 16), or a :class:`RejectedAnswerError`."""
+    check_counts(problem.claims, problem.pool_size, answer.counts)
+    value = objective_value(problem, answer.counts)
+    if not math.isclose(value, answer.objective_value, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
+        raise RejectedAnswerError(
+            f"{answer.solver} claims an objective of {answer.objective_value:.9g}, its counts give {value:.9g}"
+        )
+    return replace(answer, objective_value=value)
+
+
+class Sized(Protocol):
+    """Something with legal sizes: a trainer, or its claim."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    def is_legal(self, n: int) -> bool:
+        """Whether it may get ``n`` nodes."""
+
+
+def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int]) -> None:
+    """Refuse counts that are not one per trainer, not legal (Eqn 3) or more than the pool (Eqn 5)."""
+    if len(counts) != len(trainers):
+        raise RejectedAnswerError(f"{len(counts)} counts for {len(trainers)} trainers")
+    for trainer, n in zip(trainers, counts, strict=True):
+        if not trainer.is_legal(n):
+            raise RejectedAnswerError(f"trainer {trainer.id} got {n} nodes, which is not a legal size of it")
+    if sum(counts) > pool_size:
+        raise RejectedAnswerError(f"{sum(counts)} nodes given out, the pool has {pool_size}")
+
+
+def require_feasible(problem: Problem) -> None:
+    """Raise :class:`NoFeasibleCountsError` where even the smallest legal sizes together exceed the pool.
+
+    This is the whole test: every claim's smallest size is legal, and nothing else couples the claims.
+    """
+    smallest = sum(min(claim.sizes) for claim in problem.claims if claim.sizes is not None)
+    if smallest > problem.pool_size:
+        raise NoFeasibleCountsError(
+            f"the smallest legal sizes add up to {smallest} nodes, the pool has {problem.pool_size}"
+        )

@@ -1,0 +1,105 @@
+"""HiGHS, the MILP solver that needs no licence. It has no SOS2: adjacency comes from segment binaries."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bftrainer.allocation.milp import Milp, build
+from bftrainer.allocation.outcome import optimal, out_of_time, without_variables
+from bftrainer.errors import Reason, SolverError
+from bftrainer.problem import Answer, Problem
+
+# Option names of HiGHS 1.7 to 1.15. The gaps are 0 so that its optimum is exact's; tolerances are tight because the
+# default 1e-6 on a count lets a solution claim a slope's worth of gain that its rounded counts do not have.
+OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 0.0,
+    "mip_feasibility_tolerance": 1e-9,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
+
+
+def load() -> Any:
+    """The package highspy. Importing it takes tens of milliseconds, so it waits for the first solve."""
+    return importlib.import_module("highspy")
+
+
+@dataclass(frozen=True, slots=True)
+class Highs:
+    """Solves with highspy within ``time_limit_s``.
+
+    Raises ``SolverError``: NO_PACKAGE, INFEASIBLE (the chain decides whether that is so), TIME_LIMIT (nothing found and
+    nothing to keep), NUMERICAL (everything else that is no answer).
+    """
+
+    time_limit_s: float = 10.0
+    name: str = "highs"
+    load: Callable[[], Any] = load
+
+    def solve(self, problem: Problem) -> Answer:
+        """The optimum, or on the time limit the better of incumbent and current map (paper 3.6)."""
+        milp = build(problem, native_sos=False)
+        if (nobody := without_variables(problem, milp, self.name)) is not None:
+            return nobody
+        try:
+            highspy = self.load()
+        except ImportError as error:
+            raise SolverError(self.name, Reason.NO_PACKAGE, f"{error}; get it by: pip install highspy") from error
+        solver = loaded(highspy, milp, self.name, {**OPTIONS, "time_limit": self.time_limit_s})
+        if solver.run() == highspy.HighsStatus.kError:
+            raise SolverError(self.name, Reason.NUMERICAL, f"run failed: {_text(solver)}")
+        return self._answer(highspy, solver, problem, milp)
+
+    def _answer(self, highspy: Any, solver: Any, problem: Problem, milp: Milp) -> Answer:
+        status = solver.getModelStatus()
+        info = solver.getInfo()
+        has_solution = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
+        x = solver.getSolution().col_value if has_solution else None
+        ends = highspy.HighsModelStatus
+        if status == ends.kOptimal and x is not None:
+            return optimal(problem, milp, self.name, x, info.objective_function_value)
+        if status == ends.kTimeLimit:
+            return out_of_time(problem, milp, self.name, x, info.mip_dual_bound)
+        if status in (ends.kInfeasible, ends.kUnboundedOrInfeasible):  # every variable is bounded
+            raise SolverError(self.name, Reason.INFEASIBLE, _text(solver))
+        raise SolverError(self.name, Reason.NUMERICAL, f"ended with {_text(solver)}")
+
+
+def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -> Any:
+    """A HiGHS with the options set and the model passed; ``SolverError`` where it refuses either."""
+    solver = highspy.Highs()
+    for option, value in options.items():
+        if solver.setOptionValue(option, value) == highspy.HighsStatus.kError:
+            raise SolverError(name, Reason.NUMERICAL, f"option {option} = {value} was refused")
+    status = solver.passModel(
+        len(milp.objective),
+        len(milp.row_lower),
+        len(milp.row_value),
+        int(highspy.MatrixFormat.kRowwise),
+        int(highspy.ObjSense.kMaximize),
+        0.0,
+        milp.objective,
+        milp.lower,
+        milp.upper,
+        milp.row_lower,
+        milp.row_upper,
+        milp.row_start[:-1],
+        milp.row_column,
+        milp.row_value,
+        milp.integer.astype(np.int32),
+    )
+    if status == highspy.HighsStatus.kError:
+        raise SolverError(name, Reason.NUMERICAL, "the model was refused")
+    return solver
+
+
+def _text(solver: Any) -> str:
+    return str(solver.modelStatusToString(solver.getModelStatus()))

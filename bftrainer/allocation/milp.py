@@ -1,0 +1,208 @@
+"""The paper's mixed-integer model (3.3-3.5) in counts, described with arrays so that any MILP solver can take it.
+
+Per trainer: N_j nodes, weights w_j^i on the breakpoints, one on/off binary for the dead zone, z_j^u and z_j^d for the
+rescale cost. Symbols and equation numbers are the paper's; where its print is wrong, the comment says how it is read.
+Eqns 1 and 2 are the counts themselves (C_j is ``Claim.standing``); Eqns 6-10 forbid migration between nodes, of which
+counts know nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from bftrainer.allocation.gains import gain
+from bftrainer.problem import Claim, Problem
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+# The objective is handed over scaled, so that its largest possible total is this and tolerances mean something.
+SCALED_TOTAL = 1e3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Milp:
+    """Maximise ``objective @ x`` subject to ``row_lower <= A x <= row_upper``, ``lower <= x <= upper``.
+
+    Row r of A has ``row_value[s:e]`` in the columns ``row_column[s:e]`` with ``s, e = row_start[r:r + 2]``. In every
+    set of ``sos2`` at most two neighbours are above 0. ``objective`` is Eqn 16 divided by ``scale``. Variable ``x[c]``
+    gives ``counted_nodes[k] * x[c]`` nodes to claim ``counted_claim[k]`` where ``c = counted_column[k]``.
+    """
+
+    objective: Floats
+    lower: Floats
+    upper: Floats
+    integer: Flags
+    row_lower: Floats
+    row_upper: Floats
+    row_start: Indices
+    row_column: Indices
+    row_value: Floats
+    sos2: tuple[tuple[int, ...], ...]
+    scale: float
+    claims: int
+    counted_claim: Indices
+    counted_column: Indices
+    counted_nodes: Floats
+
+    def counts(self, x: Sequence[float] | Floats) -> tuple[int, ...]:
+        """The integer N_j of a solution, which is integral only to the solver's tolerance."""
+        nodes = np.zeros(self.claims)
+        np.add.at(nodes, self.counted_claim, self.counted_nodes * np.asarray(x)[self.counted_column])
+        return tuple(np.rint(nodes).astype(np.int64).tolist())
+
+
+def build(problem: Problem, *, native_sos: bool) -> Milp:
+    """The full model (3.5) of a problem. Without ``native_sos`` adjacency comes from one binary per segment."""
+    model = Rows(native_sos)
+    for j, claim in enumerate(problem.claims):
+        if claim.sizes is not None:
+            _add_listed(model, problem, j, claim, claim.sizes)
+        elif claim.min_nodes <= problem.pool_size:  # else it can only wait at 0, where it already is
+            _add_curve(model, problem, j, claim)
+    # Eqn 5 summed over the nodes: no node is given out twice.
+    model.row(-np.inf, problem.pool_size, [(column, nodes) for _, column, nodes in model.counted])
+    return model.milp(len(problem.claims))
+
+
+def breakpoints(claim: Claim, largest: int) -> list[tuple[int, float]]:
+    """(N_j^i, s_j^i): (0, 0), (N_min, O(N_min)), the curve's points strictly inside, (largest, O(largest))."""
+    inside = [
+        (n, v) for n, v in zip(claim.value.nodes, claim.value.per_s, strict=True) if claim.min_nodes < n < largest
+    ]
+    ends = sorted({claim.min_nodes, largest})
+    return [(0, 0.0), *sorted([*((n, claim.value.at(n)) for n in ends), *inside])]
+
+
+def is_concave(points: Sequence[tuple[int, float]]) -> bool:
+    """Whether each segment is at most as steep as the one before: then a maximum needs no SOS2."""
+    return all(
+        (v1 - v0) * (n2 - n1) >= (v2 - v1) * (n1 - n0)
+        for (n0, v0), (n1, v1), (n2, v2) in zip(points, points[1:], points[2:], strict=False)
+    )
+
+
+@dataclass(slots=True)
+class Rows:
+    """Variables and rows as they are added; ``counted`` says which column gives how many nodes to which claim."""
+
+    native_sos: bool
+    variables: list[tuple[float, float, float, bool]] = field(default_factory=list)
+    rows: list[tuple[float, float, Sequence[tuple[int, float]]]] = field(default_factory=list)
+    sos2: list[tuple[int, ...]] = field(default_factory=list)
+    counted: list[tuple[int, int, float]] = field(default_factory=list)
+    total: float = 0.0
+
+    def variable(self, lower: float, upper: float, *, objective: float = 0.0, integer: bool = False) -> int:
+        """A new column; returns its index."""
+        self.variables.append((objective, lower, upper, integer))
+        return len(self.variables) - 1
+
+    def binary(self, objective: float = 0.0) -> int:
+        """A new column that is 0 or 1."""
+        return self.variable(0, 1, objective=objective, integer=True)
+
+    def row(self, lower: float, upper: float, entries: Sequence[tuple[int, float]]) -> None:
+        """lower <= sum of value * column <= upper."""
+        self.rows.append((lower, upper, entries))
+
+    def adjacent(self, weights: Sequence[int]) -> None:
+        """SOS2: natively, or w^i <= the binaries of its two segments, of which exactly one is 1."""
+        if self.native_sos:
+            self.sos2.append(tuple(weights))
+            return
+        segments = [self.binary() for _ in weights[1:]]
+        self.row(1, 1, [(s, 1.0) for s in segments])
+        for i, w in enumerate(weights):
+            self.row(-np.inf, 0, [(w, 1.0), *((s, -1.0) for s in segments[max(i - 1, 0) : i + 1])])
+
+    def milp(self, claims: int) -> Milp:
+        """The arrays, the objective scaled by ``total``, the largest value it can have."""
+        objective, lower, upper, integer = _columns(self.variables, 4)
+        row_lower, row_upper, _ = zip(*self.rows, strict=True)
+        columns, values = _columns((entry for *_, entries in self.rows for entry in entries), 2)
+        owner, counted, nodes = _columns(self.counted, 3)
+        scale = self.total / SCALED_TOTAL or 1.0
+        return Milp(
+            objective=np.array(objective, dtype=np.float64) / scale,
+            lower=np.array(lower, dtype=np.float64),
+            upper=np.array(upper, dtype=np.float64),
+            integer=np.array(integer, dtype=np.bool_),
+            row_lower=np.array(row_lower, dtype=np.float64),
+            row_upper=np.array(row_upper, dtype=np.float64),
+            row_start=np.cumsum([0, *(len(entries) for *_, entries in self.rows)]).astype(np.int32),
+            row_column=np.array(columns, dtype=np.int32),
+            row_value=np.array(values, dtype=np.float64),
+            sos2=tuple(self.sos2),
+            scale=scale,
+            claims=claims,
+            counted_claim=np.array(owner, dtype=np.int32),
+            counted_column=np.array(counted, dtype=np.int32),
+            counted_nodes=np.array(nodes, dtype=np.float64),
+        )
+
+
+def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[float, ...]]:
+    return tuple(zip(*rows, strict=True)) or ((),) * width
+
+
+def _add_listed(model: Rows, problem: Problem, j: int, claim: Claim, sizes: tuple[int, ...]) -> None:
+    """A trainer with listed sizes: one binary per legal size, its gain (the summand of Eqn 16) as objective."""
+    worth = [gain(claim, n, problem.forward_s) for n in sizes]
+    chosen = [model.binary(value) for value in worth]
+    model.row(1, 1, [(b, 1.0) for b in chosen])
+    model.counted.extend((j, b, n) for b, n in zip(chosen, sizes, strict=True))
+    model.total += max(map(abs, worth))
+
+
+def _add_curve(model: Rows, problem: Problem, j: int, claim: Claim) -> None:
+    """A trainer that may get 0 or N_min .. N_max nodes, its value piecewise linear."""
+    largest = min(claim.max_nodes, problem.pool_size)
+    points = breakpoints(claim, largest)
+    nodes = model.variable(0, largest, integer=True)  # N_j; its bound is the upper half of Eqn 3
+    model.counted.append((j, nodes, 1.0))
+
+    # Eqn 16, first sum, with Eqn 12: T_fwd * sum_i w_j^i s_j^i.
+    weights = [model.variable(0, 1, objective=problem.forward_s * value) for _, value in points]
+    model.total += problem.forward_s * max(value for _, value in points)
+    # Eqn 11: the weights sum to 1 and meet at N_j.
+    model.row(1, 1, [(w, 1.0) for w in weights])
+    model.row(0, 0, [(nodes, -1.0), *((w, float(n)) for w, (n, _) in zip(weights, points, strict=True))])
+    if not is_concave(points):
+        model.adjacent(weights)
+
+    # Eqn 4: N_j is 0 or at least N_min. One binary ``on`` = 1 - y_j^l; y_j^u only repeats N_j <= N_max. The printed
+    # M(i - y) is M(1 - y). M is as small as it may be: N_min in the first row, the largest count in the second.
+    if claim.min_nodes > 1:
+        on = model.binary()
+        model.row(0, np.inf, [(nodes, 1.0), (on, -float(claim.min_nodes))])
+        model.row(-np.inf, 0, [(nodes, 1.0), (on, -float(largest))])
+
+    _add_rescale_cost(model, claim, nodes, largest)
+
+
+def _add_rescale_cost(model: Rows, claim: Claim, nodes: int, largest: int) -> None:
+    """Eqn 16, second sum: O_j(C_j) * R_j, R_j from Eqns 13-15. The outer sum of Eqn 14 is a misprint: R_j is of one j.
+
+    M is the largest count that N_j may have. Starting from C_j = 0 costs nothing: O_j(0) = 0.
+    """
+    standing = claim.standing
+    running = claim.value.at(standing)
+    if running * max(claim.scale_up_s, claim.scale_down_s) == 0:
+        return
+    model.total += running * max(claim.scale_up_s, claim.scale_down_s)
+    up = model.binary(-running * claim.scale_up_s)  # z_j^u (Eqn 14)
+    down = model.binary(-running * claim.scale_down_s)  # z_j^d (Eqn 14)
+    # Eqn 15: N <= C + (M - C) z^u
+    model.row(-np.inf, standing, [(nodes, 1.0), (up, -float(largest - standing))])
+    # Eqn 15: N >= (C + 1) z^u
+    model.row(0, np.inf, [(nodes, 1.0), (up, -float(standing + 1))])
+    # Eqn 15: N <= (C - 1) + (M - (C - 1)) (1 - z^d)
+    model.row(-np.inf, largest, [(nodes, 1.0), (down, float(largest - standing + 1))])
+    # Eqn 15: N >= C (1 - z^d)
+    model.row(standing, np.inf, [(nodes, 1.0), (down, float(standing))])

@@ -1,0 +1,80 @@
+"""``bftrainer pilot``: the process that holds idle nodes and trains on them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.cli.state import state_option
+from bftrainer.errors import StoreError, UserError
+
+if TYPE_CHECKING:
+    from bftrainer.config import PilotConfig
+
+CONFIG_NAME = "bftrainer.toml"
+
+
+@click.command()
+@state_option
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help=f"The configuration.  [default: {CONFIG_NAME} in the state directory, if it is there]",
+)
+def pilot(state: Path, config: Path | None) -> None:
+    """Run the pilot: hold idle nodes, train on them, hand each back when it is wanted.
+
+    SIGTERM lets trainers checkpoint, releases every node and ends; SIGHUP reads the configuration again. After a crash, or
+    a kill, run it again: it finds its holders and drivers.
+
+    \b
+    Example:
+      bftrainer init && bftrainer pilot
+    """
+    from bftrainer.cli.pilot_log import print_fact
+    from bftrainer.clock import SystemClock
+    from bftrainer.live.pilot import Signals, run_pilot
+    from bftrainer.live.running import Parts
+    from bftrainer.spool import open_state_dir
+    from bftrainer_adapters.batch_job import batch_job
+    from bftrainer_adapters.sites import build_site, reconfigure
+
+    folder = open_state_dir(state, create=True)
+    settings = read(folder, config)
+    refuse_root(settings)
+    clock = SystemClock()
+    site = build_site(settings, folder, clock)
+
+    job = batch_job(os.environ, settings.nodes.holder, folder, clock)
+    parts = Parts(
+        folder, site.scheduler, site.holder, clock, site.ours, site.driver, job.id, job.is_gone, own_job=job.own,
+        neighbours=site.neighbours, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
+    )  # fmt: skip
+    try:
+        with Signals().caught() as signals:
+            run_pilot(parts, settings, signals, lambda: read(folder, config))
+    except OSError as error:
+        raise StoreError(
+            f"{error.filename or folder}: {error.strerror or error}; expected a disk to write to"
+        ) from error
+
+
+def refuse_root(config: PilotConfig) -> None:
+    """On a cluster every trainer's command would run as root, on every node; on this machine root is its own affair."""
+    if os.geteuid() == 0 and config.nodes.holder != "trace" and not config.workers.allow_root:
+        raise UserError(
+            "a pilot of root's would run trainers as root; expected an ordinary user, or workers.allow_root = true"
+        )
+
+
+def read(state: Path, config: Path | None) -> PilotConfig:
+    """The configuration asked for, or the state directory's, or the defaults."""
+    from bftrainer.config import PilotConfig, read_config
+
+    if config is None and not (state / CONFIG_NAME).exists():
+        return PilotConfig()
+    return read_config(config or state / CONFIG_NAME)

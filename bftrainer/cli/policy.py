@@ -1,0 +1,139 @@
+"""``bftrainer policy``: which policies there are, and a start for one of your own."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+
+import click
+
+from bftrainer.errors import UserError
+
+_PROJECT = """\
+[build-system]
+requires = ["hatchling>=1.25"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{name}"
+version = "0.1.0"
+description = "An allocation policy for bftrainer"
+requires-python = ">=3.10"
+dependencies = ["bftrainer"]
+
+[project.entry-points."bftrainer.policies"]
+{name} = "{module}:build"
+
+[tool.hatch.build.targets.wheel]
+include = ["{module}.py"]
+"""
+
+# What a policy is, in 30 lines: first come, first served, each trainer as many nodes as it can use.
+_POLICY = '''\
+"""{name}: a policy for bftrainer. As it stands: first come, first served, each as many nodes as it can use."""
+
+from dataclasses import dataclass
+
+from bftrainer.events import Event
+from bftrainer.policies.equal_share import largest_legal
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.ports import Policy
+from bftrainer.state import Decision, State
+
+
+@dataclass(frozen=True)
+class {class_name}:
+    name: str = "{name}"
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """One legal count per trainer of state.active, and the memory to find in state.memory next time."""
+        free = len(state.pool)
+        counts = []
+        for active in state.active:
+            nodes = largest_legal(active.trainer, free)
+            counts.append(nodes)
+            free -= nodes
+        return Decision(tuple(counts)), None
+
+
+def build(settings: PolicySettings) -> Policy:
+    return {class_name}()
+'''
+
+_README = """\
+# {name}
+
+An allocation policy for bftrainer.
+
+    pip install -e .
+    pytest --pyargs bftrainer.testing.policy_contract --policy {name}
+    bftrainer replay compare --log LOG --trainers TRAINERS --policies {name},bftrainer,equal-share
+
+`decide` is a function of the state and the event: no clock, no files, no random numbers but those from a seed in the memory.
+The memory is any frozen value; it is journalled and survives a crash of the pilot.
+"""
+
+
+@click.group()
+def policy() -> None:
+    """Which policies there are, and a start for one of your own."""
+
+
+@policy.command("list")
+def list_policies() -> None:
+    """Name the installed policies and what they need to know of a trainer.
+
+    \b
+    Example:
+      bftrainer policy list
+    """
+    from bftrainer.allocation.chain import build_allocator
+    from bftrainer.plugins import build_policy, find_objective, policy_names
+    from bftrainer.policies.needs import Need
+    from bftrainer.policies.settings import PolicySettings
+
+    settings = PolicySettings(build_allocator("exact", 10.0), find_objective("throughput"))
+    for name in policy_names():
+        try:
+            needs: frozenset[Need] = getattr(build_policy(name, settings), "needs", frozenset())
+        except UserError as error:
+            click.echo(f"{name:<18} not on a pool: {str(error).partition(': ')[2]}")
+            continue
+        asks = " and ".join(sorted(need.value for need in needs))
+        click.echo(f"{name:<18} {'needs ' + asks if asks else 'needs nothing beyond the trainer'}")
+
+
+@policy.command()
+@click.argument("name")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where to.  [default: NAME]"
+)
+def new(name: str, out: Path | None) -> None:
+    """Write a package with a policy called NAME: 30 lines that work, to be changed into yours.
+
+    \b
+    Example:
+      bftrainer policy new my-policy
+      pip install -e my-policy
+      pytest --pyargs bftrainer.testing.policy_contract --policy my-policy
+    """
+    from bftrainer.files import write_atomically
+    from bftrainer.plugins import policy_names
+
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
+        raise UserError(f"policy name {name!r}: expected lower-case words joined by -, like my-policy")
+    if name in policy_names():
+        raise UserError(f"policy name {name!r} is taken by an installed policy, expected a new one")
+    folder = out or Path(name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: exists and is not empty, expected a new folder")
+    module = name.replace("-", "_") + "_policy"
+    words = {"name": name, "module": module, "class_name": "".join(part.capitalize() for part in name.split("-"))}
+    files = {"pyproject.toml": _PROJECT, f"{module}.py": _POLICY, "README.md": _README}
+    try:
+        for file, text in files.items():
+            write_atomically(folder / file, text.format(**words).encode())
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
+    click.echo(f"{folder}: {', '.join(files)}. Next: pip install -e {folder}")

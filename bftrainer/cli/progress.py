@@ -1,0 +1,31 @@
+"""A progress bar on a terminal, silence elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str], Callable[[float], None]]]:
+    """Yields ``begin(what)``, which starts a bar and returns the function to call with the time reached.
+
+    The bar goes to stderr, and only if that is a terminal.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+
+        def begin(what: str) -> Callable[[float], None]:
+            task = bars.add_task(what, total=max(end_s - start_s, 1e-9))
+            return lambda at_s: bars.update(task, completed=at_s - start_s)
+
+        yield begin

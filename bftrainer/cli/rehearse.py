@@ -1,0 +1,254 @@
+"""``bftrainer rehearse``: what the pilot will do to a trainer, done on this machine first, with a verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from bftrainer.rehearsal.finding import Finding
+    from bftrainer.rehearsal.record import Record
+    from bftrainer.rehearsal.rehearse import Costs
+    from bftrainer.trainer_file import TrainerSpec
+
+WIDTH = 110
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, as TOML.")
+@click.option("--quick", is_flag=True, help="Only stop, start, grow and kill.")
+@click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, on its real checkpoint.")
+@click.option("--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: the file's, or 1]")
+@click.option("--steps", type=click.IntRange(3), default=5, show_default=True, help="Steps awaited after each change.")
+@click.option(
+    "--patience-s",
+    type=click.FloatRange(1),
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Longest time for one step.",
+)
+@click.option(
+    "--copy-mb", type=click.IntRange(1), default=1000, show_default=True, help="Largest working directory to copy."
+)
+@click.option(
+    "--window-s",
+    type=click.FloatRange(0.1),
+    default=1.0,
+    show_default=True,
+    metavar="S",
+    help="Length of a measurement of speed.",
+)
+@click.option("--allow-stock-horovodrun", is_flag=True, help="For the launcher horovodrun; see the security page.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Note a pass in this state directory, for workers.require_rehearsal.",
+)
+@click.option("--keep", is_flag=True, help="Keep the scratch directory: logs, events, progress.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+def rehearse(
+    file: Path,
+    assignments: tuple[str, ...],
+    quick: bool,
+    in_place: bool,
+    slots: int | None,
+    steps: int,
+    patience_s: float,
+    window_s: float,
+    copy_mb: int,
+    allow_stock_horovodrun: bool,
+    state: Path | None,
+    keep: bool,
+    as_json: bool,
+) -> None:
+    """Rehearse a trainer on this machine: preemptions, growth, no nodes, kill -9 of a worker; then a verdict.
+
+    Nodes are names only, workers are local processes, in a copy of the working directory. Exit status 0 if it was played
+    to its end and no check failed, 1 otherwise, 2 if the file is wrong. "cannot tell" is no failure.
+
+    \b
+    Example:
+      bftrainer rehearse digits.toml
+      bftrainer rehearse digits.toml --quick --json
+      bftrainer rehearse digits.toml --set 'command=["python", "train.py", "--epochs", "1000"]'
+    """
+    from bftrainer.rehearsal.copies import outside, written_since
+    from bftrainer.rehearsal.rehearse import Options, costs
+    from bftrainer.rehearsal.rehearse import rehearse as play
+    from bftrainer.rehearsal.stamp import note
+    from bftrainer.rehearsal.verdicts import has_passed, judge
+    from bftrainer.spool import open_state_dir
+
+    spec = _spec(file, assignments)
+    folder = None if state is None else open_state_dir(state)
+    options = Options(
+        quick,
+        in_place,
+        slots or spec.slots or 1,
+        steps,
+        window_s,
+        patience_s,
+        copy_mb * 1_000_000,
+        allow_stock_horovodrun,
+    )
+    elsewhere, began_s = outside(spec), time.time()
+    with _scratch(keep) as scratch, _ended_by_signals(), _telling() as tell:
+        record = play(spec, options, scratch, tell, str(file))
+    findings = judge(record, spec)
+    passed = has_passed(findings)
+    if passed and folder is not None:
+        note(folder, spec)
+    written = written_since(elsewhere, began_s)
+    if as_json:
+        click.echo(
+            json.dumps(_as_dict(spec, passed, findings, costs(record), elsewhere, written, scratch if keep else None))
+        )
+    else:
+        _show(spec, record, findings, costs(record), elsewhere, written)
+        if keep:
+            click.echo(f"kept: {scratch}")
+    if not passed:
+        raise click.exceptions.Exit(1)
+
+
+def _spec(file: Path, assignments: tuple[str, ...]) -> TrainerSpec:
+    from bftrainer.gate import check_table, load_toml, parse_toml
+    from bftrainer.live.launcher import check_launcher
+    from bftrainer.trainer_file import TrainerSpec, settle
+
+    table = load_toml(file)
+    for text in assignments:
+        table |= parse_toml(text, f"--set {text}")
+    spec = check_table(table, TrainerSpec, str(file))
+    check_launcher(spec)
+    return settle(spec, str(file), file.absolute().parent, os.environ)
+
+
+@contextmanager
+def _scratch(keep: bool) -> Iterator[Path]:
+    from bftrainer.rehearsal.copies import SCRATCH
+
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH))
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP are as Ctrl-C: a driver would outlive us, as it outlives a pilot."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _telling() -> Iterator[Callable[[str], None]]:
+    """What is being played, for whoever looks; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("copying the working directory") as status:
+        yield lambda text: status.update(f"rehearsing: {text}")
+
+
+def _show(
+    spec: TrainerSpec,
+    record: Record,
+    findings: list[Finding],
+    learned: Costs,
+    elsewhere: list[Path],
+    written: list[Path],
+) -> None:
+    from bftrainer.rehearsal.finding import Verdict
+    from bftrainer.rehearsal.verdicts import has_passed
+
+    acts = ", ".join(str(played.act) for played in record.played)
+    click.echo(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
+    indent = max(len(finding.title) for finding in findings) + 15
+    for finding in findings:
+        click.echo(
+            _wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent)
+        )
+        if finding.verdict is not Verdict.PASS and finding.remedy:
+            click.echo(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
+    click.echo()
+    if learned.stalls:
+        stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in learned.stalls)
+        click.echo(_wrapped(f"stood still, seconds: {stalls}", "  "))
+    lines = _lines(learned)
+    if lines:
+        click.echo("for the trainer file, as measured on this machine:\n  " + "\n  ".join(lines))
+    if elsewhere:
+        click.echo(_wrapped(f"not copied, the script used the real one: {', '.join(map(str, elsewhere))}", "  "))
+    if written:
+        click.echo(_wrapped(f"WRITTEN TO, outside of the copy: {', '.join(map(str, written))}", "  "))
+    failed = sum(finding.verdict is Verdict.FAIL for finding in findings)
+    open_ = sum(finding.verdict is Verdict.CANNOT_TELL for finding in findings)
+    verdict = "pass" if has_passed(findings) else "not passed: it was not played to its end"
+    verdict = f"FAIL: {failed} of {len(findings)} checks" if failed else verdict
+    click.echo(f"{verdict}{f', {open_} cannot be told' if open_ else ''}")
+
+
+def _lines(learned: Costs) -> list[str]:
+    named = (("scale_up_s", learned.up_s), ("scale_down_s", learned.down_s))
+    return [f"{key} = {seconds:.1f}" for key, seconds in named if seconds is not None]
+
+
+def _wrapped(text: str, indent: str) -> str:
+    return textwrap.fill(
+        text, max(WIDTH, len(indent) + 40), subsequent_indent=indent, replace_whitespace=False, drop_whitespace=True,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _as_dict(
+    spec: TrainerSpec,
+    passed: bool,
+    findings: list[Finding],
+    learned: Costs,
+    elsewhere: list[Path],
+    written: list[Path],
+    kept: Path | None,
+) -> dict[str, object]:
+    checks = [{**dataclasses.asdict(finding), "verdict": finding.verdict.value} for finding in findings]
+    return {
+        "trainer": spec.name,
+        "launcher": spec.launcher,
+        "passed": passed,
+        "checks": checks,
+        "scale_up_s": learned.up_s,
+        "scale_down_s": learned.down_s,
+        "stalls": [{"act": act, "seconds": round(seconds, 3)} for act, seconds in learned.stalls],
+        "not_copied": [str(path) for path in elsewhere],
+        "written_outside": [str(path) for path in written],
+        "kept": None if kept is None else str(kept),
+    }

@@ -1,0 +1,80 @@
+"""Many replays from the command line: how many cores, what is shown meanwhile, what is said about failures."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.errors import BFTrainerError
+
+if TYPE_CHECKING:
+    from bftrainer_replay.sweep.run import Failure
+
+_EVERY_S = 60.0
+
+
+class SweepFailedError(BFTrainerError):
+    """Some cells have no result; the others are kept."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def progress_of_tasks(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function to call with (done, of): a bar with the time left on a terminal, else a line a minute on stderr."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    began = told = time.monotonic()
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+        bar = bars.add_task(what, total=None)
+
+        def show(done: int, whole: int) -> None:
+            nonlocal told
+            bars.update(bar, completed=done, total=whole)
+            now = time.monotonic()
+            if not console.is_terminal and done and now - told >= _EVERY_S:
+                told = now
+                left_s = (now - began) / done * (whole - done)
+                print(f"{what}: {done:,} of {whole:,} done, {span(left_s)} left", file=sys.stderr, flush=True)
+
+        yield show
+
+
+def span(seconds: float) -> str:
+    """A duration in words that a person would use."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def complain_of(failures: Sequence[Failure], of: int) -> None:
+    """One line per reason, then an error."""
+    if not failures:
+        return
+    for reason in sorted({failure.reason for failure in failures}):
+        click.echo(f"note: {reason}", err=True)
+    raise SweepFailedError(
+        f"{len(failures)} of {of} replays failed; all others are kept, and the same command tries only these again"
+    )

@@ -1,0 +1,214 @@
+"""Why a trainer has its n nodes: one decision of the journal, taken apart.
+
+The decision is asked for again on the state that it was made on, with the journal's answers, to see the problem that was
+solved; then the exact programme says what one node more or less would have brought.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from bftrainer.allocation.gains import gain, rescale_cost
+from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
+from bftrainer.coordinator import decide
+from bftrainer.errors import RejectedAnswerError, UserError
+from bftrainer.journal import Entry, RecordingAllocator
+from bftrainer.live.rerun import observed
+from bftrainer.live.running import policy_of
+from bftrainer.node_classes import parts
+from bftrainer.plugins import find_objective
+from bftrainer.problem import Answer, Claim, Problem
+from bftrainer.state import State
+from bftrainer.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What a trainer's count was worth when it was decided, in the objective's unit over T_fwd seconds (Eqn 16).
+
+    ``gain`` is the summand, ``rate`` O_j(n) per second, ``cost`` O_j(C_j) * R_j. ``alone`` is what the next size up would
+    add for the trainer by itself, if nodes were free; ``more`` and ``less`` what the next sizes would do to everybody.
+    """
+
+    unit: str
+    gain: float
+    rate: float
+    cost: float
+    alone: float | None
+    more: WhatIf | None
+    less: WhatIf | None
+    larger: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A trainer's nodes before and after the decision."""
+
+    id: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One trainer in one decision. ``place`` is its place in the queue, from 1, while it is not admitted.
+
+    ``stake`` is None where the policy solves no problem, and for a trainer in the queue. ``shares`` are everybody's.
+    """
+
+    trainer: str
+    entry: Entry
+    pool: int
+    queue: int
+    place: int | None
+    share: Share
+    shares: tuple[Share, ...]
+    stake: Stake | None
+    why: str
+
+    @property
+    def free(self) -> int:
+        """Nodes that the decision gave to nobody."""
+        return self.pool - sum(s.after for s in self.shares)
+
+
+@dataclass(slots=True)
+class _Witness:
+    """An allocator that gives the journal's answers and keeps the problems they answer."""
+
+    answers: list[Answer]
+    asked: list[tuple[Problem, Answer]] = field(default_factory=list)
+    name: str = "journal"
+
+    def solve(self, problem: Problem) -> Answer:
+        """The next answer of the journal."""
+        if not self.answers:
+            raise RejectedAnswerError("the policy asks a solver more often than it did live")
+        self.asked.append((problem, self.answers.pop(0)))
+        return self.asked[-1][1]
+
+
+def explain(store: Store, trainer: str, at_s: float = math.inf) -> Explanation:
+    """The latest decision at or before ``at_s`` (seconds since 1970), as far as it is about ``trainer``.
+
+    Raises :class:`~bftrainer.errors.UserError` where there was none, or the trainer had no part in it.
+    """
+    found: tuple[Entry, State] | None = None
+    for entry, state in observed(store, at_s):
+        if entry.event.at_s > at_s:
+            break
+        found = entry, state
+    if found is None:
+        raise UserError("nothing had been decided by then; see `bftrainer events`")
+    return _explained(trainer, *found)
+
+
+def _explained(trainer: str, entry: Entry, state: State) -> Explanation:
+    counts = entry.plan.decision.counts
+    shares = tuple(Share(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True))
+    mine = next((s for s in shares if s.id == trainer), None)
+    places = {t.id: place for place, t in enumerate(state.queue, 1)}
+    pool = len(state.pool)
+    if mine is None:
+        if trainer not in places:
+            raise UserError(
+                f"trainer {trainer!r} had no part in decision {entry.number}: it was not admitted yet, paused, or at its end; "
+                f"see `bftrainer show {trainer}`"
+            )
+        why = (
+            f"it is number {places[trainer]} in the queue: {len(shares)} of {state.max_parallel} places "
+            "(max_parallel) are taken by trainers that came before it"
+        )
+        return Explanation(
+            trainer, entry, pool, len(state.queue), places[trainer], Share(trainer, 0, 0), shares, None, why
+        )
+    stake = _stake(entry, state, trainer)
+    why = _by_class_or_end(entry, state, shares.index(mine)) or _why(mine, stake, shares, _of_class(state, mine), entry)
+    return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why)
+
+
+def _of_class(state: State, mine: Share) -> int:
+    """Nodes of the pool that are of the trainer's class."""
+    return next(len(p.pool) for p in parts(state) for j in p.members if state.active[j].trainer.id == mine.id)
+
+
+def _by_class_or_end(entry: Entry, state: State, j: int) -> str:
+    """Where its class or a known end of a window keeps it from having more: that; else nothing."""
+    part = next(p for p in parts(state) if j in p.members)
+    if state.pool and not part.pool:
+        return f"no node of class {part.name} is idle, and it runs on no other (node_class)"
+    if not state.window_ends:
+        return ""
+    policy = policy_of(entry.settings, RecordingAllocator(_Witness(list(entry.answers))))
+    wanted = decide(replace(state, window_ends=()), policy, entry.event).decision.counts[j]
+    if wanted <= entry.plan.decision.counts[j]:
+        return ""
+    return f"{wanted} nodes would not pay: the batch scheduler wants some of them back before the rescale has earned its stall"
+
+
+def _stake(entry: Entry, state: State, trainer: str) -> Stake | None:
+    witness = _Witness(list(entry.answers))
+    decide(state, policy_of(entry.settings, RecordingAllocator(witness)), entry.event)
+    for problem, answer in witness.asked:
+        for j, claim in enumerate(problem.claims):
+            if claim.id == trainer:
+                unit = find_objective(entry.settings.objective).unit
+                return stake(problem, answer.counts, j, unit)
+    return None
+
+
+def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
+    """What claim ``j`` has at stake in a solved problem."""
+    claim, n = problem.claims[j], counts[j]
+    below, above = next_sizes(claim, n)
+    return Stake(
+        unit=unit,
+        gain=gain(claim, n, problem.forward_s),
+        rate=claim.value.at(n),
+        cost=rescale_cost(claim, n),
+        alone=None if above is None else _alone(claim, n, above, problem.forward_s),
+        more=None if above is None else what_if(problem, counts, j, above),
+        less=None if below is None else what_if(problem, counts, j, below),
+        larger=above,
+    )
+
+
+def _alone(claim: Claim, n: int, above: int, forward_s: float) -> float:
+    return gain(claim, above, forward_s) - gain(claim, n, forward_s)
+
+
+def _why(mine: Share, stake: Stake | None, shares: Sequence[Share], pool: int, entry: Entry) -> str:
+    """One sentence: what keeps it from having more."""
+    name, forward_s = entry.settings.policy, entry.settings.forward_s
+    if pool == 0:
+        return "no node is idle that the batch scheduler cannot fill"
+    if stake is None:
+        return f"policy {name} decides by a rule of its own and solves no problem (docs/policies.md)"
+    if stake.larger is None:
+        return "it has as many nodes as it can use (max_nodes)"
+    if stake.larger > pool:
+        return f"its next size is {stake.larger} nodes, and the pool has {pool}"
+    amount = f"{stake.larger} nodes would bring it {quantity(stake.alone or 0.0, signed=True)} {stake.unit}"
+    if stake.alone is not None and stake.alone <= 0:
+        return (
+            f"growing does not pay within the forward-looking time: {amount} in {forward_s:g} s, the rescale included"
+        )
+    if stake.more is None:
+        return f"{amount}, but the other trainers' smallest sizes leave no room for that"
+    if stake.more.change > 0:
+        return f"{amount}: the policy gave it less than the optimum would ({name} decides by more than this problem)"
+    givers = [s for s in stake.more.others if s.after < s.before]
+    if not givers:
+        return f"{amount}; everybody together would gain nothing by it"
+    names = ", ".join(f"{s.id} ({s.before} -> {s.after})" for s in givers[:3])
+    more = f" and {len(givers) - 3} more" if len(givers) > 3 else ""
+    lost = sum(s.gain for s in stake.more.others)
+    return f"it is outbid: {amount}, but they would come from {names}{more}, at {quantity(lost, signed=True)}"
+
+
+def quantity(value: float, *, signed: bool = False) -> str:
+    """A number of an objective's units in four digits."""
+    text = f"{value:+,.4g}" if signed else f"{value:,.4g}"
+    return f"{value:+,.0f}" if signed and abs(value) >= 1e4 else f"{value:,.0f}" if abs(value) >= 1e4 else text

@@ -1,0 +1,215 @@
+"""``/metrics``: what the pilot does, for Prometheus: one gauge per state, ``bftrainer_nodes_held``, as in Slurm 25.11.
+
+Everything is counted from facts (see :mod:`~bftrainer.live.facts`), so a scrape costs the pilot nothing but the text.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from bftrainer.config import Metrics as MetricsConfig
+from bftrainer.errors import UserError
+from bftrainer.live.facts import Fact, Kind
+from bftrainer.registry import Registry, TrainerStatus, Usage
+from bftrainer.state import Plan, State
+
+_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Listens to facts and keeps the numbers. ``registry`` gives what was there before this pilot."""
+
+    def __init__(self, registry: Registry) -> None:
+        try:
+            import prometheus_client as prometheus
+        except ImportError as error:
+            raise UserError(
+                "metrics.port: needs the package prometheus-client, which is not here; pip install 'bftrainer[metrics]'"
+            ) from error
+        self.prometheus = prometheus.CollectorRegistry()
+        self._lock = threading.Lock()
+
+        def made(kind: Any, name: str, text: str, *labels: str, **more: Any) -> Any:
+            return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **more)
+
+        self._trainers = {
+            status: made(prometheus.Gauge, f"trainers_{status.value}", f"Trainers that are {status.value}.")
+            for status in TrainerStatus
+        }
+        self._held = made(prometheus.Gauge, "nodes_held", "Nodes that are held, or given back and not yet released.")
+        self._pending = made(prometheus.Gauge, "nodes_pending", "Nodes that were asked for and are not held yet.")
+        self._training = made(prometheus.Gauge, "nodes_allocated", "Nodes that the last decision gave to trainers.")
+        self._pool = made(prometheus.Gauge, "nodes_pool", "Nodes that the last decision could give.")
+        self._of_trainer = made(prometheus.Gauge, "trainer_nodes", "Nodes by the last decision.", "trainer")
+        self._samples = made(prometheus.Gauge, "trainer_samples", "Samples that it has reported.", "trainer")
+        self._node_s = made(prometheus.Counter, "node_seconds", "Node-seconds of trainers.", "use")
+        self._decisions = made(prometheus.Counter, "decisions", "Decisions.", "solver")
+        self._fallbacks = made(prometheus.Counter, "solver_fallbacks", "Solvers that passed on.", "solver", "reason")
+        self._took = made(prometheus.Histogram, "decision_seconds", "Time of a decision.", buckets=_SECONDS)
+        self._taken = made(prometheus.Counter, "fragments_taken", "Nodes taken.")
+        self._back = made(prometheus.Counter, "fragments_asked_back", "Nodes asked back.", "planned")
+        self._release = made(prometheus.Histogram, "release_seconds", "From asked back to released.", buckets=_RELEASE)
+        self._failures = made(prometheus.Counter, "trainer_failures", "Failed starts and runs of trainers.")
+        self._polls = made(prometheus.Counter, "polls_failed", "Failed looks at the scheduler, first of each outage.")
+        self._refused = made(prometheus.Counter, "holders_refused", "Holders that the scheduler refused.")
+        self._status: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
+        self._fragments: dict[str, dict[str, float]] = {
+            f.name: {k: v for k, v in (("taken", f.taken_s), ("asked_back", f.asked_back_s)) if v is not None}
+            for f in registry.fragments(open_only=True)
+        }
+        self._held_now = sum("taken" in times for times in self._fragments.values())
+        self._count_trainers()
+        self._count_fragments()
+
+    def hear(self, fact: Fact) -> None:
+        """Count it."""
+        with self._lock:
+            match fact.kind:
+                case Kind.DECISION:
+                    self._decided(fact)
+                case Kind.TRAINER:
+                    self._changed(fact)
+                case Kind.USAGE:
+                    self._used(fact)
+                case Kind.FRAGMENT:
+                    self._fragment(fact)
+                case Kind.NOTE:
+                    counter = {"failure": self._failures, "poll failed": self._polls, "refused": self._refused}
+                    if (one := counter.get(str(fact.fields["kind"]))) is not None:
+                        one.inc()
+
+    def text(self) -> bytes:
+        """The page, in OpenMetrics."""
+        from prometheus_client.openmetrics.exposition import generate_latest
+
+        with self._lock:
+            page: bytes = generate_latest(self.prometheus)  # type: ignore[no-untyped-call]
+            return page
+
+    def _decided(self, fact: Fact) -> None:
+        plan, state = fact.fields["plan"], fact.fields["state"]
+        assert isinstance(plan, Plan)
+        assert isinstance(state, State)
+        answer = plan.decision.answer
+        self._decisions.labels(answer.solver if answer is not None else "none").inc()
+        for fallback in () if answer is None else answer.fallbacks:
+            self._fallbacks.labels(fallback.solver, fallback.reason.value).inc()
+        took_s = fact.fields["took_s"]
+        assert isinstance(took_s, float)
+        self._took.observe(took_s)
+        self._pool.set(len(state.pool))
+        self._training.set(sum(plan.decision.counts))
+        self._of_trainer.clear()
+        for active, n in zip(state.active, plan.decision.counts, strict=True):
+            self._of_trainer.labels(active.trainer.id).set(n)
+
+    def _changed(self, fact: Fact) -> None:
+        status = fact.fields.get("status")
+        if not isinstance(status, TrainerStatus):
+            return
+        self._status[fact.subject] = status
+        if status.is_final and fact.subject in {labels[0] for labels in self._samples._metrics}:
+            self._samples.remove(fact.subject)
+        self._count_trainers()
+
+    def _used(self, fact: Fact) -> None:
+        usage = fact.fields["usage"]
+        assert isinstance(usage, Usage)
+        if not self._status.get(usage.name, TrainerStatus.DONE).is_final:
+            self._samples.labels(usage.name).set(usage.samples_done)
+        for use, node_s in (
+            ("held", usage.held_node_s),
+            ("trained", usage.trained_node_s),
+            ("stalled", usage.stalled_node_s),
+        ):
+            self._node_s.labels(use).inc(max(node_s, 0.0))
+
+    def _fragment(self, fact: Fact) -> None:
+        times = self._fragments.setdefault(fact.subject, {})
+        was = dict(times)
+        times |= {key: value for key, value in fact.fields.items() if isinstance(value, float)}
+        if "taken" in times and "taken" not in was:
+            self._taken.inc()
+            self._held_now += 1
+        if "asked_back" in times and "asked_back" not in was:
+            self._back.labels(str(fact.fields.get("reason", "")).startswith("planned")).inc()
+        if "released" in times:
+            if "asked_back" in times:
+                self._release.observe(max(times["released"] - times["asked_back"], 0.0))
+            self._held_now -= "taken" in times
+            del self._fragments[fact.subject]
+        self._count_fragments()
+
+    def _count_trainers(self) -> None:
+        tally = Tally(self._status.values())
+        for status, gauge in self._trainers.items():
+            gauge.set(tally[status])
+
+    def _count_fragments(self) -> None:
+        self._held.set(self._held_now)
+        self._pending.set(len(self._fragments) - self._held_now)
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = 10.0
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Scrapes are no news."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 16
+
+
+def serve(metrics: Metrics, config: MetricsConfig) -> tuple[int, Callable[[], None]]:
+    """Answer GET /metrics in a thread. The port, and a function that ends it. Raises ``UserError`` where nothing can listen.
+
+    Anywhere but on loopback a token is needed; it is compared in constant time.
+    """
+    token = _token(config)
+
+    def application(environ: dict[str, Any], start: Callable[..., object]) -> Iterable[bytes]:
+        given = str(environ.get("HTTP_AUTHORIZATION", "")).removeprefix("Bearer ")
+        if token and not hmac.compare_digest(given.encode(), token.encode()):
+            start("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
+            return [b"expected the pilot's token: Authorization: Bearer ...\n"]
+        if environ["PATH_INFO"] != "/metrics" or environ["REQUEST_METHOD"] != "GET":
+            start("404 Not Found", [("Content-Type", "text/plain")])
+            return [b"there is only GET /metrics\n"]
+        start("200 OK", [("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")])
+        return [metrics.text()]
+
+    try:
+        server = make_server(config.address, config.port or 0, application, _Server, _Quiet)
+    except OSError as error:
+        raise UserError(f"metrics: cannot listen on {config.address}:{config.port}: {error.strerror}") from error
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+
+    return int(server.server_port), end
+
+
+def _token(config: MetricsConfig) -> str:
+    if config.token_file is None:
+        return ""
+    try:
+        mode = config.token_file.stat().st_mode
+        token = config.token_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UserError(f"metrics.token_file: {config.token_file}: {error.strerror}") from error
+    if mode & 0o077:
+        raise UserError(f"metrics.token_file: {config.token_file}: others can read it, expected mode 0600")
+    if len(token) < 16:
+        raise UserError(f"metrics.token_file: {config.token_file}: expected 16 characters or more, found {len(token)}")
+    return token

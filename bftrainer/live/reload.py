@@ -1,0 +1,45 @@
+"""What a running pilot takes over from a configuration that was read again (SIGHUP), and what keeps its old value. Pure."""
+
+from __future__ import annotations
+
+from bftrainer.config import PilotConfig
+from bftrainer.gate import Table
+
+# What holders, drivers and the log's machine were started with. The site's own tables (slurm, lsf) are the adapters' to judge.
+FIXED: dict[str, frozenset[str]] = {
+    "nodes": frozenset({"holder", "slots"}),
+    "times": frozenset({"lease_s"}),
+    "metrics": frozenset({"port", "address", "token_file"}),
+    "trace": frozenset({"log", "nodes", "days", "seed", "start_h", "speedup"}),
+}
+
+
+def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:
+    """The configuration to go on with, and the keys (``nodes.holder``) whose change waits for the next start."""
+    kept: list[str] = []
+    tables: dict[str, Table] = {}
+    for name, keys in FIXED.items():
+        was, now = getattr(old, name), getattr(fresh, name)
+        back = {key: getattr(was, key) for key in sorted(keys) if getattr(was, key) != getattr(now, key)}
+        kept += (f"{name}.{key}" for key in back)
+        tables[name] = now.model_copy(update=back)
+    return fresh.model_copy(update=tables), tuple(kept)
+
+
+def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
+    """The keys whose values differ, as ``table.key``."""
+    keys: list[str] = []
+    for name in PilotConfig.model_fields:
+        was, now = getattr(old, name), getattr(fresh, name)
+        before = was if isinstance(was, dict) else dict(was)
+        after = now if isinstance(now, dict) else dict(now)
+        keys += (f"{name}.{key}" for key in sorted({*before, *after}) if before.get(key) != after.get(key))
+    return tuple(keys)
+
+
+def said(taken: tuple[str, ...], kept: tuple[str, ...]) -> str:
+    """The line for the event log."""
+    parts = [f"new: {', '.join(taken) or 'nothing'}"]
+    if kept:
+        parts.append(f"as before until the pilot is started again: {', '.join(kept)}")
+    return "the configuration has been read again; " + "; ".join(parts)

@@ -1,0 +1,102 @@
+"""What others bring: policies by entry point, objectives and policies by ``module:function``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
+from typing import Any
+
+from bftrainer.allocation.objectives import OBJECTIVES, Objective, from_function
+from bftrainer.errors import UnknownNameError, UserError
+from bftrainer.policies.guard import Guarded
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.ports import Policy
+
+POLICY_GROUP = "bftrainer.policies"
+
+
+def policy_names() -> tuple[str, ...]:
+    """All installed policies, by name."""
+    return tuple(sorted(_policies()))
+
+
+def build_policy(name: str, settings: PolicySettings) -> Policy:
+    """A policy by its entry point's name, or ``module:function`` that takes :class:`PolicySettings`.
+
+    Its own parameters may follow: ``modelarts-optimal?cap=64&gap=0.01``; ``guard_hours=6`` puts the starvation guard
+    around it, as ``settings.guard_h`` does.
+    """
+    name, settings = _with_parameters(name, settings)
+    builder: Callable[[PolicySettings], Policy]
+    if ":" in name:
+        builder = _load("policy", name)
+    else:
+        policies = _policies()
+        if name not in policies:
+            raise UnknownNameError("policy", name, policies)
+        builder = policies[name].load()
+    policy = _built(builder, settings)
+    return policy if settings.guard_h is None else Guarded(policy, settings.guard_h * 3600)
+
+
+def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySettings]:
+    """The name without its parameters, and the settings with them."""
+    name, _, text = name.partition("?")
+    options = dict(settings.options)
+    for part in text.split("&") if text else ():
+        key, _, value = part.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not key or not math.isfinite(number):
+            raise UserError(f"policy {name!r}: parameter {part!r}, expected NAME=NUMBER, like guard_hours=6")
+        options[key] = number
+    guard_h = options.pop("guard_hours", settings.guard_h)
+    if guard_h is not None and guard_h <= 0:
+        raise UserError(f"policy {name!r}: guard_hours={guard_h:g}, expected hours above 0")
+    return name, replace(settings, options=tuple(options.items()), guard_h=guard_h)
+
+
+def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
+    """A function gets the settings, a class too if it wants any; one whose arguments all have defaults is built without."""
+    if isinstance(builder, type):
+        parameters = signature(builder).parameters.values()
+        if all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+            built: Policy = builder()
+            return built
+    return builder(settings)
+
+
+def find_objective(name: str) -> Objective:
+    """An objective by name, or a user's ``module:function`` of (trainer, n)."""
+    if ":" in name:
+        return from_function(name, _load("objective", name))
+    if name not in OBJECTIVES:
+        raise UnknownNameError("objective", name, OBJECTIVES)
+    return OBJECTIVES[name]
+
+
+def _policies() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=POLICY_GROUP)}
+
+
+def _load(kind: str, name: str) -> Callable[..., Any]:
+    """``module:function``, looked up from the working directory too, as ``python -m`` would."""
+    module_name, _, function_name = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise UserError(f"{kind} {name!r}: cannot import {module_name!r} ({error})") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise UserError(f"{kind} {name!r}: module {module_name!r} has no function {function_name!r}")
+    loaded: Callable[..., Any] = function
+    return loaded

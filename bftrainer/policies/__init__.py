@@ -1,0 +1,1 @@
+"""One file per published allocator: (state, memory, event) -> (decision, memory)."""

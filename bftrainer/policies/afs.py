@@ -1,0 +1,141 @@
+"""AFS-L and AFS-P (Hwang et al., NSDI 2021): every trainer is assumed to keep its present share for ever.
+
+Of two trainers let a be the one with less remaining time at its present share. With p the throughput now, p' with one
+node more, and p_b2 = p_b' (b has its larger share once a is done), giving the node to b ends both sooner in sum iff
+
+    (p_b' - p_b) / p_b'  >  (p_a' - p_a) / p_a
+
+which follows from the notes' t1 and t2; the notes print p_a' in the last denominator. AFS-P knows no lengths: the larger
+(p' - p) / p' wins, ties by lot.
+
+Ours: smallest sizes in place of single GPUs; where sizes are listed, "one node more" is the next size, and gains are per
+node of that step; a node that brings nothing to anybody is left idle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bftrainer.events import Event
+from bftrainer.model import rates
+from bftrainer.policies import lots
+from bftrainer.policies.needs import Need
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.sizes import remaining, sizes_of
+from bftrainer.ports import Policy
+from bftrainer.state import Active, Decision, State
+
+
+@dataclass(slots=True)
+class _Side:
+    """One trainer in the tournament: its sizes, which of them it has, and what the next one brings."""
+
+    sizes: tuple[int, ...]
+    rates: tuple[float, ...]
+    left: float
+    position: int = -1
+    cost: int = 0
+    time: float = math.inf
+    of_next: float = 0.0  # (p' - p) / p', per node of the step
+    of_now: float = 0.0  # (p' - p) / p, per node of the step
+
+    def take(self) -> None:
+        """One size more."""
+        self.position += 1
+        now = self.rates[self.sizes[self.position]]
+        self.time = self.left / now if now > 0 else math.inf
+        self.cost = 0
+        if self.position + 1 < len(self.sizes):
+            step = self.sizes[self.position + 1] - self.sizes[self.position]
+            more = self.rates[self.sizes[self.position + 1]]
+            if more > now:
+                self.cost = step
+                self.of_next = (more - now) / more / step
+                self.of_now = (more - now) / now / step if now > 0 else math.inf
+
+    @property
+    def nodes(self) -> int:
+        return self.sizes[self.position] if self.position >= 0 else 0
+
+
+def prefers(challenger: _Side, holder: _Side) -> bool:
+    """AFS-L's rule for two: whether the next node goes to ``challenger``."""
+    if challenger.time < holder.time:
+        return not holder.of_next > challenger.of_now
+    return challenger.of_next > holder.of_now
+
+
+def share_out(
+    sides: Sequence[_Side], nodes: int, first: Sequence[int], beats: Callable[[_Side, _Side], bool]
+) -> tuple[int, ...]:
+    """Smallest sizes in the order ``first`` while they fit, then node by node to the winner of a tournament. O(M n)."""
+    for j in first:
+        if sides[j].sizes and sides[j].sizes[0] <= nodes:
+            sides[j].take()
+            nodes -= sides[j].nodes
+    able = [side for side in sides if side.cost]
+    while nodes > 0 and (able := [side for side in able if 0 < side.cost <= nodes]):
+        winner = able[0]
+        for side in able[1:]:
+            if beats(side, winner):
+                winner = side
+        nodes -= winner.cost
+        winner.take()
+    return tuple(side.nodes for side in sides)
+
+
+@dataclass(frozen=True, slots=True)
+class AfsL:
+    """Lengths known. With more trainers than nodes: the shortest run, one node (their smallest size) each."""
+
+    name: str = "afs-l"
+    needs: frozenset[Need] = frozenset({Need.LENGTH})
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """No memory: shares depend on what is left and on the curves only."""
+        sides = [_Side(sizes_of(a.trainer), rates(a.trainer), remaining(a, self.name)) for a in state.active]
+        alone = [_time_at_smallest(a, side) for a, side in zip(state.active, sides, strict=True)]
+        first = sorted(range(len(sides)), key=lambda j: (alone[j], j))
+        return Decision(share_out(sides, len(state.pool), first, prefers)), None
+
+
+@dataclass(frozen=True, slots=True)
+class AfsP:
+    """Lengths unknown. With more trainers than nodes: those run that have had the least node-time so far."""
+
+    seed: int = 0
+    name: str = "afs-p"
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """The memory is the state of the lots."""
+        lot = state.memory if isinstance(state.memory, int) else self.seed
+
+        def beats(challenger: _Side, holder: _Side) -> bool:
+            nonlocal lot
+            if challenger.of_next == holder.of_next:
+                chosen, lot = lots.draw(lot, 2)
+                return chosen == 1
+            return challenger.of_next > holder.of_next
+
+        sides = [_Side(sizes_of(a.trainer), rates(a.trainer), 0.0) for a in state.active]
+        first = sorted(range(len(sides)), key=lambda j: (state.active[j].node_s, j))
+        return Decision(share_out(sides, len(state.pool), first, beats)), lot
+
+
+def _time_at_smallest(active: Active, side: _Side) -> float:
+    rate = side.rates[side.sizes[0]] if side.sizes else 0.0
+    return side.left / rate if rate > 0 else math.inf
+
+
+def build_l(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    settings.option_values("afs-l")
+    return AfsL()
+
+
+def build_p(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    settings.option_values("afs-p")
+    return AfsP(settings.seed)

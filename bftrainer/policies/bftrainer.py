@@ -1,0 +1,57 @@
+"""BFTrainer's own policy: the optimum of Eqn 16 at every event (paper section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from bftrainer.allocation.objectives import Objective
+from bftrainer.allocation.window_ends import lasts_s
+from bftrainer.events import Event
+from bftrainer.model import Curve, Trainer
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.ports import Allocator, Policy
+from bftrainer.problem import Claim, Problem
+from bftrainer.state import Active, Decision, State
+
+
+@dataclass(frozen=True, slots=True)
+class BFTrainer:
+    """Maximise what the trainers gain within ``forward_s`` (T_fwd), less what rescaling them costs."""
+
+    allocator: Allocator
+    objective: Objective
+    forward_s: float
+    name: str = "bftrainer"
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Solve the allocation problem of this state; no memory. It looks no further than the last node is there."""
+        claims = tuple(claim(active, self.objective, state.at_s) for active in state.active)
+        forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
+        answer = self.allocator.solve(Problem(len(state.pool), forward_s, claims))
+        return Decision(answer.counts, answer=answer), None
+
+
+def claim(active: Active, objective: Objective, now_s: float) -> Claim:
+    """A trainer's claim: its value curve under the objective, its bounds and costs, and C_j."""
+    return _claim(active.trainer, objective.of(active, now_s), len(active.nodes))
+
+
+@lru_cache(maxsize=8192)
+def _claim(trainer: Trainer, value: Curve, current: int) -> Claim:
+    sizes = trainer.sizes
+    return Claim(
+        id=trainer.id,
+        value=value,
+        min_nodes=trainer.min_nodes,
+        max_nodes=trainer.max_nodes,
+        scale_up_s=trainer.scale_up_s,
+        scale_down_s=trainer.scale_down_s,
+        current=current,
+        sizes=sizes if sizes is None or sizes[0] == 0 else (0, *sizes),
+    )
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    return BFTrainer(settings.allocator, settings.objective, settings.forward_s)

@@ -1,0 +1,44 @@
+"""First come first served with fixed sizes, a control: Summit's killable queue (paper 2.2).
+
+Each trainer runs at its requested size or not at all. One that loses a node is killed and requeues behind everybody else;
+it goes on from its last checkpoint. Who does not fit is passed over until it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bftrainer.events import Event
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.sizes import requested
+from bftrainer.policies.srtf import first_fit
+from bftrainer.ports import Policy
+from bftrainer.state import Decision, State
+
+
+@dataclass(frozen=True, slots=True)
+class FcfsRigid:
+    """Running trainers keep their nodes; the rest is offered to the queue in order."""
+
+    name: str = "fcfs-rigid"
+    rigid: bool = True
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """The memory is the queue: ids in their order, those that were killed at its end."""
+        known = state.memory if isinstance(state.memory, tuple) else ()
+        held = {a.trainer.id: len(a.nodes) for a in state.active}
+        size = {a.trainer.id: requested(a.trainer) for a in state.active}
+        killed = {name for name, n in held.items() if 0 < n < size[name]}
+        places = {name: place for place, name in enumerate(known)}
+        arrived = [a.trainer.id for a in state.active]
+        queue = sorted(arrived, key=lambda name: (name in killed, places.get(name, len(places))))
+        running = [name for name in queue if held[name] >= size[name]]
+        index = {name: j for j, name in enumerate(arrived)}
+        order = [*running, *(name for name in queue if held[name] < size[name])]
+        return Decision(first_fit(state, [index[name] for name in order])), tuple(queue)
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    settings.option_values("fcfs-rigid")
+    return FcfsRigid()

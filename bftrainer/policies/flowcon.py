@@ -1,0 +1,169 @@
+"""FlowCon (thesis 4.1, 5.1; Algorithms 1 and 2): resources go to the trainers whose evaluation function still falls.
+
+Progress P = |E(t_i) - E(t_i-1)| / dt (Eqn 4.1), growth efficiency G = P / resource used (Eqn 4.2). Three lists with threshold
+alpha: NL grows, WL is watched, CL converges. Two forms share the algorithms: limits on one worker's processor
+(:class:`FlowConWorker`), and shares of a pool's nodes (:class:`FlowCon`).
+
+Ours, where the thesis leaves it open: E is normalised to [0, 1]; time counts in initial intervals, so that G is the share of
+the whole reduction per interval on the whole resource (per second no published alpha would tell anything apart); a
+trainer that nobody has measured yet has limit 1 and counts as G = 1 in the sum; G without time or resource in between is
+the last one. Line 17 doubles the interval once per run (the print has it inside the loop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from bftrainer.events import Event
+from bftrainer.policies.needs import Need
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.shares import by_weight
+from bftrainer.ports import Policy
+from bftrainer.state import Active, Decision, State
+
+
+class Stage(Enum):
+    """Which of the three lists it is on."""
+
+    NEW = "NL"
+    WATCHING = "WL"
+    COMPLETING = "CL"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A trainer on a list: its limit L, its last G (None: not measured), and where E and its use stood then."""
+
+    id: str
+    stage: Stage = Stage.NEW
+    limit: float = 1.0
+    growth: float | None = None
+    loss: float | None = None
+    used_s: float = 0.0
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The memory: members in order of arrival, the present interval, when Algorithm 1 runs next."""
+
+    members: tuple[Member, ...] = ()
+    interval_s: float = 0.0
+    next_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is observed of a trainer: E (None: no report yet) and the resource-seconds that it has used, of a whole of 1."""
+
+    loss: float | None
+    used_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """alpha, the initial interval, and beta of the floor 1 / (beta n) (6.1.3: limit 0.25 with two containers)."""
+
+    alpha: float = 0.05
+    interval_s: float = 20.0
+    beta: float = 2.0
+
+    def listen(self, lists: Lists, seen: Mapping[str, Measured], at_s: float) -> Lists:
+        """Algorithm 2, and Algorithm 1 where it is due: after a trainer came or went, or when the interval is over."""
+        members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
+        known = {m.id for m in members}
+        new = tuple(
+            Member(name, loss=now.loss, used_s=now.used_s, at_s=at_s) for name, now in seen.items() if name not in known
+        )
+        interval_s = lists.interval_s or self.interval_s
+        if new or len(members) < len(lists.members):
+            interval_s = self.interval_s  # lines 8 and 16
+        elif at_s < lists.next_s:
+            return lists
+        members, interval_s = self.run((*members, *new), seen, at_s, interval_s)  # lines 6-7, 9, 17
+        return Lists(members, interval_s, at_s + interval_s)
+
+    def run(
+        self, members: tuple[Member, ...], seen: Mapping[str, Measured], at_s: float, interval_s: float
+    ) -> tuple[tuple[Member, ...], float]:
+        """Algorithm 1: move between the lists, then set the limits."""
+        members = tuple(self.classified(self.measured(m, seen[m.id], at_s)) for m in members)  # lines 2-13
+        if members and all(m.stage is Stage.COMPLETING for m in members):  # lines 14-17
+            return tuple(_limited(m, 1.0) for m in members), 2 * interval_s
+        total = sum(1.0 if m.growth is None else m.growth for m in members)
+        return tuple(self._limited(m, total, len(members)) for m in members), interval_s
+
+    def measured(self, m: Member, now: Measured, at_s: float) -> Member:
+        """Line 3: G since its last measurement (Eqns 4.1, 4.2)."""
+        passed_s, used_s = at_s - m.at_s, now.used_s - m.used_s
+        if now.loss is None or passed_s <= 0 or used_s <= 0:
+            return m
+        if m.loss is None:
+            return Member(m.id, m.stage, m.limit, m.growth, now.loss, now.used_s, at_s)
+        # P / R with R = used / passed: the passed time cancels, the interval is the unit.
+        growth = abs(now.loss - m.loss) * self.interval_s / used_s
+        return Member(m.id, m.stage, m.limit, growth, now.loss, now.used_s, at_s)
+
+    def classified(self, m: Member) -> Member:
+        """Lines 4-13; who has not been measured stays on NL."""
+        if m.growth is None:
+            return m
+        slower = Stage.WATCHING if m.stage is Stage.NEW else Stage.COMPLETING
+        stage = Stage.NEW if m.growth >= self.alpha else slower
+        return Member(m.id, stage, m.limit, m.growth, m.loss, m.used_s, m.at_s)
+
+    def _limited(self, m: Member, total: float, number: int) -> Member:
+        """Lines 18-26."""
+        if m.growth is None:
+            return _limited(m, 1.0)
+        if m.stage is Stage.WATCHING:
+            return m
+        share = m.growth / total if total > 0 else 1.0 / number
+        return _limited(m, max(share, 1 / (self.beta * number)) if m.stage is Stage.COMPLETING else share)
+
+
+def _limited(m: Member, limit: float) -> Member:
+    return Member(m.id, m.stage, limit, m.growth, m.loss, m.used_s, m.at_s)
+
+
+# Rescaling a trainer costs it tens of seconds, a container's limit nothing: the thesis' 20 to 60 s would eat the gain.
+POOL_RULES = Rules(interval_s=600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCon:
+    """Shares of a pool's nodes in proportion to the limits, by largest remainder within everybody's sizes.
+
+    The resource is the pool: a trainer on all nodes for a second has used one second. E is the loss over the first reported.
+    """
+
+    rules: Rules = POOL_RULES
+    name: str = "flowcon"
+    needs: frozenset[Need] = frozenset({Need.LOSSES})
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """The memory is the lists, and how much of the pool each trainer has used."""
+        before = state.memory if isinstance(state.memory, Lists) else Lists()
+        pool = max(len(state.pool), 1)
+        seen = {a.trainer.id: Measured(_normalised(a), a.node_s / pool) for a in state.active}
+        lists = self.rules.listen(before, seen, state.at_s)
+        limits = {m.id: m.limit for m in lists.members}
+        trainers = [a.trainer for a in state.active]
+        weights = [max(limits[t.id], 1e-6) for t in trainers]
+        counts = by_weight(trainers, weights, len(state.pool))
+        return Decision(counts, lists.next_s if trainers else None), lists
+
+
+def _normalised(active: Active) -> float | None:
+    losses = active.losses
+    if losses is None or losses.first == 0:
+        return None
+    return losses.latest / losses.first
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``: the form that shares a pool's nodes."""
+    o = settings.option_values("flowcon", alpha=0.05, interval_s=600.0, beta=2.0)
+    return FlowCon(Rules(o["alpha"], o["interval_s"], o["beta"]))

@@ -1,0 +1,112 @@
+"""A guard against starvation around any policy: who could have run for H hours, has run.
+
+A trainer *starves* while it is admitted, has no nodes, and its smallest size fits the pool. When that has gone on without
+interruption for ``patience_s``, the guard gives it its smallest size and keeps it there for ``turn_s`` (as long as the pool
+holds), whatever the policy says: from idle nodes first, then from the trainer with most nodes above its own smallest size,
+at last from whoever was admitted last and is not under the guard itself. Several wait their turn in order of their patience.
+
+What it promises: a trainer whose smallest size fitted the pool for H hours has run, unless those that the guard serves
+already need the whole pool; it is next then. A trainer in the queue beyond P_jmax is not admitted yet, and not promised
+anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bftrainer.events import Event
+from bftrainer.policies.needs import Need
+from bftrainer.policies.sizes import largest_of, sizes_of
+from bftrainer.ports import Policy
+from bftrainer.state import Decision, State
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The guard's memory around the policy's: since when each starves (id, s), and until when whose turn lasts."""
+
+    inner: object = None
+    since: tuple[tuple[str, float], ...] = ()
+    turns: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """``policy`` with the guard. Its needs and its way with lost nodes are the policy's."""
+
+    policy: Policy
+    patience_s: float
+    turn_s: float = 900.0
+
+    @property
+    def name(self) -> str:
+        """The policy's own."""
+        return self.policy.name
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What the policy needs."""
+        needs: frozenset[Need] = getattr(self.policy, "needs", frozenset())
+        return needs
+
+    @property
+    def rigid(self) -> bool:
+        """Whether the policy's trainers die with a node."""
+        return bool(getattr(self.policy, "rigid", False))
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Ask the policy, then serve whoever has starved too long."""
+        memory = state.memory if isinstance(state.memory, Patience) else Patience()
+        decision, inner = self.policy.decide(replace(state, memory=memory.inner), event)
+        counts, now = list(decision.counts), state.at_s
+        index = {a.trainer.id: j for j, a in enumerate(state.active)}
+        smallest = [min(sizes_of(a.trainer), default=0) for a in state.active]
+        fits = [0 < size <= len(state.pool) for size in smallest]
+        before = dict(memory.since)
+        # Who held nodes until this instant was running; hunger counts from now.
+        since = {
+            name: before.get(name, now) if not state.active[j].nodes else now for name, j in index.items() if fits[j]
+        }
+        turns = {name: until for name, until in memory.turns if until > now and name in index and fits[index[name]]}
+        waiting = [n for n, at_s in since.items() if now - at_s >= self.patience_s and counts[index[n]] == 0]
+        for name in sorted(waiting, key=lambda n: (since[n], index[n])):
+            turns.setdefault(name, now + self.turn_s)
+        served: set[int] = set()
+        for name in sorted(turns, key=lambda n: (turns[n], index[n])):
+            j = index[name]
+            if _give(state, counts, j, smallest, served):
+                served.add(j)
+            else:
+                del turns[name]  # its turn comes when there is room; its patience is not forgotten
+        since = {name: at_s for name, at_s in since.items() if counts[index[name]] == 0}
+        wakes = [at_s + self.patience_s for at_s in since.values() if at_s + self.patience_s > now]
+        wakes += [*turns.values()]
+        wakes += [] if decision.wake_at_s is None else [decision.wake_at_s]
+        changed = tuple(counts) != decision.counts
+        guarded = Decision(tuple(counts), min(wakes, default=None), None if changed else decision.answer)
+        return guarded, Patience(inner, tuple(since.items()), tuple(turns.items()))
+
+
+def _give(state: State, counts: list[int], j: int, smallest: list[int], served: set[int]) -> bool:
+    """Raise trainer ``j`` to its smallest size, at the others' cost; False (and nothing changed) where that cannot be."""
+    if counts[j] >= smallest[j]:
+        return True
+    after = list(counts)
+    free = len(state.pool) - sum(after)
+    after[j] = smallest[j]
+    free -= smallest[j] - counts[j]
+    others = [k for k in range(len(after)) if k != j and k not in served]
+    while free < 0:
+        above = [k for k in others if after[k] > smallest[k] > 0]
+        if above:
+            k = max(above, key=lambda k: (after[k] - smallest[k], k))
+            less = max(largest_of(sizes_of(state.active[k].trainer), after[k] + free), smallest[k])
+        else:
+            running = [k for k in others if after[k] > 0]
+            if not running:
+                return False
+            k, less = running[-1], 0
+        free += after[k] - less
+        after[k] = less
+    counts[:] = after
+    return True

@@ -1,0 +1,106 @@
+"""Allocation by learning phase (Wei and Shudo): nodes to the tasks that are further on.
+
+When a task arrives, each trains 100 iterations on an equal share; then the task whose loss changed less is the older one
+and gets more: 3 of 4 devices, the younger 1 (section 5). That is decided once; a finish only frees nodes to the others.
+
+Ours, where the paper leaves it open: with more than two tasks the shares go by the rank of age, 2r - 1 for rank r (3:1
+for two); changes are per 100 iterations where a task did more; a task that has no loss to show counts as youngest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from bftrainer.events import Event
+from bftrainer.model import rates
+from bftrainer.policies.equal_share import equal_shares
+from bftrainer.policies.needs import Need
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.shares import by_weight
+from bftrainer.ports import Policy
+from bftrainer.state import Active, Decision, State
+
+# A task slower than its curve promises is looked at again after this long.
+_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a task stood when its observation began."""
+
+    id: str
+    samples: float
+    loss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """The policy's memory: the marks of an observation that goes on, or the ages (oldest first) that it found."""
+
+    marks: tuple[Mark, ...] = ()
+    ages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LossPhase:
+    """``iterations`` of ``batch_samples`` each are watched before ages are told apart."""
+
+    iterations: int = 100
+    batch_samples: float = 512.0
+    name: str = "loss-phase"
+    needs: frozenset[Need] = frozenset({Need.LOSSES})
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Watch after an arrival, decide once, keep the ages until the next arrival."""
+        phase = state.memory if isinstance(state.memory, Phase) else Phase()
+        tasks = {a.trainer.id: a for a in state.active}
+        known = {mark.id for mark in phase.marks} | set(phase.ages)
+        if not tasks.keys() <= known:
+            phase = Phase(marks=tuple(_mark(a) for a in state.active))
+        phase = Phase(
+            tuple(mark for mark in phase.marks if mark.id in tasks), tuple(name for name in phase.ages if name in tasks)
+        )
+        trainers, nodes = [a.trainer for a in state.active], len(state.pool)
+        if phase.marks:
+            equal = equal_shares(trainers, nodes)
+            wait_s = self._wait_s(phase, state.active, equal) if len(tasks) > 1 else 0.0
+            if wait_s > 0:
+                return Decision(equal, state.at_s + max(wait_s, _AGAIN_S)), phase
+            phase = Phase(ages=self._oldest_first(phase, tasks))
+        rank = {name: len(phase.ages) - place for place, name in enumerate(phase.ages)}
+        weights = [2.0 * rank[t.id] - 1.0 for t in trainers]
+        return Decision(by_weight(trainers, weights, nodes)), phase
+
+    def _wait_s(self, phase: Phase, active: tuple[Active, ...], counts: tuple[int, ...]) -> float:
+        """How long until every task that gets nodes will have done its iterations; 0 if all have."""
+        marks = {mark.id: mark for mark in phase.marks}
+        wait_s = 0.0
+        for task, n in zip(active, counts, strict=True):
+            missing = self.iterations * self.batch_samples - (task.samples_done - marks[task.trainer.id].samples)
+            rate = rates(task.trainer)[n]
+            # Whole samples: a wake-up at the predicted instant must not be short by rounding.
+            if rate > 0 and missing > 1e-6 * self.batch_samples:
+                wait_s = max(wait_s, missing / rate)
+        return wait_s
+
+    def _oldest_first(self, phase: Phase, tasks: dict[str, Active]) -> tuple[str, ...]:
+        change = {mark.id: self._change(mark, tasks[mark.id]) for mark in phase.marks}
+        place = {mark.id: j for j, mark in enumerate(phase.marks)}
+        return tuple(sorted(change, key=lambda name: (change[name], place[name])))
+
+    def _change(self, mark: Mark, task: Active) -> float:
+        done = task.samples_done - mark.samples
+        if mark.loss is None or task.losses is None or done <= 0:
+            return math.inf
+        return abs(task.losses.latest - mark.loss) * self.iterations * self.batch_samples / done
+
+
+def _mark(active: Active) -> Mark:
+    return Mark(active.trainer.id, active.samples_done, None if active.losses is None else active.losses.latest)
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    options = settings.option_values("loss-phase", iterations=100, batch_samples=512.0)
+    return replace(LossPhase(), iterations=int(options["iterations"]), batch_samples=options["batch_samples"])

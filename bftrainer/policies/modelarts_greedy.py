@@ -1,0 +1,107 @@
+"""ModelArts' greedy allocator (Hu et al. 2021, section 3 and Fig. 4): leave no node idle.
+
+Waiting trainers, in order of admission, are its job queue; training time is time with at least one node. Every f = 5 min
+
+1. idle nodes and a queue: the head of the queue gets as many as legal; repeated;
+2. idle nodes, no queue: the trainer with the shortest training time gets as many more as legal; repeated;
+3. no idle nodes and a queue: the trainer with the longest training time is halved, its nodes go to the head of the queue;
+4. neither: nothing.
+
+In between only case 1 acts: "simulation allocates maximum resources to queueing jobs" (5.1). Sizes are capped at 16
+nodes; powers of two are stated for the optimal allocator only and are an option here. Ours: a head that one half cannot
+serve (its minimum is above 1) gets further halves, or nothing is changed; a node that the head cannot use is not idle to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bftrainer.events import Event
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.sizes import largest_of, sizes_of, standing
+from bftrainer.ports import Policy
+from bftrainer.state import Decision, State
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArtsGreedy:
+    """``interval_s`` is the elastic training frequency f, ``cap`` the largest size of any trainer."""
+
+    cap: int = 16
+    interval_s: float = 300.0
+    powers_of_two: bool = False
+    name: str = "modelarts-greedy"
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """The memory is the time of the next scaling moment."""
+        next_s = state.memory if isinstance(state.memory, float) else state.at_s
+        scaling = state.at_s >= next_s
+        if scaling:
+            next_s = next_moment(state.at_s, self.interval_s)
+        shares = Shares(state, powers_of_two=self.powers_of_two, cap=self.cap)
+        shares.serve_queue()
+        if scaling and not shares.queue:
+            shares.scale_up()
+        elif scaling:
+            shares.halve()
+        return Decision(tuple(shares.counts), next_s if state.active else None), next_s
+
+
+def next_moment(at_s: float, interval_s: float) -> float:
+    """The next full interval of the world's clock: 9:00, 9:05, 9:10 (5.1)."""
+    return (at_s // interval_s + 1) * interval_s
+
+
+class Shares:
+    """Counts while the cases act on them."""
+
+    def __init__(self, state: State, *, powers_of_two: bool, cap: int) -> None:
+        self.state = state
+        self.sizes = [sizes_of(a.trainer, powers_of_two, cap) for a in state.active]
+        self.counts = [largest_of(s, standing(a)) for s, a in zip(self.sizes, state.active, strict=True)]
+        self.idle = len(state.pool) - sum(self.counts)
+
+    @property
+    def queue(self) -> list[int]:
+        """Who waits and could run on this pool, in order."""
+        within = len(self.state.pool)
+        return [j for j, n in enumerate(self.counts) if n == 0 and self.sizes[j] and self.sizes[j][0] <= within]
+
+    def give(self, j: int) -> None:
+        """As many of the idle nodes as legal."""
+        more = largest_of(self.sizes[j], self.counts[j] + self.idle) - self.counts[j]
+        self.counts[j] += more
+        self.idle -= more
+
+    def serve_queue(self) -> None:
+        """Case 1. A head that is too large for the idle nodes holds the others up."""
+        for j in self.queue:
+            self.give(j)
+            if self.counts[j] == 0:
+                return
+
+    def scale_up(self) -> None:
+        """Case 2."""
+        running = [j for j, n in enumerate(self.counts) if n]
+        for j in sorted(running, key=lambda j: (self.state.active[j].run_s, j)):
+            self.give(j)
+
+    def halve(self) -> None:
+        """Case 3."""
+        head, counts, idle = self.queue[0], list(self.counts), self.idle
+        running = [j for j, n in enumerate(counts) if n]
+        for j in sorted(running, key=lambda j: (-self.state.active[j].run_s, j)):
+            half = largest_of(self.sizes[j], counts[j] // 2)
+            if half:
+                idle += counts[j] - half
+                counts[j] = half
+            if idle >= self.sizes[head][0]:
+                self.counts, self.idle = counts, idle
+                self.give(head)
+                return
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    options = settings.option_values("modelarts-greedy", cap=16, interval_s=300.0, powers_of_two=0)
+    return ModelArtsGreedy(int(options["cap"]), options["interval_s"], bool(options["powers_of_two"]))

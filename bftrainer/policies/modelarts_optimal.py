@@ -1,0 +1,79 @@
+"""ModelArts' optimal allocator (Hu et al. 2021, section 4): most training progress over a rolling horizon.
+
+Every f = 5 min the model of section 4.4 looks T = 5 steps of f ahead (:mod:`bftrainer.allocation.horizon`); its first step
+is carried out. Sizes are powers of two up to a cap (those of them that are legal for the trainer). Demand and speed come
+from the trainer's remaining samples and curve; the paper's law n * 0.8^log2(n) is such a curve.
+
+When jobs outnumber nodes "only the head of the queue" is in the model: running trainers first, then the waiting in order of
+admission, while their smallest sizes fit (ours: that must be feasible). Between scaling moments a freed node goes to the
+queue at once (5.1), as under the greedy allocator. Ours: a trainer that has done what it announced counts as nearly done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bftrainer.allocation.horizon import Job, solve
+from bftrainer.events import Event
+from bftrainer.model import rates
+from bftrainer.policies.modelarts_greedy import Shares, next_moment
+from bftrainer.policies.needs import Need
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.sizes import remaining
+from bftrainer.ports import Policy
+from bftrainer.state import Active, Decision, State
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArtsOptimal:
+    """``interval_s`` is f, ``steps`` T, ``cap`` the largest size; ``gap`` and ``max_search`` bound the search."""
+
+    cap: int = 16
+    interval_s: float = 300.0
+    steps: int = 5
+    powers_of_two: bool = True
+    gap: float = 1e-3
+    max_search: int = 200
+    name: str = "modelarts-optimal"
+    needs: frozenset[Need] = frozenset({Need.LENGTH})
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """The memory is the time of the next scaling moment."""
+        next_s = state.memory if isinstance(state.memory, float) else state.at_s
+        shares = Shares(state, powers_of_two=self.powers_of_two, cap=self.cap)
+        if state.at_s >= next_s:
+            next_s = next_moment(state.at_s, self.interval_s)
+            shares.counts = self._optimum(state, shares)
+        else:
+            shares.serve_queue()
+        return Decision(tuple(shares.counts), next_s if state.active else None), next_s
+
+    def _optimum(self, state: State, shares: Shares) -> list[int]:
+        free, inside = len(state.pool), []
+        waiting = shares.queue
+        for j in (*(j for j, n in enumerate(shares.counts) if n), *waiting):
+            smallest = shares.sizes[j][0]
+            if smallest > free:
+                break
+            inside.append(j)
+            free -= smallest
+        jobs = [self._job(state.active[j], shares.sizes[j]) for j in inside]
+        found = solve(jobs, len(state.pool), self.steps, gap=self.gap, max_search=self.max_search)
+        counts = [0] * len(state.active)
+        for j, n in zip(inside, found.counts, strict=True):
+            counts[j] = n
+        return counts
+
+    def _job(self, active: Active, sizes: tuple[int, ...]) -> Job:
+        per_s = rates(active.trainer)
+        # d_i: at least one second at full speed, lest a trainer past its estimate outweighs all others.
+        demand = max(remaining(active, self.name), max(per_s[n] for n in sizes), 1e-9)
+        return Job(sizes, tuple(per_s[n] * self.interval_s / demand for n in sizes))
+
+
+def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
+    o = settings.option_values("modelarts-optimal", cap=16, interval_s=300.0, steps=5, gap=1e-3, max_search=200)
+    return ModelArtsOptimal(
+        int(o["cap"]), o["interval_s"], int(o["steps"]), gap=o["gap"], max_search=int(o["max_search"])
+    )

@@ -1,0 +1,114 @@
+"""A copy of a trainer's working directory, so that a rehearsal does not touch what is real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from bftrainer.errors import InputFileError
+from bftrainer.trainer_file import TrainerSpec
+
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+"""A folder with one of these is an environment: linked, not copied."""
+_LINKED = (".git", "node_modules")
+SCRATCH = "bftrainer-rehearse."
+"""How the names of scratch directories begin: one may be below the working directory."""
+
+
+def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> None:
+    """Copy files and links; environments and repositories become links. Refused above the limit."""
+    size = sum(path.stat().st_size for path in _files(source))
+    if size > limit_bytes:
+        raise InputFileError(
+            where,
+            f"the working directory {source} holds {size / 1e6:,.0f} MB, a rehearsal copies at most "
+            f"{limit_bytes / 1e6:,.0f} MB; keep data elsewhere and link to them, raise --copy-mb, or rehearse --in-place (on "
+            "your real checkpoint)",
+        )
+    _copy(source.resolve(), target, source.resolve(), target)
+
+
+def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
+    """The trainer with its working directory, and every path of its command and environment below it, in the copy."""
+
+    def there(text: str) -> str:
+        head, sign, path = text.rpartition("=")  # an option's value: --checkpoint=DIRECTORY/model.pt
+        for name in (path, str(Path(path).resolve()) if path.startswith("/") else ""):
+            if _is_below(name, source):
+                return f"{head}{sign}{target}{name.removeprefix(str(source))}"
+        return text
+
+    # Folders of programs stay: an environment in the working directory is linked, and its programs know where they are.
+    env = {key: value if key == "PATH" else there(value) for key, value in spec.env.items()}
+    command = (spec.command[0], *map(there, spec.command[1:]))
+    return spec.model_copy(update={"cwd": target, "command": command, "env": env})
+
+
+def outside(spec: TrainerSpec) -> list[Path]:
+    """Existing files and folders elsewhere that the command or a link in the working directory names: the real ones."""
+    words = [Path(word.rpartition("=")[2]) for word in spec.command[1:]]
+    named = [
+        path for path in words if path.is_absolute() and path.exists() and not _is_below(str(path.resolve()), spec.cwd)
+    ]
+    links = [path.resolve() for path in _links(spec.cwd) if path.exists()]
+    return list(dict.fromkeys([*named, *(path for path in links if not _is_below(str(path), spec.cwd.resolve()))]))
+
+
+def written_since(places: list[Path], at_s: float) -> list[Path]:
+    """Those that have changed since (of a folder: itself or one of its entries)."""
+    found = []
+    for place in places:
+        entries = [place, *(place.iterdir() if place.is_dir() else ())]
+        if any(path.lstat().st_mtime >= at_s for path in entries):
+            found.append(place)
+    return found
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    return path == str(folder) or path.startswith(f"{folder}{os.sep}")
+
+
+def is_linked(folder: Path) -> bool:
+    """An environment or a repository: nothing that a script trains with."""
+    return folder.name in _LINKED or any((folder / name).exists() for name in _ENVIRONMENTS)
+
+
+def _is_left_out(path: Path) -> bool:
+    return path.name == "__pycache__" or path.name.startswith(SCRATCH)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_symlink() or _is_left_out(path):
+            continue
+        if path.is_dir():
+            if not is_linked(path):
+                yield from _files(path)
+        elif path.is_file():
+            yield path
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_symlink():
+            yield path
+        elif path.is_dir() and not is_linked(path) and not _is_left_out(path):
+            yield from _links(path)
+
+
+def _copy(source: Path, target: Path, root: Path, copy: Path) -> None:
+    target.mkdir(mode=0o700, parents=True)
+    for path in source.iterdir():
+        to = target / path.name
+        if path.is_symlink():
+            real = Path(os.path.abspath(path.parent / path.readlink()))  # noqa: PTH100 - one link, not the next as well
+            to.symlink_to(copy / real.relative_to(root) if real.is_relative_to(root) else real)
+        elif path.is_dir():
+            if is_linked(path):
+                to.symlink_to(path)
+            elif not _is_left_out(path):
+                _copy(path, to, root, copy)
+        elif path.is_file():
+            shutil.copy2(path, to)

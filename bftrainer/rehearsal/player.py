@@ -1,0 +1,254 @@
+"""Plays a rehearsal's acts on the real driver of a trainer: hosts are names only, every worker is a local process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from bftrainer.events import StallSeen
+from bftrainer.json_tail import JsonTail
+from bftrainer.live.launcher import DirectoryLauncher, Place
+from bftrainer.live.meter import MeterBook
+from bftrainer.live.reports import Ending, View
+from bftrainer.processes import ProcessId, is_alive, send, with_variable
+from bftrainer.rehearsal.record import Line, Outcome, Played, is_whole
+from bftrainer.rehearsal.scenario import LEAVES, Act, Kind
+from bftrainer.trainer_file import TrainerSpec
+
+POLL_S = 0.02
+LEAVES_WITHIN_S = 15.0
+"""So long after ``stop_s`` a driver has killed what is left, and ended."""
+LONGEST = 10
+"""A script that makes steps, but never where it is to be, is given up after so many times the patience."""
+UNSAVED_S = 3.0
+"""So long a kill waits for a moment at which there is something to lose."""
+UNSAVED_STEPS = 3
+STARTS = 3
+"""A driver that has lost all its nodes is started again so often in one act."""
+_OUTCOMES = {
+    Ending.STOPPED: Outcome.STOPPED,
+    Ending.DONE: Outcome.DONE,
+    Ending.FAILED: Outcome.FAILED,
+    Ending.KILLED: Outcome.DIED,
+}
+
+
+class Player:
+    """One trainer on a stage of its own. ``steps`` and ``window_s`` are what is waited for after each change."""
+
+    def __init__(
+        self,
+        root: Path,
+        spec: TrainerSpec,
+        settings: Mapping[str, object],
+        *,
+        slots: int,
+        steps: int,
+        window_s: float,
+        patience_s: float,
+    ) -> None:
+        self.spec = spec
+        self.folder = root / spec.name
+        self.lines: list[Line] = []
+        self.events: list[Line] = []
+        self._launcher = DirectoryLauncher(root, {"poll_s": 0.05, "hang_s": patience_s, **settings})
+        self._slots = slots
+        self._steps = steps
+        self._patience_s = patience_s
+        self._meter = MeterBook(window_s)
+        self._stalls: list[float] = []
+        self._measured = False
+        self._places: tuple[Place, ...] = ()
+        self._count = 0
+        self._event_tail = JsonTail(self.folder / "events.jsonl")
+        self._line_tail = JsonTail(self.folder / "progress.jsonl")
+        self._pids: set[ProcessId] = set()
+
+    def play(self, act: Act) -> Played:
+        """One act, until it has had its effect or cannot have it any more."""
+        if act.kind in (Kind.KILL, Kind.KILL_ALL):
+            self._wait_for_unsaved_work()
+        at_s = time.time()
+        self._stalls, self._measured = [], False
+        if act.kind in LEAVES:
+            self._ask(act)
+            ended = self._follow(lambda: False, self.spec.stop_s + LEAVES_WITHIN_S, renewed=False)
+            ended = Outcome.OK if ended is Outcome.STOPPED else ended
+        else:
+            self._order(act)
+            ended = self._settle(at_s)
+        return self._played(act, at_s, ended)
+
+    def run_on(self, step: int) -> None:
+        """Let it run until this step, or to its end."""
+        self._follow(lambda: (self._last_step() or 0) >= step, self._patience_s)
+
+    def left(self) -> tuple[int, ...]:
+        """Processes of the trainer that are still there; a moment is given to those that are just ending."""
+        give_up = time.monotonic() + 2.0
+        while time.monotonic() < give_up and any(map(is_alive, self._mine())):
+            time.sleep(POLL_S)
+        return tuple(sorted(process.pid for process in self._mine() if is_alive(process)))
+
+    def end(self) -> None:
+        """Nothing of it is left."""
+        view = self._launcher.look(self.spec.name)
+        self._launcher.kill(self.spec.name)
+        while view.alive:
+            time.sleep(POLL_S)
+            view = self._launcher.look(self.spec.name)
+        self._launcher.look(self.spec.name)  # takes the status of a driver that had ended just now
+        give_up = time.monotonic() + 10.0
+        while (there := [process for process in self._mine() if is_alive(process)]) and time.monotonic() < give_up:
+            for process in there:
+                send(process, signal.SIGKILL)
+            time.sleep(POLL_S)
+
+    def look(self) -> View:
+        """The driver as of now; all new lines are taken."""
+        view = self._launcher.look(self.spec.name)
+        self._meter.hear(self.spec.name, view)
+        for seen in self._meter.taken(lambda _: True):
+            if isinstance(seen, StallSeen):
+                self._stalls.append(seen.seconds)
+            else:
+                self._measured |= view.on == self._wanted()
+        self.events += self._event_tail.read()
+        self.lines += self._line_tail.read()
+        return view
+
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(place.fragment_id for place in self._places)
+
+    def _order(self, act: Act) -> None:
+        """Give the order, and note where it is to be afterwards."""
+        self.look()
+        match act.kind:
+            case Kind.START:
+                self._places = self._new(act.nodes)
+                self._launcher.start(self.spec, self._places)
+            case Kind.GROW:
+                self._places += self._new(act.nodes - len(self._places))
+                self._launcher.order(self.spec.name, self._places)
+            case Kind.KILL_ALL:
+                for place in self._places:
+                    self._kill(place)
+                self._places = self._new(act.nodes)
+            case Kind.SHRINK:
+                self._places = self._places[: act.nodes]
+                self._launcher.order(self.spec.name, self._places)
+            case Kind.MOVE:
+                self._places = self._new(act.nodes)
+                self._launcher.order(self.spec.name, self._places)
+            case _:
+                self._kill(self._places[-1])
+                self._places = self._places[:-1]
+                if len(self._places) < self.spec.min_nodes:  # it parks; the pilot would start it again on other nodes
+                    self._places = self._new(act.nodes)
+                elif len(self._places) > act.nodes:
+                    self._places = self._places[: act.nodes]
+                    self._launcher.order(self.spec.name, self._places)
+
+    def _new(self, count: int) -> tuple[Place, ...]:
+        self._count += count
+        numbers = range(self._count - count + 1, self._count + 1)
+        return tuple(Place(f"node-{n}", self._slots, f"f{n}") for n in numbers)
+
+    def _kill(self, place: Place) -> None:
+        """The processes of the workers there, as when their node goes."""
+        mine = [e for e in self.events if e.get("fragment") == place.fragment_id]
+        ended = {e["pid"] for e in mine if e["event"] == "worker_exited"}
+        for pid in {e["pid"] for e in mine if e["event"] == "worker_started"} - ended:
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) == pid:  # with its children, as when a node goes
+                    os.killpg(pid, signal.SIGKILL)
+                else:
+                    os.kill(pid, signal.SIGKILL)
+
+    def _ask(self, act: Act) -> None:
+        if act.kind is Kind.STOP:
+            self._launcher.ask_to_stop(self.spec.name)
+        else:
+            self._launcher.order(self.spec.name, ())
+        self._places = ()
+
+    def _settle(self, at_s: float) -> Outcome:
+        """Until it has made its steps on exactly these places, and its stall is measured."""
+
+        def holds() -> bool:
+            view = self.look()
+            # A "running" line may be that of the order before: lines are counted from the later of both.
+            there = view.on == self._wanted() and self._made(max(view.said_s, at_s))
+            return there and (self._measured or view.samples is None)
+
+        for _ in range(STARTS):
+            ended = self._follow(holds, self._patience_s)
+            if ended is not Outcome.STOPPED:
+                return ended
+            self._launcher.start(self.spec, self._places)  # none of its nodes was left: as the pilot does
+        return ended
+
+    def _follow(self, holds: Callable[[], bool], patience_s: float, renewed: bool = True) -> Outcome:
+        """Wait for it, or for the driver's end. ``renewed``: patience begins anew with every step, up to ``LONGEST`` times."""
+        last, since = None, time.monotonic()
+        give_up = since + LONGEST * patience_s
+        while (now_s := time.monotonic()) - since < patience_s and now_s < give_up:
+            if holds():
+                return Outcome.OK
+            view = self.look()
+            if view.ending is not None and not view.alive:
+                return _OUTCOMES[view.ending]
+            if renewed and (now := (view.incarnation, view.step)) != last:
+                last, since = now, time.monotonic()
+            time.sleep(POLL_S)
+        return Outcome.TIMEOUT
+
+    def _played(self, act: Act, at_s: float, outcome: Outcome) -> Played:
+        view, until_s = self.look(), time.time()
+        reasons = {
+            Outcome.FAILED: view.reason,
+            Outcome.TIMEOUT: f"not within {until_s - at_s:.0f} s",
+            Outcome.DIED: "its driver ended without a word, see logs/driver.log",
+            Outcome.STOPPED: f"all its workers ended, {STARTS} times",
+        }
+        reason = reasons.get(outcome, "")
+        # A stall that is lost in the noise of the speed is none.
+        measured = self._measured and act.kind in (Kind.GROW, Kind.SHRINK)
+        stalls_s = tuple(self._stalls) or ((0.0,) if measured else ())
+        return Played(act, at_s, until_s, outcome, reason, view.tail, stalls_s)
+
+    def _made(self, since_s: float) -> bool:
+        """Whether so many steps were reported since then."""
+        steps: set[int] = set()
+        for line in reversed(self.lines):
+            if line["time"] < since_s or len(steps) > self._steps:
+                break
+            if is_whole(line.get("step")):
+                steps.add(line["step"])
+        return len(steps) > self._steps
+
+    def _last_step(self) -> int | None:
+        self.look()
+        steps = [line["step"] for line in self.lines[-50:] if is_whole(line.get("step"))]
+        return steps[-1] if steps else None
+
+    def _wait_for_unsaved_work(self) -> None:
+        """A kill just after a checkpoint, or just before the next one, would show nothing: it comes some steps after one."""
+        self.look()
+        seen, give_up = len(self.lines), time.monotonic() + UNSAVED_S
+        while time.monotonic() < give_up:
+            self.look()
+            new = self.lines[seen:]
+            saved = [number for number, line in enumerate(new) if line.get("phase") == "checkpointed"]
+            if saved and len(new) - saved[-1] > UNSAVED_STEPS:
+                return
+            time.sleep(POLL_S / 4)
+
+    def _mine(self) -> set[ProcessId]:
+        """Processes of this trainer's workers, by what they were started with."""
+        self._pids |= set(with_variable("BFTRAINER_TRAINER_DIR", str(self.folder)))
+        return self._pids

@@ -1,0 +1,150 @@
+"""What was seen in a rehearsal: the acts as they were played, and rank 0's lines cut into stretches. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from bftrainer.rehearsal.scenario import Act
+
+Line = Mapping[str, Any]
+
+
+class Outcome(Enum):
+    """How an act ended."""
+
+    OK = "as expected"
+    DONE = "training was complete"
+    FAILED = "the script failed"
+    DIED = "the driver died"
+    TIMEOUT = "not within the time"
+    STOPPED = "it left"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One act. Times in seconds since 1970; ``stalls_s`` by the pilot's meter; ``tail`` of a failing worker's log."""
+
+    act: Act
+    at_s: float
+    until_s: float
+    outcome: Outcome
+    reason: str = ""
+    tail: tuple[str, ...] = ()
+    stalls_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A start after one file that is written in place had been cut to half. ``step``: the first that was reported."""
+
+    file: str
+    outcome: Outcome
+    step: int | None
+    reason: str = ""
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Files below the working directory that the last save wrote: under their own names, or renamed into place."""
+
+    in_place: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A whole rehearsal. ``reference`` are the lines of a run that nothing happened to."""
+
+    acts: tuple[Act, ...]
+    played: tuple[Played, ...]
+    lines: tuple[Line, ...]
+    events: tuple[Line, ...]
+    reference: tuple[Line, ...] | None = None
+    why_no_reference: str = ""
+    saved: Saved = Saved()
+    trials: tuple[Trial, ...] | None = None
+    left: tuple[int, ...] = ()
+
+    def of(self, *kinds: object) -> list[Played]:
+        """The acts of these kinds that were played."""
+        return [played for played in self.played if played.act.kind in kinds]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Lines of one group of workers: the size stays, nobody starts again."""
+
+    lines: tuple[Line, ...]
+    world_size: int
+
+    @property
+    def first(self) -> Line:
+        """Its first line."""
+        return self.lines[0]
+
+    @property
+    def last(self) -> Line:
+        """Its last line."""
+        return self.lines[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """From one stretch to the next. ``saved`` is the step of the last "checkpointed" line before it; ``act`` caused it."""
+
+    act: Act
+    before: Line
+    after: Line
+    saved: int | None
+
+
+def stretches(lines: Iterable[Line]) -> list[Stretch]:
+    """Running lines that have a step, cut where a group is formed."""
+    found: list[list[Line]] = []
+    for line in lines:
+        if line.get("phase") != "running" or not is_whole(line.get("step")):
+            continue
+        same = bool(found) and all(line.get(key) == found[-1][-1].get(key) for key in ("incarnation", "world_size"))
+        if same and not line.get("formed"):
+            found[-1].append(line)
+        else:
+            found.append([line])
+    return [Stretch(tuple(part), int(part[0].get("world_size") or 0)) for part in found]
+
+
+def boundaries(record: Record) -> list[Boundary]:
+    """One for each change from one stretch to the next, with the act during which the next one began."""
+    found = []
+    saves = [line for line in record.lines if line.get("phase") == "checkpointed" and is_whole(line.get("step"))]
+    for old, new in itertools.pairwise(stretches(record.lines)):
+        acts = [played.act for played in record.played if played.at_s <= float(new.first["time"])]
+        saved = [int(line["step"]) for line in saves if float(line["time"]) <= float(new.first["time"])]
+        if acts:
+            found.append(Boundary(acts[-1], old.last, new.first, saved[-1] if saved else None))
+    return found
+
+
+def stride(record: Record) -> int:
+    """Steps between two lines, as a rule: a script may report every tenth only."""
+    gaps = [
+        new["step"] - old["step"]
+        for part in stretches(record.lines)
+        for old, new in itertools.pairwise(part.lines)
+        if new["step"] > old["step"]
+    ]
+    return middle(gaps) if gaps else 1
+
+
+def middle(values: Sequence[int]) -> int:
+    """The lower median."""
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def is_whole(value: object) -> bool:
+    """A step or a count of samples."""
+    return isinstance(value, int) and not isinstance(value, bool)

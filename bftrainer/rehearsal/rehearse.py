@@ -1,0 +1,168 @@
+"""One rehearsal: the scenario, the run that nothing happens to, the starts with half a checkpoint."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bftrainer.rehearsal.copies import copy_folder, moved
+from bftrainer.rehearsal.player import Player
+from bftrainer.rehearsal.record import Line, Outcome, Played, Record, Trial, is_whole, stretches
+from bftrainer.rehearsal.scenario import LEAVES, Act, Kind, scenario, sizes_of
+from bftrainer.rehearsal.writes import Writes
+from bftrainer.trainer_file import TrainerSpec
+
+TRIALS = 3
+"""Files written in place that are tried with half of their bytes."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to rehearse. ``steps`` are waited for after each change, ``window_s`` is the length of a measurement."""
+
+    quick: bool = False
+    in_place: bool = False
+    slots: int = 1
+    steps: int = 5
+    window_s: float = 1.0
+    patience_s: float = 120.0
+    copy_bytes: int = 1_000_000_000
+    allow_stock_horovodrun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What rescaling cost here, in seconds: medians; None where it was not measured."""
+
+    up_s: float | None
+    down_s: float | None
+    stalls: tuple[tuple[str, float], ...]
+    """By act: how long training stood still, work that was made again included; from a start of a driver to the first step."""
+
+
+def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, where: str = "trainer file") -> Record:
+    """Play it. ``spec`` is settled; everything that is written comes below ``scratch``, unless ``in_place``."""
+    home = spec.cwd
+    # Every step is wanted, not one line a second.
+    spec = spec.model_copy(update={"env": {**spec.env, "BFTRAINER_REPORT_EVERY_S": "0"}})
+    here = spec
+    if not options.in_place:
+        copy_folder(home, scratch / "work", options.copy_bytes, where)
+        copy_folder(home, scratch / "work-alone", options.copy_bytes, where)
+        here = moved(spec, home, scratch / "work")
+    acts = scenario(*sizes_of(spec), options.quick)
+    player = _player(here, options, scratch / "trainers")
+    with Writes(here.cwd) as writes:
+        try:
+            record = _play(player, acts, writes, tell)
+            if _is_whole(record):
+                record = replace(record, trials=_try_halves(player, record, here.cwd, tell))
+        finally:
+            player.end()
+    if options.in_place:
+        return replace(
+            record, why_no_reference="needs a second run from the same beginning, which --in-place does not have"
+        )
+    if len(record.of(Kind.START)) < 2:
+        return record
+    return replace(record, reference=_alone(moved(spec, home, scratch / "work-alone"), options, scratch, record, tell))
+
+
+def costs(record: Record) -> Costs:
+    """R_up and R_dw, and every stall."""
+
+    def median(kind: Kind) -> float | None:
+        found = [seconds for played in record.of(kind) for seconds in played.stalls_s]
+        return statistics.median(found) if found else None
+
+    stalls = tuple((str(played.act), seconds) for played in record.played for seconds in _stood_still(record, played))
+    return Costs(median(Kind.GROW), median(Kind.SHRINK), stalls)
+
+
+def _stood_still(record: Record, played: Played) -> tuple[float, ...]:
+    if played.act.kind not in (Kind.START, Kind.KILL_ALL):
+        return played.stalls_s
+    first = [float(part.first["time"]) for part in stretches(record.lines) if float(part.first["time"]) >= played.at_s]
+    return (first[0] - played.at_s,) if first else ()
+
+
+def _player(spec: TrainerSpec, options: Options, root: Path) -> Player:
+    return Player(
+        root,
+        spec,
+        {"allow_stock_horovodrun": options.allow_stock_horovodrun},
+        slots=options.slots,
+        steps=options.steps,
+        window_s=options.window_s,
+        patience_s=options.patience_s,
+    )
+
+
+def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
+    played: list[Played] = []
+    left: tuple[int, ...] = ()
+    for act in acts:
+        tell(str(act))
+        if act.kind in LEAVES:
+            writes.forget()
+        done = player.play(act)
+        played.append(done)
+        if act.kind in LEAVES and done.outcome is Outcome.OK:
+            left = left or player.left()
+        if done.outcome is not Outcome.OK or _was_killed(player, done):
+            break
+    return Record(acts, tuple(played), tuple(player.lines), tuple(player.events), saved=writes.saved(), left=left)
+
+
+def _was_killed(player: Player, played: Played) -> bool:
+    """It did not obey: every further change would take ``stop_s``, and show the same."""
+    return played.act.kind in LEAVES and any(
+        e.get("event") == "worker_exited" and e.get("status") == -9 and e.get("planned") and e["time"] >= played.at_s
+        for e in player.events
+    )
+
+
+def _is_whole(record: Record) -> bool:
+    last = record.played[-1]
+    return len(record.played) == len(record.acts) and last.outcome is Outcome.OK
+
+
+def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
+    """A start with half of each file that the last save wrote in place: what a kill at that moment leaves."""
+    found = []
+    small = record.acts[0].nodes
+    for name in record.saved.in_place[:TRIALS]:
+        path = folder / name
+        content = path.read_bytes()
+        if len(content) < 2:
+            continue
+        tell(f"start with half of {name}")
+        path.write_bytes(content[: len(content) // 2])
+        seen = len(player.lines)
+        try:
+            played = player.play(Act(Kind.START, small))
+            player.end()
+        finally:
+            path.write_bytes(content)
+        steps = [line["step"] for line in player.lines[seen:] if is_whole(line.get("step"))]
+        found.append(Trial(name, played.outcome, steps[0] if steps else None, played.reason, played.tail))
+    return tuple(found)
+
+
+def _alone(spec: TrainerSpec, options: Options, scratch: Path, record: Record, tell: Tell) -> tuple[Line, ...]:
+    """The same work in one go, as far as the second start came."""
+    starts = record.of(Kind.START)
+    lines = [x for x in record.lines if is_whole(x.get("step")) and float(x["time"]) <= starts[1].until_s]
+    if not lines:
+        return ()
+    tell("the same once more, without a stop")
+    player = _player(spec, options, scratch / "trainers-alone")
+    try:
+        player.play(Act(Kind.START, record.acts[0].nodes))
+        player.run_on(int(lines[-1]["step"]))
+    finally:
+        player.end()
+    return tuple(player.lines)

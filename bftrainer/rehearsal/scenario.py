@@ -1,0 +1,75 @@
+"""What a rehearsal does to a trainer, act by act. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from bftrainer.trainer_file import TrainerSpec
+
+
+class Kind(Enum):
+    """What happens in an act."""
+
+    START = "start"
+    """A driver is started; it is to go on from the checkpoint, if there is one."""
+    STOP = "stop request"
+    """Checkpoint and leave, as for `bftrainer pause`."""
+    GROW = "grow"
+    SHRINK = "shrink"
+    MOVE = "move"
+    """All of its nodes are replaced."""
+    KILL = "kill -9"
+    """A node goes without notice; its workers are sent SIGKILL."""
+    KILL_ALL = "kill -9 of all"
+    """All nodes go without notice: only what is on disk is left."""
+    EMPTY = "no nodes"
+    """The order to leave all nodes: checkpoint and leave."""
+
+
+LEAVES = frozenset({Kind.STOP, Kind.EMPTY})
+"""Acts after which nothing runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """``nodes`` is how many it is to have afterwards."""
+
+    kind: Kind
+    nodes: int
+
+    def __str__(self) -> str:
+        on: str = f"{self.nodes} node{'s' * (self.nodes != 1)}"
+        match self.kind:
+            case Kind.START:
+                return f"start on {on}"
+            case Kind.GROW | Kind.SHRINK:
+                return f"{self.kind.value} to {on}"
+            case Kind.MOVE:
+                return f"move to {on} of other names"
+            case Kind.KILL:
+                return "kill -9 of a worker"
+            case Kind.KILL_ALL:
+                return "kill -9 of all workers"
+            case _:
+                return str(self.kind.value)
+
+
+def sizes_of(spec: TrainerSpec) -> tuple[int, int | None]:
+    """The smallest size that it can run on, and the next one; None where it runs on one size only."""
+    legal = spec.sizes if spec.sizes is not None else range(spec.min_nodes, min(spec.max_nodes, spec.min_nodes + 1) + 1)
+    sizes = sorted(n for n in legal if spec.min_nodes <= n <= spec.max_nodes and n > 0)
+    return sizes[0], sizes[1] if len(sizes) > 1 else None
+
+
+def scenario(small: int, large: int | None, quick: bool = False) -> tuple[Act, ...]:
+    """The acts, in order. The two first starts are on one size: they can be held against a run without a stop."""
+    begin = [Act(Kind.START, small), Act(Kind.STOP, 0), Act(Kind.START, small)]
+    grow = [] if large is None else [Act(Kind.GROW, large)]
+    one = [] if large is None and small == 1 else [*grow, Act(Kind.KILL, small)]
+    kill = [*one, Act(Kind.KILL_ALL, small)]
+    if quick:
+        return (*begin, *kill, Act(Kind.STOP, 0))
+    shrink = [] if large is None else [*grow, Act(Kind.SHRINK, small)]
+    end = [Act(Kind.EMPTY, 0), Act(Kind.START, small), Act(Kind.STOP, 0)]
+    return (*begin, *shrink, Act(Kind.MOVE, small), *kill, *end)

@@ -1,0 +1,91 @@
+"""How files below a folder come about: written under their own names, or renamed into place. Linux's inotify.
+
+A file that is written in place can be found half-written by the next start; one that is renamed into place cannot.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+from bftrainer.rehearsal.copies import is_linked
+from bftrainer.rehearsal.record import Saved
+
+_MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200
+_IS_DIR = 0x40000000
+_HEAD = struct.Struct("iIII")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Writes:
+    """What is written below ``folder`` from now on. Folders made later are watched, too; links are not followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = folder
+        self._handle = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._handle < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "inotify")
+        self._folders: dict[int, Path] = {}
+        self._in_place: dict[Path, None] = {}
+        self._renamed: dict[Path, None] = {}
+        self._watch(folder)
+
+    def __enter__(self) -> Writes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+    def forget(self) -> None:
+        """Count from now."""
+        self._read()
+        self._in_place.clear()
+        self._renamed.clear()
+
+    def saved(self) -> Saved:
+        """Files that are there now, by how they were written since the last ``forget``; the latest first."""
+        self._read()
+        names = [
+            [str(path.relative_to(self._root)) for path in reversed(found) if path.is_file()]
+            for found in (self._in_place, self._renamed)
+        ]
+        return Saved(tuple(names[0]), tuple(names[1]))
+
+    def _watch(self, folder: Path) -> None:
+        mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+        for path, folders, _ in os.walk(folder):
+            folders[:] = [name for name in folders if not is_linked(Path(path, name))]
+            number = _libc.inotify_add_watch(self._handle, os.fsencode(path), mask)
+            if number >= 0:
+                self._folders[number] = Path(path)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._handle, 1 << 16)
+            except BlockingIOError:
+                return
+            at = 0
+            while at < len(data):
+                number, mask, _, length = _HEAD.unpack_from(data, at)
+                name = data[at + _HEAD.size : at + _HEAD.size + length].rstrip(b"\0")
+                at += _HEAD.size + length
+                if number in self._folders and name:
+                    self._note(self._folders[number] / os.fsdecode(name), mask)
+
+    def _note(self, path: Path, mask: int) -> None:
+        if mask & _IS_DIR:
+            if mask & (_CREATE | _MOVED_TO):
+                self._watch(path)
+            return
+        if mask & (_MOVED_FROM | _DELETE | _MOVED_TO):
+            self._in_place.pop(path, None)
+            self._renamed.pop(path, None)
+        if mask & _MOVED_TO:
+            self._renamed[path] = None
+        if mask & (_MODIFY | _CLOSE_WRITE):
+            self._renamed.pop(path, None)
+            self._in_place.pop(path, None)
+            self._in_place[path] = None

@@ -1,0 +1,1 @@
+"""For those who write policies: the conformance suite, which any policy must pass."""

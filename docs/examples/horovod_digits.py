@@ -1,0 +1,113 @@
+"""Elastic Horovod on generated digits: a small network that trains on any number of nodes, a second or two per epoch.
+
+    bftrainer submit ... -- python horovod_digits.py --epochs 20        or alone:  python horovod_digits.py
+
+The data: ten random 8x8 patterns, each sample one of them with noise. What bftrainer needs is one changed line,
+`progress.track` around the state; without bftrainer it does nothing.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch and numpy: a worker has one core here
+
+import horovod.torch as hvd
+import torch
+from torch import nn
+
+from bftrainer import progress
+
+options = argparse.ArgumentParser()
+options.add_argument("--epochs", type=int, default=20)
+options.add_argument("--samples", type=int, default=4096, help="size of the data set")
+options.add_argument("--batch", type=int, default=32, help="per worker (weak scaling)")
+options.add_argument("--commit-every", type=int, default=1, help="steps between commits")
+options.add_argument("--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model")
+options.add_argument("--checkpoint", type=Path, default=Path("digits.pt"))
+options.add_argument("--checkpoint-every-s", type=float, default=60.0)
+options = options.parse_args()
+
+torch.set_num_threads(1)
+torch.manual_seed(7)
+hvd.init()
+
+patterns = torch.randn(10, 64)
+labels = torch.randint(0, 10, (options.samples,))
+data = torch.utils.data.TensorDataset(patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels)
+sampler = hvd.elastic.ElasticSampler(data, shuffle=True)
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+batches = progress.batches(progress.Scaling.WEAK, options.batch)
+rate = progress.LearningRate(base=0.02, base_batch=options.batch, warmup_steps=50)
+
+
+def set_learning_rate():
+    """Of this step: warm-up included."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate.at(state.step)
+
+
+def rescaled(old, new):
+    """The number of workers has changed: the learning rate follows the global batch."""
+    global rate
+    rate = rate.rescaled(batches.total(new), state.step)
+
+
+def save():
+    """A checkpoint on disk; half-written ones never bear its name."""
+    content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "sampler": sampler.state_dict()}
+    content |= {"epoch": state.epoch, "step": state.step, "samples": state.samples}
+    torch.save(content, options.checkpoint.with_suffix(".new"))
+    options.checkpoint.with_suffix(".new").replace(options.checkpoint)
+
+
+def checksum():
+    """Of the weights, so that two lines of the progress log can be compared."""
+    return {"checksum": round(sum(p.detach().double().abs().sum().item() for p in model.parameters()), 6)}
+
+
+begin = {"epoch": 0, "step": 0, "samples": 0}
+if options.checkpoint.exists():
+    content = torch.load(options.checkpoint)
+    model.load_state_dict(content["model"])
+    optimizer.load_state_dict(content["optimizer"])
+    sampler.load_state_dict(content["sampler"])
+    begin = {key: content[key] for key in begin}
+
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, **begin)
+state = progress.track(  # the one changed line
+    state, hvd, checkpoint=save, checkpoint_every_s=options.checkpoint_every_s, on_rescale=rescaled, further=checksum
+)
+
+
+@hvd.elastic.run
+def train(state):
+    """Runs again from the last commit whenever the group changes."""
+    print(f"rank {hvd.rank()} of {hvd.size()} at step {state.step}: weights {checksum()['checksum']}", flush=True)
+    while state.epoch < options.epochs:
+        batch = batches.of(hvd.rank(), hvd.size())
+        for index, (inputs, targets) in enumerate(torch.utils.data.DataLoader(data, batch, sampler=sampler)):
+            set_learning_rate()
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            time.sleep(options.step_s)
+            sampler.record_batch(index, batch)
+            state.step += 1
+            state.samples += batches.total(hvd.size())
+            state.loss = loss.item()
+            if state.step % options.commit_every == 0:
+                state.commit()
+        state.epoch += 1
+        sampler.set_epoch(state.epoch)
+        state.commit()
+
+
+train(state)
+if hvd.rank() == 0:
+    save()
+    print(f"{state.step} steps, {state.samples} samples, loss {state.loss:.4f}")

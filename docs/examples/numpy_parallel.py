@@ -1,0 +1,185 @@
+"""Data-parallel training with nothing but numpy: a small network that learns the digits of a made-up alphabet.
+
+Each worker computes the gradient of its share of the batch; rank 0 adds them up and sends the sum back, over a Unix socket in
+the trainer's directory, so all workers are on one machine (``holder = "trace"``). What matters here is the contract with
+bftrainer, and that is the same for any program under ``launcher = "restart"``:
+
+* report after each step, on rank 0;
+* when the report says that a stop is asked for: checkpoint, leave;
+* at the start: go on from the checkpoint;
+* end with status 0 when training is complete.
+
+Example trainer file: ``numpy_parallel.toml`` beside this one. By hand: ``python numpy_parallel.py --steps 100``.
+"""
+
+import argparse
+import os
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # before numpy is imported: several workers share this machine
+
+import numpy as np  # noqa: E402
+
+from bftrainer.progress import Reporter, batches  # noqa: E402
+from bftrainer.scaling import Scaling  # noqa: E402
+
+RANK, SIZE = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+CLASSES, PIXELS, HIDDEN = 10, 64, 32
+
+
+class Group:
+    """All workers: rank 0 in the middle, the others each with one connection to it."""
+
+    def __init__(self) -> None:
+        self.peers: list[socket.socket] = []
+        if SIZE == 1:
+            return
+        folder = os.open(os.environ["BFTRAINER_TRAINER_DIR"], os.O_RDONLY | os.O_DIRECTORY)
+        # By way of the descriptor, since a socket's path may have 108 characters only.
+        path = f"/proc/self/fd/{folder}/group.{os.environ['BFTRAINER_INCARNATION']}"
+        if RANK == 0:
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(path)
+                server.listen(SIZE)
+                server.settimeout(60)
+                self.peers = [server.accept()[0] for _ in range(SIZE - 1)]
+            Path(path).unlink()
+        else:
+            self.peers = [self._connect(path)]
+
+    @staticmethod
+    def _connect(path: str) -> socket.socket:
+        end = time.monotonic() + 60
+        while True:
+            peer = socket.socket(socket.AF_UNIX)
+            try:
+                peer.connect(path)
+                return peer
+            except (FileNotFoundError, ConnectionRefusedError):
+                peer.close()
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def add_up(self, values: np.ndarray) -> np.ndarray:
+        """The sum of everybody's values, on every worker."""
+        if RANK:
+            _send(self.peers[0], values)
+            return _receive(self.peers[0])
+        total = values + sum(_receive(peer) for peer in self.peers)
+        for peer in self.peers:
+            _send(peer, total)
+        return total
+
+
+def _send(peer: socket.socket, values: np.ndarray) -> None:
+    data = values.astype("<f8").tobytes()
+    peer.sendall(struct.pack("<q", len(data)) + data)
+
+
+def _receive(peer: socket.socket) -> np.ndarray:
+    (size,) = struct.unpack("<q", _exactly(peer, 8))
+    return np.frombuffer(_exactly(peer, size), "<f8")
+
+
+def _exactly(peer: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        data = peer.recv(size - len(parts))
+        if not data:
+            raise ConnectionError("a worker has gone")
+        parts += data
+    return bytes(parts)
+
+
+def batch_of(step: int, size: int, alphabet: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The batch of a step: noisy letters and what they are. The same whoever computes it."""
+    rng = np.random.default_rng((7, step))
+    labels = rng.integers(CLASSES, size=size)
+    return alphabet[labels] + 0.9 * rng.standard_normal((size, PIXELS)), labels
+
+
+def gradient(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
+    """Sums over the samples: gradient and loss of two layers with a softmax."""
+    first = weights[: PIXELS * HIDDEN].reshape(PIXELS, HIDDEN)
+    second = weights[PIXELS * HIDDEN :].reshape(HIDDEN, CLASSES)
+    hidden = np.maximum(images @ first, 0)
+    scores = hidden @ second
+    scores -= scores.max(axis=1, keepdims=True)
+    chances = np.exp(scores)
+    chances /= chances.sum(axis=1, keepdims=True)
+    rows = np.arange(len(labels))
+    loss = -float(np.log(chances[rows, labels] + 1e-12).sum())
+    chances[rows, labels] -= 1
+    back = (chances @ second.T) * (hidden > 0)
+    return np.concatenate([(images.T @ back).ravel(), (hidden.T @ chances).ravel()]), loss
+
+
+def main() -> int:
+    """Train."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--steps", type=int, default=1000)
+    options.add_argument("--batch", type=int, default=32, help="samples per worker and step")
+    options.add_argument("--pace-s", type=float, default=0.0, help="a step takes at least this long")
+    options.add_argument("--checkpoint", type=Path, default=Path("checkpoint.npz"))
+    options.add_argument("--checkpoint-every", type=int, default=20, help="steps")
+    options.add_argument("--record", type=Path, help="rank 0 appends 'incarnation step size' per step")
+    given = options.parse_args()
+
+    report, group = Reporter(), Group()
+    share = batches(Scaling.WEAK, given.batch)
+    rng = np.random.default_rng(1)
+    alphabet = rng.standard_normal((CLASSES, PIXELS))
+    weights = 0.1 * rng.standard_normal(PIXELS * HIDDEN + HIDDEN * CLASSES)
+    step = samples = 0
+    if given.checkpoint.exists():
+        with np.load(given.checkpoint) as saved:
+            weights, step, samples = saved["weights"], int(saved["step"]), int(saved["samples"])
+
+    def save() -> None:
+        if RANK == 0:
+            part = given.checkpoint.with_suffix(".part.npz")
+            np.savez(part, weights=weights, step=step, samples=samples)
+            part.replace(given.checkpoint)
+            report.checkpointed()
+
+    total = share.total(SIZE)
+    mine = slice(sum(share.of(r, SIZE) for r in range(RANK)), sum(share.of(r, SIZE) for r in range(RANK + 1)))
+    loss = None
+    if RANK == 0:
+        print(f"goes on from step {step} with {SIZE} workers", flush=True)
+    while step < given.steps:
+        began = time.monotonic()
+        # The last value says how many workers have seen a stop request; so all of them know, in the same step.
+        stop = report.step(step=step, samples=samples, loss=loss, world_size=SIZE)
+        images, labels = batch_of(step, total, alphabet)
+        change, part_loss = gradient(weights, images[mine], labels[mine])
+        summed = group.add_up(np.concatenate([change, [part_loss, float(stop)]]))
+        weights = weights - 0.05 * summed[:-2] / total
+        step, samples, loss = step + 1, samples + total, float(summed[-2]) / total
+        if given.record is not None and RANK == 0:
+            with given.record.open("a") as out:
+                out.write(f"{report.incarnation} {step} {SIZE}\n")
+        if summed[-1] > 0:
+            save()
+            report.leave()
+        if step % given.checkpoint_every == 0:
+            save()
+        if RANK == 0 and step % 100 == 0:
+            print(f"step {step}, {samples} samples, loss {loss:.4f}", flush=True)
+        time.sleep(max(0.0, given.pace_s - (time.monotonic() - began)))
+    save()
+    report.step(step=step, samples=samples, loss=loss, world_size=SIZE, force=True)
+    report.done()
+    if RANK == 0:
+        print(f"done: {step} steps, {samples} samples, loss {loss if loss is None else round(loss, 4)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Replay: drive the decision core with a recorded or generated log instead of a live scheduler."""

@@ -1,0 +1,75 @@
+"""The paper's Fig. 1: how long fragments last, counted and weighed by node-time."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator, PercentFormatter
+
+from bftrainer_replay.characterize import SHORT_FRAGMENT_S
+from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet
+from bftrainer_replay.fragments import fragments_of
+from bftrainer_replay.logs.model import Window
+
+_TICKS = (
+    (1, "1 s"),
+    (10, "10 s"),
+    (60, "1 min"),
+    (600, "10 min"),
+    (3600, "1 h"),
+    (6 * 3600, "6 h"),
+    (86400, "1 day"),
+    (7 * 86400, "1 week"),
+    (30 * 86400, "30 days"),
+    (365 * 86400, "1 year"),
+)
+
+
+def fragments_figure(window: Window) -> Figure:
+    """Cumulative distribution of fragment length, seconds on a log axis: share of fragments, share of node-time."""
+    length_s = np.sort(fragments_of(window).length_s)
+    title = "How long idle nodes stay idle (cumulative)"
+    if not len(length_s):
+        figure, (axes,) = sheet(title, "No node is idle in this window.")
+        axes.text(0.5, 0.5, "no fragments", transform=axes.transAxes, ha="center", color=INK)
+        return figure
+    count = np.arange(1, len(length_s) + 1) / len(length_s)
+    node_time = np.cumsum(length_s) / length_s.sum()
+    below = int(np.searchsorted(length_s, SHORT_FRAGMENT_S, side="left"))
+    short, short_time = (float(share[below - 1]) if below else 0.0 for share in (count, node_time))
+    figure, (axes,) = sheet(
+        title,
+        f"Read: {short:.0%} of the {len(length_s):,} fragments are shorter than 10 minutes; together they hold "
+        f"{short_time:.0%} of the idle node-time.",
+    )
+    axes.set_xscale("log")
+    low, high = float(length_s[0]) / 1.3, float(length_s[-1]) * 1.3
+    for shares, colour, dashes, name in (
+        (count, BLUE, "-", "share of fragments"),
+        (node_time, ORANGE, (0, (5, 2)), "share of node-time"),
+    ):
+        axes.step([low, *length_s], [0, *shares], where="post", color=colour, linestyle=dashes, linewidth=2, label=name)
+    if low < SHORT_FRAGMENT_S < high:
+        axes.axvline(SHORT_FRAGMENT_S, color=FAINT, linewidth=1)
+        for share, colour in ((short, BLUE), (short_time, ORANGE)):
+            axes.plot([SHORT_FRAGMENT_S], [share], "o", color=colour, markersize=6)
+            axes.annotate(
+                f"{share:.0%}",
+                (SHORT_FRAGMENT_S, share),
+                (7, -4),
+                textcoords="offset points",
+                va="top",
+                fontsize=10,
+                fontweight="bold",
+                color=colour,
+            )
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, 1.02)
+    ticks = [(at_s, name) for at_s, name in _TICKS if low <= at_s <= high]
+    axes.set_xticks([at_s for at_s, _ in ticks], [name for _, name in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlabel("fragment length (log scale)")
+    axes.set_ylabel("share not longer than this")
+    axes.legend(loc="upper left", frameon=False, fontsize=10)
+    return figure

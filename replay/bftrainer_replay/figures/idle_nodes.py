@@ -1,0 +1,87 @@
+"""The paper's Fig. 6: idle nodes over time, and their share of the machine in steps of six hours."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, StrMethodFormatter
+from numpy.typing import NDArray
+
+from bftrainer_replay.characterize import characterize
+from bftrainer_replay.figures.style import BLUE, DAY_S, INK, SKY, date_axis, sheet
+from bftrainer_replay.fragments import PoolSizes, pool_sizes_of
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.model import Window
+
+_BAR_HOURS = (6, 12, 24, 48, 168, 720)
+_MOST_BARS = 32  # more, and their labels would touch
+
+
+def idle_nodes_figure(window: Window) -> Figure:
+    """|N| over time as a step area; below it the mean idle share of each six hours (longer bars in longer windows)."""
+    found = characterize(window)
+    sizes = pool_sizes_of(window)
+    hours = next((h for h in _BAR_HOURS if found.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
+    edges_s, shares = mean_shares(sizes, window, hours)
+    peak_s = float(sizes.start_s[np.argmax(np.where(sizes.duration_s > 0, sizes.nodes, -1))])
+    span = f"{found.span_h:.3g} h" if found.span_h < 48 else f"{found.span_h / 24:.3g} days"
+    figure, (area, bars) = sheet(
+        f"Idle nodes of {found.machine_nodes:,}, {span} from {format_time(window.start_s)}",
+        f"Read: on average {_mean(found.eq_nodes)} nodes ({found.idle_share:.1%}) are idle, but half of the time no more "
+        f"than {found.idle_nodes_median:,}; the peak is {found.idle_nodes_max:,} on "
+        f"{format_time(peak_s)[:16].replace('T', ' at ')}.",
+        height_ratios=(2, 1),
+    )
+    at = np.append(sizes.start_s / DAY_S, window.end_s / DAY_S)
+    area.fill_between(at, np.append(sizes.nodes, sizes.nodes[-1]), step="post", color=SKY, linewidth=0)
+    area.step(at, np.append(sizes.nodes, sizes.nodes[-1]), where="post", color=BLUE, linewidth=0.6)
+    area.axhline(found.eq_nodes, color=INK, linewidth=1, linestyle=(0, (4, 2)))
+    area.annotate(
+        f"mean {_mean(found.eq_nodes)}",
+        (1, found.eq_nodes),
+        (-2, 3),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        ha="right",
+        fontsize=9,
+        fontweight="bold",
+        color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+    )
+    area.set_ylim(bottom=0)
+    area.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    area.set_ylabel("idle nodes")
+    left, width = edges_s[:-1] / DAY_S, np.diff(edges_s) / DAY_S
+    bars.bar(left, shares, width, align="edge", color=SKY, edgecolor="white", linewidth=0.8)
+    digits = 0 if shares.max() >= 0.1 else 1
+    for x, share in zip(left + width / 2, shares, strict=True):
+        bars.annotate(
+            f"{100 * share:.{digits}f}",
+            (x, share),
+            (0, 1.5),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color=INK,
+        )
+    bars.set_ylim(0, max(float(shares.max()) * 1.25, 0.01))
+    bars.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
+    bars.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    bars.set_ylabel(f"mean of {hours} h")
+    bars.set_xlabel(f"time ({window.clock})")
+    bars.set_xlim(window.start_s / DAY_S, window.end_s / DAY_S)
+    date_axis(bars)
+    return figure
+
+
+def _mean(nodes: float) -> str:
+    """A mean number of nodes with as many digits as it deserves."""
+    return f"{nodes:,.0f}" if nodes >= 20 else f"{nodes:.1f}"
+
+
+def mean_shares(sizes: PoolSizes, window: Window, hours: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Edges (s) of consecutive bars of ``hours`` from the window's start, the last cut at its end; idle share in each."""
+    edges_s = np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
+    node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
+    at_edges = np.interp(edges_s, np.append(sizes.start_s, window.end_s), node_s)
+    return edges_s, np.diff(at_edges) / np.diff(edges_s) / window.machine_nodes

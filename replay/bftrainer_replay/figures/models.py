@@ -1,0 +1,86 @@
+"""Models side by side: what their trainers take under one objective and another (the paper's Fig. 12), and U (Fig. 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+from bftrainer_replay.figures.style import BLUE, GREEN, INK, ORANGE, sheet
+
+_LOOKS = ((BLUE, ""), (ORANGE, "///"), (GREEN, "..."))
+
+
+_INSIDE: dict[str, Any] = {
+    "ha": "center", "va": "bottom", "fontsize": 8, "color": INK,
+    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85},
+}  # fmt: skip
+_LOG_FROM = 20.0  # times as long: lower bars could not be told apart
+
+
+def runtimes_figure(
+    hours: Mapping[str, Mapping[str, float]], paper: Mapping[str, Mapping[str, float]] | None = None, setting: str = ""
+) -> Figure:
+    """``hours[objective][model]``: mean hours of the trainers that were done; a model without any has no bar.
+
+    ``paper``, of the same shape, stands beside them as diamonds; ``setting`` ends the title.
+    """
+    models = sorted({model for each in hours.values() for model in each})
+    told = []
+    for objective, each in hours.items():
+        if each:
+            slow, quick = max(each, key=lambda m: each[m]), min(each, key=lambda m: each[m])
+            ratio = each[slow] / each[quick] if each[quick] else 0.0
+            told.append(f"under {objective} {slow} takes {ratio:.1f} times as long as {quick}")
+    figure, (axes,) = sheet(
+        f"Mean runtime of each model's trainers{setting and f', {setting}'}",
+        f"Read: {'; '.join(told) or 'no trainer was done'}. Throughput gives nodes to whoever has cheap samples; scaling "
+        "efficiency counts every model alike. Only trainers that were done before the log was over count."
+        f"{' Diamonds: the paper.' if paper else ''}",
+    )
+    spots, width = np.arange(len(models)), 0.8 / max(len(hours), 1)
+    for i, ((objective, each), (colour, hatch)) in enumerate(zip(hours.items(), _LOOKS, strict=False)):
+        values = [each.get(model, 0.0) for model in models]
+        left = spots + (i - (len(hours) - 1) / 2) * width
+        axes.bar(left, values, width, color=colour, hatch=hatch, edgecolor="white", label=objective)
+        for x, value in zip(left, values, strict=True):
+            if value and paper is None:
+                axes.text(x, value, f"{value:.1f}", ha="center", va="bottom", fontsize=8, color=INK)
+            elif value:  # diamonds stand at the bars' tops
+                axes.text(x, 0.02, f"{value:.1f}", transform=axes.get_xaxis_transform(), **_INSIDE)
+        if paper is not None:
+            said = [paper[objective].get(model, np.nan) for model in models]
+            axes.plot(left, said, "D", color=INK, markersize=6, markeredgecolor="white", label=None if i else "paper")
+    there = [value for each in hours.values() for value in each.values() if value > 0]
+    if there and max(there) > _LOG_FROM * min(there):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xticks(spots, models)
+    axes.margins(y=0.18)
+    axes.set_ylabel("hours (log scale)" if axes.get_yscale() == "log" else "hours")
+    axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=3)
+    return figure
+
+
+def efficiency_by_model_figure(shares: Mapping[str, float], setting: str, paper: Mapping[str, float]) -> Figure:
+    """U by model, least scalable first as given."""
+    low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+    figure, (axes,) = sheet(
+        f"Efficiency by model, {setting}",
+        f"Read: from {shares[low]:.1%} for {low} to {shares[high]:.1%} for {high}; models stand in the order of their scaling "
+        f"efficiency on 64 nodes{'; diamonds: what the paper gives' if paper else ''}.",
+    )
+    names = list(shares)
+    axes.bar(range(len(names)), list(shares.values()), 0.6, color=BLUE)
+    for x, share in enumerate(shares.values()):
+        axes.text(x, 0.02, f"{share:.1%}", ha="center", va="bottom", fontsize=9, fontweight="bold", color="white")
+    known = [(x, paper[name]) for x, name in enumerate(names) if name in paper]
+    axes.plot([x for x, _ in known], [y for _, y in known], "D", color=INK, markersize=7, markeredgecolor="white")
+    axes.set_ylim(0, 1.12)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_ylabel("efficiency U")
+    axes.set_xticks(range(len(names)), names)
+    return figure

@@ -1,0 +1,39 @@
+"""Efficiency over time (the paper's Fig. 10): the outcome of every bin over that of as many dedicated nodes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, INK, ORANGE, PURPLE, date_axis, sheet
+
+_LOOKS = ((BLUE, "-"), (ORANGE, (0, (5, 2))), (GREEN, "-"), (PURPLE, (0, (2, 1))))
+
+
+def efficiency_over_time_figure(edges_s: Sequence[float], efficiency: Mapping[str, Sequence[float]]) -> Figure:
+    """Steps between ``edges_s`` (seconds since 1970), a line per policy (four at most); the first is the one read."""
+    name, mine = next(iter(efficiency.items()))
+    told = f"Read: under {name} the bins are between {min(mine):.0%} and {max(mine):.0%}"
+    for other, values in list(efficiency.items())[1:2]:
+        gains = np.array(mine) - np.array(values)
+        told += f", in {int((gains > 0).sum())} of {len(mine)} above {other}, at most {100 * gains.max():.0f} points"
+    hours = (edges_s[1] - edges_s[0]) / 3600
+    figure, (axes,) = sheet(
+        "Efficiency over time",
+        f"{told}. Each bin is measured by the nodes that were idle in it, so the whole log's U, which is measured by one "
+        "constant number of nodes, is not their mean.",
+    )
+    edges = np.array(edges_s) / DAY_S
+    for (label, values), (colour, dashes) in zip(efficiency.items(), _LOOKS, strict=False):
+        axes.stairs(values, edges, color=colour, linestyle=dashes, linewidth=1.8, label=label, baseline=None)
+    axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+    axes.set_ylim(0, max(1.05, 1.15 * max(max(values) for values in efficiency.values())))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_ylabel(f"U of each {hours:g} h")
+    axes.legend(loc="lower left", frameon=False, fontsize=9, ncols=4)
+    axes.set_xlim(edges[0], edges[-1])
+    date_axis(axes)
+    return figure

@@ -1,0 +1,182 @@
+"""One figure a setting, over replays: T_fwd (the paper's Figs. 7-9, 13), P_jmax (Fig. 14), rescale cost (Fig. 16).
+
+``report`` and ``reproduce`` draw the same functions; ``levels`` are constants to compare with, such as the paper's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
+
+from bftrainer_replay.figures.style import BLUE, GREEN, INK, ORANGE, SKY, sheet
+from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
+
+Points = Sequence[tuple[float, float]]
+FLAT = 0.005
+"""Of the best: differences below it are no reason to choose."""
+
+
+def preempted_figure(lines: Sequence[Line], levels: Sequence[Level] = (), what: str = "nodes that leave") -> Figure:
+    """Share of the events that ``what`` follows within T_fwd (Fig. 7a); read off the first line."""
+    points = lines[0].points
+    near, share = min(points, key=lambda point: abs(point[0] - 120.0))
+    most = next((at for at, value in points if value >= 0.9), None)
+    told = "in no span shown" if most is None else f"from {most:g} s on"
+    return lines_figure(
+        "Preempted before the forecast is over",
+        f"Read: at {near:g} s {share:.0%} of the events are followed by {what} within the span; nine of ten {told}.",
+        lines,
+        x="T_fwd, s",
+        y="share of events",
+        percent=True,
+        log_x=True,
+        levels=levels,
+    )
+
+
+def rescale_cost_figure(points: Points, per: str = "", levels: Sequence[Level] = ()) -> Figure:
+    """Million samples given up for planned rescales over T_fwd (Fig. 7b), in all or ``per`` something."""
+    (first, low), (last, high) = points[0], points[-1]
+    digits = ",.0f" if max(low, high) >= 20 else ",.3g"
+    return lines_figure(
+        "Rescale cost over forward-looking time",
+        f"Read: planned rescales take {low:{digits}} million samples{per} at {first:g} s and {high:{digits}} at "
+        f"{last:g} s, {high / low if low else 0:.1f} times as many.",
+        [Line("cost", tuple(points))],
+        x="T_fwd, s",
+        y=f"million samples{per}",
+        log_x=True,
+        levels=levels,
+    )
+
+
+def return_figure(back: Points, outcome: Points, spread: Mapping[float, Sequence[float]] | None = None) -> Figure:
+    """Samples trained per sample spent on planned rescales over T_fwd, and the outcome in million samples (Fig. 8).
+
+    ``spread`` has, per T_fwd, the 10th, 25th, 50th, 75th and 90th percentile over single events.
+    """
+    (first, most), (last, least) = back[0], back[-1]
+    each = ""
+    if spread:
+        at, (low, _, half, _, high) = next(iter(spread.items()))
+        each = (
+            f" Of single events at {at:g} s half return more than {half:,.0f}, one in ten {low:,.1f} or less, one in ten "
+            f"{high:,.0f} or more."
+        )
+    figure, (above, below) = sheet(
+        "Return on rescaling",
+        f"Read: for every sample given up for a planned rescale {most:,.0f} are trained at {first:g} s, {least:,.0f} at "
+        f"{last:g} s, while the outcome goes from {outcome[0][1]:,.0f} to {outcome[-1][1]:,.0f} million: a longer look "
+        f"ahead invests more for little more outcome.{each}",
+        height_ratios=(3, 2),
+    )
+    for axes, points, colour, label in (
+        (above, back, ORANGE, "trained per spent"),
+        (below, outcome, GREEN, "million samples"),
+    ):
+        axes.plot([at for at, _ in points], [y for _, y in points], "o-", color=colour, linewidth=1.8, markersize=6)
+        axes.set_ylabel(label)
+        axes.set_ylim(0, 1.15 * max(y for _, y in points) or 1)
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    if spread:
+        _draw_spread(above, spread)
+    below.set_xscale("log")
+    below.set_xticks([at for at, _ in back], [f"{at:g}" for at, _ in back])
+    below.set_xticks([], minor=True)
+    below.set_xlabel("T_fwd, s")
+    return figure
+
+
+def _draw_spread(axes: Axes, spread: Mapping[float, Sequence[float]]) -> None:
+    """Of single events: a thin line from the 10th to the 90th percentile, a thick one between the quartiles, the median."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.lines[0].set_label("of all events")
+    at = list(spread)
+    low, first, half, third, high = zip(*spread.values(), strict=True)
+    axes.vlines(at, low, high, color=BLUE, linewidth=1.2, label="single events, 10 to 90 %")
+    axes.vlines(at, first, third, color=SKY, linewidth=7, label="25 to 75 %")
+    axes.plot(at, half, "_", color=INK, markersize=14, label="median")
+    axes.set_ylim(min(v for v in low if v > 0) / 2 if any(low) else 0.1, 8 * max(*high, 1.0))
+    axes.legend(loc="upper right", frameon=False, fontsize=8, ncols=4)
+
+
+def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level] = ()) -> Figure:
+    """U over T_fwd (Figs. 9 and 13), a line per objective."""
+    told = []
+    for line in lines:
+        at, best = max(line.points, key=lambda point: point[1])
+        enough = next(x for x, value in line.points if value >= (1 - FLAT) * best)
+        name = f"with {line.name} " if len(lines) > 1 else ""
+        sooner = f", and {enough:g} s already comes within {FLAT:.1%} of that" if enough < at else ""
+        told.append(f"{name}the best is {best:.1%} at {at:g} s{sooner}")
+    return lines_figure(
+        "Efficiency over forward-looking time",
+        f"Read: {'; '.join(told)}.",
+        lines,
+        x="T_fwd, s",
+        y="efficiency U",
+        percent=True,
+        log_x=True,
+        levels=levels,
+    )
+
+
+def efficiency_over_parallel_figure(lines: Sequence[Line], unused: Points) -> Figure:
+    """U over P_jmax (Fig. 14c), a line per objective, and the share of the node-time that no trainer could use."""
+    first, last = lines[0].points[0], lines[0].points[-1]
+    return lines_figure(
+        "Efficiency and nodes left unused over P_jmax",
+        f"Read: U is {first[1]:.1%} at {first[0]:g} and {last[1]:.1%} at {last[0]:g}; {unused[0][1]:.1%} and "
+        f"{unused[-1][1]:.1%} of the node-time fit no trainer. Each P_jmax is measured by constant nodes with as many "
+        "trainers.",
+        [*lines, Line("node-time left unused", tuple(unused))],
+        x="P_jmax",
+        y="share",
+        percent=True,
+    )
+
+
+def runtime_figure(lines: Sequence[Line], since: str = "start") -> Figure:
+    """Mean runtime of the trainers that were done over P_jmax (Fig. 14b), a line per objective."""
+    first, last = lines[0].points[0], lines[0].points[-1]
+    return lines_figure(
+        "Mean runtime of a trainer over P_jmax",
+        f"Read: a trainer that is done took {first[1]:.1f} h on average at {first[0]:g} at once and {last[1]:.1f} h at "
+        f"{last[0]:g}: more at once is more in all, later for each.",
+        lines,
+        x="P_jmax",
+        y=f"hours from {since} to end",
+    )
+
+
+def integral_figure(lines: Sequence[Line]) -> Figure:
+    """Node-hours until the queue is empty over P_jmax (Fig. 14a), a line per objective."""
+    first, last = lines[0].points[0], lines[0].points[-1]
+    return lines_figure(
+        "Resource integral over P_jmax",
+        f"Read: to train all of them takes {first[1]:,.0f} node-hours of idle nodes at {first[0]:g} at once and "
+        f"{last[1]:,.0f} at {last[0]:g}, {last[1] / first[1] - 1 if first[1] else 0:+.0%}: trainers on fewer nodes waste less.",
+        lines,
+        x="P_jmax",
+        y="node-hours until all are done",
+    )
+
+
+def efficiency_over_cost_figure(lines: Sequence[Line]) -> Figure:
+    """U over what rescaling costs (Fig. 16); read off the first line."""
+    points = lines[0].points
+    at, last = points[-1]
+    return lines_figure(
+        "Efficiency over rescale cost",
+        f"Read: where rescaling takes {at:g} times as long as assumed, U is {last:.1%} instead of "
+        f"{dict(points).get(1.0, points[0][1]):.1%}.",
+        lines,
+        x="R_up and R_dw, times the workload's own",
+        y="efficiency U",
+        percent=True,
+        log_x=True,
+    )

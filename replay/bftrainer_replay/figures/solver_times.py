@@ -1,0 +1,52 @@
+"""The paper's Fig. 5: how long one allocation takes, over trainers and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from bftrainer_replay.figures.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, YELLOW, sheet
+
+_LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (YELLOW, "v"), (SKY, "P"))
+
+Times = Mapping[tuple[int, int], Sequence[float]]
+"""Seconds by (trainers, nodes)."""
+
+
+def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
+    """A panel per solver: median seconds with the range of the middle 80 %, a line per number of trainers."""
+    told = "; ".join(
+        f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on {max(times)[1]:,} nodes"
+        for name, times in by_solver.items()
+    )
+    figure, panels = sheet(
+        "Time to solve one allocation",
+        f"Read: in the median {told}. Bars: the middle 80 % of the random maps. The paper's Gurobi, with a variable per "
+        "trainer and node, is typically below the dashed second.",
+        height_ratios=(1,) * len(by_solver),
+    )
+    nodes = sorted({n for times in by_solver.values() for _, n in times})
+    for axes, (name, times) in zip(panels, by_solver.items(), strict=True):
+        counts = sorted({j for j, _ in times})
+        for i, (j, (colour, marker)) in enumerate(zip(counts, _LOOKS * len(counts), strict=False)):
+            here = [n for n in nodes if (j, n) in times]
+            low, middle, high = (np.percentile([times[j, n] for n in here], q, axis=1) for q in (10, 50, 90))
+            aside = np.array(here) * (1 + 0.025 * (i - (len(counts) - 1) / 2))
+            axes.errorbar(
+                aside, middle, (middle - low, high - middle), color=colour, marker=marker, markersize=5, linewidth=1.4,
+                capsize=2.5, label=f"{j} trainers",
+            )  # fmt: skip
+        axes.axhline(1.0, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
+        axes.set_yscale("log")
+        axes.set_xscale("log")
+        axes.set_xticks(nodes, [f"{n:,}" for n in nodes])
+        axes.set_xticks([], minor=True)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_ylabel(f"{name}, s")
+        axes.margins(y=0.12)
+    panels[0].legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), frameon=False, fontsize=8, ncols=6, labelcolor=INK)
+    panels[-1].set_xlabel("nodes")
+    return figure

@@ -1,0 +1,96 @@
+"""One measure over one setting, a line per policy or objective: the paper's Figs. 7b, 8, 9, 13, 14 and 16 for any log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator, PercentFormatter, StrMethodFormatter
+
+from bftrainer_replay.figures.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, YELLOW, sheet
+
+_LOOKS = (
+    (BLUE, "o", "-"),
+    (ORANGE, "s", "--"),
+    (GREEN, "^", "-."),
+    (PURPLE, "D", ":"),
+    (YELLOW, "v", "-"),
+    (SKY, "P", "--"),
+    (INK, "X", "-."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points (x, y) under one name."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A constant to compare with, such as a bound or another policy."""
+
+    name: str
+    y: float
+
+
+def lines_figure(
+    title: str,
+    caption: str,
+    lines: Sequence[Line],
+    *,
+    x: str,
+    y: str,
+    percent: bool = False,
+    log_x: bool = False,
+    levels: Sequence[Level] = (),
+) -> Figure:
+    """Lines with markers at the values that were replayed; nothing is smoothed."""
+    figure, (axes,) = sheet(title, caption)
+    for line, (colour, marker, dashes) in zip(lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False):
+        axes.plot(
+            [at for at, _ in line.points],
+            [value for _, value in line.points],
+            color=colour,
+            marker=marker,
+            linestyle=dashes,
+            linewidth=1.8,
+            markersize=6,
+            label=line.name,
+        )
+    for level in levels:
+        axes.axhline(level.y, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
+        axes.annotate(
+            level.name,
+            (1, level.y),
+            (-2, 3),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+            fontsize=9,
+            color=INK,
+        )
+    if log_x:
+        axes.set_xscale("log")
+    seen = sorted({at for line in lines for at, _ in line.points})
+    axes.set_xticks(seen, [f"{at:g}" for at in seen])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0) if percent else _numbers(lines))
+    axes.margins(x=0.04, y=0.15)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if len(lines) > 1:
+        axes.legend(loc="best", frameon=False, fontsize=9)
+    return figure
+
+
+def _numbers(lines: Sequence[Line]) -> FuncFormatter | StrMethodFormatter:
+    values = [value for line in lines for _, value in line.points]
+    most = max(values, default=0)
+    if most >= 20:
+        return StrMethodFormatter("{x:,.0f}")
+    return FuncFormatter(lambda value, _: f"{value:g}" if abs(value) < 1e-9 else f"{value:.3g}")

@@ -1,0 +1,169 @@
+"""The log of BFTrainer's authors: a pickled pandas table, one row an event, one column a node, 1 where it is idle.
+
+The pickle is read as data (:mod:`~bftrainer_replay.logs.pickle_text`): neither pandas nor anything the file names is run.
+Checked with their ndstat-10sdn6-evt (pandas 1.x, protocol 4), bare or in a .tar.gz.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.errors import InputFileError
+from bftrainer.events import PoolChanged
+from bftrainer_replay.logs.lines import DAMAGE, open_bytes, read_head
+from bftrainer_replay.logs.model import EventLog, PoolEvent
+from bftrainer_replay.logs.pickle_text import Call, Name, PickleError, load
+
+LARGEST = 4 * 1024**3
+_LONGEST_NAME = 4096
+_UNITS = {b"s": 1e-0, b"ms": 1e-3, b"us": 1e-6, b"ns": 1e-9}
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """A pickle of protocol 2 to 5, or a tar archive (of which the first file is taken)."""
+    del path
+    return _is_pickle(head) or head[257:262] == b"ustar"
+
+
+def _is_pickle(head: bytes) -> bool:
+    return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def read(path: Path) -> EventLog:
+    """The log; raises :class:`InputFileError` for anything that is not such a table."""
+    try:
+        with open_bytes(path) as file:
+            content = _Limited(file if _is_pickle(read_head(path)) else _member(path, file))
+            return EventLog(_events(load(content)), source=str(path))
+    except PickleError as error:
+        raise InputFileError(str(path), f"{error}; expected the table of idle nodes of BFTrainer's authors") from error
+    except (tarfile.TarError, *DAMAGE, OSError) as error:
+        raise InputFileError(str(path), f"is damaged or truncated ({error}); expected a whole file") from error
+
+
+class _Limited:
+    """The content up to a size that no such log has: a small compressed file cannot fill the memory.
+
+    It has what :func:`pickletools.genops` needs and no ``tell``, which would cost a seek for each opcode.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._left = file, LARGEST
+
+    def read(self, size: int) -> bytes:
+        return self._counted(self._file.read(min(size, self._left + 1)))
+
+    def readline(self) -> bytes:
+        return self._counted(self._file.readline(_LONGEST_NAME))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise PickleError(f"the pickle is larger than {LARGEST:,} bytes")
+        return data
+
+
+def _member(path: Path, file: IO[bytes]) -> IO[bytes]:
+    archive = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the caller closes the file
+    for member in archive:
+        if member.isfile():
+            content = archive.extractfile(member)
+            assert content is not None  # a regular file
+            if not _is_pickle(content.read(8)):
+                break
+            content.seek(0)
+            return content
+    raise InputFileError(str(path), "is a tar archive without a pickle in it, expected the log of BFTrainer's authors")
+
+
+def _events(table: Any) -> tuple[PoolEvent, ...]:
+    """The events of the table, row by row."""
+    names, times, idle = _table(table)
+    if len(times) < 2:
+        raise PickleError(f"the table has {len(times)} rows, expected at least two")
+    if not np.all(np.diff(times) > 0):
+        raise PickleError("the table's times do not rise")
+    if not np.isin(idle, (0, 1)).all():
+        raise PickleError("the table has other values than 0 and 1")
+    name_of = np.array(names, dtype=object)
+    events = [PoolEvent(float(times[0]), PoolChanged(frozenset(name_of[idle[:, 0] == 1].tolist())))]
+    for row in range(1, len(times)):
+        before, now = idle[:, row - 1], idle[:, row]
+        changed = np.flatnonzero(before != now)
+        joined, left = name_of[changed[now[changed] == 1]].tolist(), name_of[changed[now[changed] == 0]].tolist()
+        events.append(PoolEvent(round(float(times[row]), 3), PoolChanged(frozenset(joined), frozenset(left))))
+    return tuple(events)
+
+
+def _table(frame: Any) -> tuple[list[str], NDArray[np.float64], NDArray[np.int8]]:
+    """Node names, times, and the values as nodes x rows, out of a DataFrame with one block of int8."""
+    state = _state(frame, "pandas.core.frame.DataFrame")
+    manager = state.get("_mgr") or state.get("_data") if isinstance(state, dict) else None
+    parts = _state(manager, "pandas.core.internals.managers.BlockManager")
+    if not isinstance(parts, tuple) or len(parts) < 3 or not all(isinstance(part, list) for part in parts[:3]):
+        raise PickleError("the table has an unknown layout")
+    axes, blocks = parts[0], parts[1]
+    if len(axes) != 2 or len(blocks) != 1:
+        raise PickleError(f"the table has {len(blocks)} blocks of values, expected one")
+    names = _array(_data(axes[0]))
+    times = _array(_data(axes[1]))
+    values = _array(blocks[0])
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name and not name.split()[1:] for name in names
+    ):
+        raise PickleError("the table's columns are not node names")
+    if isinstance(times, list) or times.dtype != np.float64:
+        raise PickleError("the table's rows have no times")
+    if isinstance(values, list) or values.dtype != np.int8 or values.shape != (len(names), len(times)):
+        raise PickleError("the table's values are not one int8 for each node and time")
+    if len(set(names)) != len(names):
+        raise PickleError("the table names a node twice")
+    return names, times, values
+
+
+def _state(value: Any, what: str) -> Any:
+    if not isinstance(value, Call) or value.what != Name(what):
+        raise PickleError(f"a {what.rpartition('.')[2]} is missing")
+    return value.state
+
+
+def _data(index: Any) -> Any:
+    """What an index holds: an array, or an array wrapped once more."""
+    if (
+        not isinstance(index, Call)
+        or not isinstance(index.arguments, tuple)
+        or not isinstance(index.arguments[-1], dict)
+    ):
+        raise PickleError("an index has an unknown layout")
+    data = index.arguments[-1].get("data")
+    if isinstance(data, Call) and isinstance(data.state, dict):
+        data = data.state.get("_data") or data.state.get("_ndarray")
+    return data
+
+
+def _array(value: Any) -> Any:
+    """A numpy array out of its state: list of objects, int8 matrix, or times in seconds."""
+    state = value.state if isinstance(value, Call) else None
+    if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[2], Call):
+        raise PickleError("an array has an unknown layout")
+    _, shape, kind, by_columns, data = state
+    if not isinstance(kind.arguments, tuple) or not kind.arguments:
+        raise PickleError("an array has an unknown type")
+    code = kind.arguments[0]
+    if code == "O8" and isinstance(data, list):
+        return data
+    if not isinstance(shape, tuple) or not isinstance(data, bytes) or code not in ("i1", "b1", "M8"):
+        raise PickleError(f"an array of {str(code)[:20]!r} is unknown")
+    try:
+        if code == "M8":
+            unit = kind.state[-1][1][0]
+            order = "<" if kind.state[1] in "<|" else ">"
+            return np.frombuffer(data, dtype=f"{order}i8").reshape(shape) * _UNITS[unit]
+        return np.frombuffer(data, dtype=np.int8).reshape(shape, order="F" if by_columns else "C")
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise PickleError("an array's bytes do not fit its shape") from error

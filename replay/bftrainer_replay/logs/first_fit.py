@@ -1,0 +1,52 @@
+"""Nodes for logs that name none: each job gets the lowest-numbered nodes that are free at its start.
+
+The number of idle nodes over time is the log's own whatever the placement; which node is idle how long is not. First-fit
+packs jobs at one end of the machine, so fragments come out longer than a real scheduler's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+
+import numpy as np
+
+from bftrainer_replay.logs.jobs import JobTable
+
+PREFIX = "firstfit-"
+"""Begins the names of simulated nodes, so that the mark stays with the log in every file made from it."""
+NOTE = "nodes simulated by first-fit: counts are the log's, which node is idle how long is not"
+
+
+def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
+    """The table with nodes, and how many jobs asked for more than were free (they got what was there)."""
+    ran = np.flatnonzero(table.end_s > table.start_s)
+    order = ran[np.lexsort((ran, table.start_s[ran]))]
+    free = np.ones(machine_nodes, dtype=np.bool_)
+    running: list[tuple[float, int]] = []
+    nodes_of: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+    placed: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = [np.empty(0, dtype=np.int64)] * len(table.asked)
+    short = 0
+    starts, ends, asked = table.start_s.tolist(), table.end_s.tolist(), table.asked.tolist()
+    for job in order.tolist():
+        while running and running[0][0] <= starts[job]:
+            free[nodes_of.pop(heapq.heappop(running)[1])] = True
+        taken = np.flatnonzero(free)[: asked[job]]
+        short += len(taken) < asked[job]
+        free[taken] = False
+        placed[job] = nodes_of[job] = taken
+        heapq.heappush(running, (ends[job], job))
+    first = np.concatenate(([0], np.cumsum([len(nodes) for nodes in placed], dtype=np.int64)))
+    members = np.concatenate(placed).astype(np.int32) if placed else np.empty(0, dtype=np.int32)
+    width = max(5, len(str(machine_nodes)))
+    names = tuple(f"{PREFIX}{number:0{width}d}" for number in range(1, machine_nodes + 1))
+    return dataclasses.replace(table, first=first, members=members, names=names), short
+
+
+def most_at_once(table: JobTable) -> int:
+    """The largest number of nodes busy at one time, if every job had the nodes it asked for."""
+    ran = table.end_s > table.start_s
+    times = np.concatenate((table.end_s[ran], table.start_s[ran]))
+    steps = np.concatenate((-table.asked[ran], table.asked[ran]))
+    order = np.argsort(times, kind="stable")  # ends before starts of the same instant
+    return int(np.cumsum(steps[order]).max(initial=0))

@@ -1,0 +1,103 @@
+"""From jobs on nodes to idle nodes over time: a node is idle where no job holds it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.events import PoolChanged
+from bftrainer_replay.logs.jobs import JobTable
+from bftrainer_replay.logs.model import PoolEvent
+from bftrainer_replay.logs.span import Span
+
+_EMPTY: frozenset[str] = frozenset()
+Ints = NDArray[np.int64]
+
+
+def idle_events(table: JobTable, span: Span, debounce_s: float) -> tuple[PoolEvent, ...]:
+    """The pool of idle nodes over ``span``; the last event is its end, with no change if nothing changes there.
+
+    Idle periods shorter than ``debounce_s`` are dropped, unless the span cuts them. Milliseconds, as event logs have.
+    """
+    return _events(*_changes(table, span, debounce_s), table.names, span)
+
+
+def _changes(table: JobTable, span: Span, debounce_s: float) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """(milliseconds since the span's start, node, whether it leaves), in order; joins before leaves of an instant."""
+    nodes, since, until = _idle_periods(table, span)
+    length = _length(span)
+    keep = (until - since >= 1000 * debounce_s) | (since == 0) | (until == length)
+    nodes, since, until = nodes[keep], since[keep], until[keep]
+    over = until < length
+    at, who = np.concatenate((since, until[over])), np.concatenate((nodes, nodes[over]))
+    leaves = np.arange(len(at)) >= len(since)
+    order = np.argsort(at, kind="stable")
+    return at[order], who[order], leaves[order]
+
+
+def _idle_periods(table: JobTable, span: Span) -> tuple[Ints, Ints, Ints]:
+    """(node, since, until) of every idle period, in milliseconds since the span's start."""
+    length = _length(span)
+    counts = np.diff(table.first)
+    held = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    start = _milliseconds(np.nan_to_num(table.start_s, nan=span.start_s), span)[held]
+    end = _milliseconds(table.end_s, span)[held]
+    inside = end > start
+    names = len(table.names)
+    everyone = np.arange(names, dtype=np.int64)
+    # An interval of no length at each edge of the span makes the first and the last idle period like the others.
+    edges = [(0, 0), (length, length)]
+    for out_from, out_to in span.outages:
+        edge = _milliseconds(np.array([out_from, out_to]), span)
+        edges.append((int(edge[0]), int(edge[1])))
+    node = np.concatenate([table.members[inside].astype(np.int64), *(everyone for _ in edges)])
+    start = np.concatenate([start[inside], *(np.full(names, begin) for begin, _ in edges)])
+    end = np.concatenate([end[inside], *(np.full(names, finish) for _, finish in edges)])
+    # One number line, a stretch of it for each node: a running maximum then never reaches into the next node's.
+    stretch = length + 1
+    start += node * stretch
+    order = np.argsort(start, kind="stable")
+    start, node = start[order], node[order]
+    busy_until = np.maximum.accumulate(end[order] + node * stretch)
+    gap = (start[1:] > busy_until[:-1]) & (node[1:] == node[:-1])
+    owner = node[1:][gap]
+    return owner, busy_until[:-1][gap] - owner * stretch, start[1:][gap] - owner * stretch
+
+
+def _length(span: Span) -> int:
+    return int(_milliseconds(np.array([span.end_s]), span)[0])
+
+
+def _milliseconds(times: NDArray[np.float64], span: Span) -> Ints:
+    """Times inside the span, as whole milliseconds since its start."""
+    return np.rint((np.clip(times, span.start_s, span.end_s) - span.start_s) * 1000).astype(np.int64)
+
+
+def _events(
+    at: Ints, who: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: Span
+) -> tuple[PoolEvent, ...]:
+    cuts = np.flatnonzero(np.diff(at)) + 1
+    begins = [0, *cuts.tolist()] if len(at) else []
+    ends = [*cuts.tolist(), len(at)]
+    middles: list[int] = (np.cumsum(~leaves) - ~leaves).tolist()  # joins before each change
+    moments = at[begins].tolist()
+    node_names = np.array(names, dtype=object)[who].tolist()
+    joins = int(np.count_nonzero(~leaves))
+    same: dict[frozenset[str], frozenset[str]] = {_EMPTY: _EMPTY}  # the nodes of a job come and go together, often
+
+    def nodes(begin: int, end: int) -> frozenset[str]:
+        if begin == end:
+            return _EMPTY
+        found = frozenset(node_names[begin:end])
+        return same.setdefault(found, found)
+
+    events: list[PoolEvent] = []
+    if not moments or moments[0] != 0:
+        events.append(PoolEvent(span.start_s, PoolChanged()))
+    for moment, begin, end in zip(moments, begins, ends, strict=False):
+        middle = begin + (middles[end] if end < len(middles) else joins) - middles[begin]  # joins stand before leaves
+        change = PoolChanged(nodes(begin, middle), nodes(middle, end))
+        events.append(PoolEvent(round(span.start_s + moment / 1000, 3), change))
+    if not moments or moments[-1] != _length(span):
+        events.append(PoolEvent(span.end_s, PoolChanged()))
+    return tuple(events)

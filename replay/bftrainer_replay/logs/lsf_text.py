@@ -1,0 +1,155 @@
+"""LSF's ``bhist -l``, ``bacct -l`` and ``bjobs -l``: a paragraph a job, wrapped at 80 columns in the middle of words.
+
+So all blanks are dropped before anything is looked for. Times have no year (unless DISPLAY_YEAR=Y): it is the latest one,
+not after the file's own date, in which the weekday is right.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
+
+from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.source import Source
+
+NAME = "LSF bhist/bacct -l"
+_DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_EVENT = re.compile(
+    rf"\s*({'|'.join(_DAYS)}) ({'|'.join(_MONTHS)}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?: (\d{{4}}))?: (.*)", re.DOTALL
+)
+_JOB = re.compile(r"\s*Job <(\d+(?:\[\d+\])?)>,")
+_STARTED = re.compile(
+    r"(?:Dispatched|Started)(?:\d+Task\(s\))?(?:on|to)(?:\d+)?(?:Hosts?/Processors|Host\(s\))?((?:<[^<>]*>)+)"
+)
+_ALLOCATED = re.compile(r"Allocated\d+Slot\(s\)onHost\(s\)((?:<[^<>]*>)+)")
+_OVER = re.compile(r"(?:Donesuccessfully|Exited|Completed<|Pending:|Requeue|Migrat)")
+_TASKS = re.compile(r"(\d{1,7})(?:Task\(s\)|ProcessorsRequested)")
+_LONGEST_PARAGRAPH = 4 * 1024 * 1024
+
+
+def recognises(head: str) -> bool:
+    """A job's paragraph and an event in the first 64 KB."""
+    lines = head.splitlines()
+    return any(_JOB.match(line) for line in lines) and any(_EVENT.match(line) for line in lines)
+
+
+@dataclass
+class _Job:
+    line: int
+    submit_s: float = math.nan
+    start_s: float = math.nan
+    end_s: float = math.nan
+    tasks: int = 1
+    hosts: dict[str, int] = field(default_factory=dict)
+    runs: list[tuple[float, float, dict[str, int]]] = field(default_factory=list)
+
+
+def read(source: Source) -> None:
+    """All jobs into rows. A record is a job's paragraph."""
+    tally = source.tally
+    changed = datetime.fromtimestamp(source.path.stat().st_mtime, timezone.utc).date()
+    done: list[_Job] = []
+    for line, texts in _paragraphs(source):
+        tally.read += 1
+        try:
+            done.append(_job(source, line, texts, changed))
+            tally.used += 1
+        except ValueError as problem:
+            tally.bad(line, problem)
+    slots = max((count for job in done for count in job.hosts.values()), default=1)
+    guessed = 0
+    for job in done:
+        for start_s, end_s, hosts in job.runs:
+            source.rows.add(job.submit_s, job.submit_s, start_s, end_s, len(hosts), source.rows.ids(hosts))
+        if not job.runs:
+            guessed += 1
+            source.rows.add(job.submit_s, job.submit_s, math.nan, job.end_s, -(-job.tasks // slots), ())
+    if guessed:
+        source.remarks.append(f"{guessed:,} jobs never started: taken to ask for their tasks over {slots} a host")
+
+
+def _paragraphs(source: Source) -> Iterator[tuple[int, list[str]]]:
+    """(line, events with their wrapped lines joined) of each job."""
+    texts: list[str] | None = None
+    start, size = 0, 0
+    for number, line in source.lines:
+        size += len(line)
+        if found := _JOB.match(line):
+            if texts is not None:
+                yield start, texts
+            texts, start, size = [], number, len(found.group())
+        elif texts is None:
+            continue
+        elif _EVENT.match(line):
+            texts.append(line)
+        elif line.startswith("   ") and texts:
+            if size > _LONGEST_PARAGRAPH:
+                source.tally.bad(number, f"a job of more than {_LONGEST_PARAGRAPH:,} characters")
+                texts = None
+                continue
+            texts[-1] += line.strip()
+    if texts is not None:
+        yield start, texts
+
+
+def _job(source: Source, line: int, texts: list[str], changed: date) -> _Job:
+    job = _Job(line)
+    running = False
+    for text in texts:
+        found = _EVENT.match(text)
+        assert found is not None  # only such lines are collected
+        weekday, month, day, clock, year, what = found.groups()
+        at_s = source.clock.seconds(f"{_date(weekday, month, day, year, changed)}T{clock}")
+        what = "".join(what.split())
+        if what.startswith("Submitted"):
+            job.submit_s = at_s
+            if tasks := _TASKS.search(what):
+                job.tasks = int(tasks[1])
+        elif started := _STARTED.match(what):
+            allocated = _ALLOCATED.search(what)
+            hosts = _hosts((allocated or started)[1])
+            if not running or not job.hosts:
+                job.start_s, job.hosts, running = at_s, hosts, True
+        elif _OVER.match(what):
+            job.end_s = at_s
+            if running:
+                job.runs.append((job.start_s, at_s, job.hosts))
+                running = False
+    if running:
+        job.runs.append((job.start_s, math.inf, job.hosts))
+    if math.isnan(job.submit_s) and not job.runs:
+        raise BadLineError("a job without Submitted and without Dispatched or Started")
+    for start_s, end_s, _ in job.runs:
+        if end_s < start_s:
+            raise BadLineError("a job ends before it starts")
+    return job
+
+
+def _hosts(text: str) -> dict[str, int]:
+    """Slots of each host in <4*h1><h2><h2>."""
+    slots: dict[str, int] = {}
+    for piece in text[1:-1].split("><"):
+        factor, star, name = piece.partition("*")
+        if not star:
+            factor, name = "1", piece
+        if not name or not name.isascii() or not name.isprintable() or not factor.isdecimal() or len(factor) > 6:
+            raise BadLineError(f"{piece[:40]!r} is no host")
+        slots[name] = slots.get(name, 0) + int(factor)
+    return slots
+
+
+def _date(weekday: str, month: str, day: str, year: str | None, changed: date) -> str:
+    number = _MONTHS.index(month) + 1
+    years = [int(year)] if year else range(changed.year, changed.year - 28, -1)
+    for each in years:
+        try:
+            found = date(each, number, int(day))
+        except ValueError:
+            continue
+        if year or (found <= changed and _DAYS[found.weekday()] == weekday):
+            return found.isoformat()
+    raise BadLineError(f"{weekday} {month} {day} {year or ''} is no day of the last 28 years")

@@ -1,0 +1,146 @@
+"""What every importer yields: which nodes were idle when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.events import PoolChanged
+
+OWN_CLOCK = "the log's own clock"
+"""Whose times an event log's are, where nothing says that they are UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEvent:
+    """A change of the pool at ``at_s`` (seconds since 1970 UTC; of an event log written elsewhere, its own clock)."""
+
+    at_s: float
+    change: PoolChanged
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queue:
+    """The jobs of a log as parallel arrays, in order of ``eligible_s``. A job waits from ``eligible_s`` to ``start_s``.
+
+    ``start_s`` is NaN for a job that never started (it waits until ``end_s``), ``end_s`` infinite for one without an end
+    in the record. ``nodes`` is what the job asked for.
+    """
+
+    submit_s: NDArray[np.float64]
+    eligible_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    nodes: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """Idle nodes over time. The first event's joins are the nodes idle at the start of the record.
+
+    Invariants (the importers keep them): times strictly increase; a node joins only when out and leaves only when in.
+    ``note`` marks what is not as recorded (nodes placed by simulation) and goes with every result. ``queue`` is None
+    where the log does not know who waited. ``machine_nodes`` is the size of the machine if the log knows it.
+    ``debounce_s``: idle periods shorter than this were dropped (0: none); such waits are no waits either.
+    ``gaps`` are the (start, end) of which nothing is known; the pool is empty in them, and its changes at their edges
+    are none of the machine's. ``clock`` is whose times they are, in words.
+    """
+
+    events: tuple[PoolEvent, ...]
+    source: str
+    note: str = ""
+    queue: Queue | None = field(default=None, compare=False)
+    machine_nodes: int | None = None
+    debounce_s: float = 0.0
+    gaps: tuple[tuple[float, float], ...] = ()
+    clock: str = OWN_CLOCK
+
+    def nodes(self) -> tuple[str, ...]:
+        """Every node that was ever idle, in order of first appearance (ties by name)."""
+        seen: dict[str, None] = {}
+        for event in self.events:
+            seen.update(dict.fromkeys(sorted(event.change.joined)))
+        return tuple(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A log cut to a span of time and a set of nodes.
+
+    The state at ``start_s`` is ``initial``; it counts as an event, but its own join or leave does not. ``events`` are
+    the changes after ``start_s`` up to and including ``end_s``; changes that touch no chosen node are not events here.
+    ``machine_nodes`` is the size of the machine that idle shares refer to. ``note``, ``queue``, ``debounce_s``, ``gaps``
+    and ``clock`` are the log's; the queue is None where only some of the nodes were chosen, as who could use those alone is not
+    known, and gaps are those inside the window.
+    """
+
+    start_s: float
+    end_s: float
+    initial: frozenset[str]
+    events: tuple[PoolEvent, ...]
+    machine_nodes: int
+    source: str
+    note: str = ""
+    queue: Queue | None = field(default=None, compare=False)
+    debounce_s: float = 0.0
+    gaps: tuple[tuple[float, float], ...] = ()
+    clock: str = OWN_CLOCK
+
+    @property
+    def span_s(self) -> float:
+        """Length of the window."""
+        return self.end_s - self.start_s
+
+    @property
+    def unknown_s(self) -> float:
+        """How much of it is gaps."""
+        return sum(end_s - start_s for start_s, end_s in self.gaps)
+
+
+def cut(
+    log: EventLog,
+    *,
+    start_s: float | None = None,
+    end_s: float | None = None,
+    nodes: Collection[str] | None = None,
+    machine_nodes: int | None = None,
+) -> Window:
+    """Cut a log to ``[start_s, end_s]`` and to ``nodes``; by default all of it.
+
+    ``machine_nodes`` defaults to the number of chosen nodes, or to what the log says, or to the number of nodes ever
+    seen (a lower bound of the machine).
+    """
+    first, last = log.events[0].at_s, log.events[-1].at_s
+    start_s = first if start_s is None else start_s
+    end_s = last if end_s is None else end_s
+    chosen = None if nodes is None else frozenset(nodes)
+    pool: set[str] = set()
+    events: list[PoolEvent] = []
+    for event in log.events:
+        if event.at_s > end_s:
+            break
+        joined, left = event.change.joined, event.change.left
+        if chosen is not None:
+            joined, left = joined & chosen, left & chosen
+        if event.at_s <= start_s:
+            pool -= left
+            pool |= joined
+        elif joined or left:
+            events.append(PoolEvent(event.at_s, PoolChanged(joined, left)))
+    if machine_nodes is None:
+        machine_nodes = (log.machine_nodes or len(log.nodes())) if chosen is None else len(chosen)
+    queue = log.queue if chosen is None else None
+    window = (start_s, end_s, frozenset(pool), tuple(events), machine_nodes, log.source)
+    inside = ((max(begin, start_s), min(end, end_s)) for begin, end in log.gaps)
+    gaps = tuple((begin, end) for begin, end in inside if begin < end)
+    return Window(*window, log.note, queue, log.debounce_s, gaps, log.clock)
+
+
+def cut_short(window: Window, end_s: float) -> Window:
+    """The same window up to ``end_s``, if that is before its end."""
+    if end_s >= window.end_s:
+        return window
+    return replace(window, end_s=end_s, events=tuple(event for event in window.events if event.at_s <= end_s))

@@ -1,0 +1,171 @@
+"""Slurm's ``sacct --json``: 22.05 (plain numbers, one state) up to 26.05 (``{"set","infinite","number"}``, lists of states).
+
+Read object by object: a job takes 5 KB of text, a year of them does not fit in memory. Times are epochs in all versions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.hostlist import expand
+from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started
+from bftrainer_replay.logs.source import Source
+
+NAME = "sacct --json"
+_JOBS = re.compile(r'"jobs"\s*:\s*\[')
+_STEP = 1024 * 1024
+_LARGEST_JOB = 32 * 1024 * 1024
+_KEY = 200  # characters kept so that "jobs": [ is found across pieces
+
+
+def recognises(head: str) -> bool:
+    """An object that has "jobs", or begins with Slurm's "meta"."""
+    start = head.lstrip()[:200]
+    return start.startswith("{") and bool(_JOBS.search(head) or '"meta"' in start or '"openapi' in start)
+
+
+def read(source: Source) -> None:
+    """All jobs into rows."""
+    tally = source.tally
+    for number, text in _objects(source):
+        tally.take(number, _text, source, text)
+
+
+def _text(source: Source, text: str) -> str | None:
+    return _job(source, _parse(text))
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise BadLineError(f"is no JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise BadLineError(f"a job is {text[:40]!r}, expected an object")
+    return found
+
+
+def _objects(source: Source) -> Iterator[tuple[int, str]]:
+    """(line number, text) of every member of "jobs", cut out by counting brackets outside of strings."""
+    where = str(source.path)
+    inside, in_string = False, False
+    depth, size, number, line_of_start = 0, 0, 0, 0
+    pieces: list[str] = []
+    held = ""
+    for number, line in source.lines.pieces(_STEP):
+        text = held + line
+        held = ""
+        if not inside:
+            found = _JOBS.search(text)
+            if not found:
+                held = text[-_KEY:]
+                continue
+            inside, text = True, text[found.end() :]
+        if text.endswith("\\"):  # an escape must not be torn
+            text, held = text.rstrip("\\"), text[len(text.rstrip("\\")) :]
+        start = 0
+        for token in _TOKENS.finditer(text):
+            mark = token.group()
+            if in_string:
+                in_string = mark != '"'
+            elif mark == '"':
+                in_string = True
+            elif mark in "{[":
+                if not depth:
+                    start, line_of_start = token.start(), number
+                depth += 1
+            elif mark in "}]":
+                if not depth:
+                    source.lines.cut = False
+                    _trailing(source, text[token.start() :])
+                    return
+                depth -= 1
+                if not depth:
+                    yield line_of_start, "".join((*pieces, text[start : token.end()]))
+                    pieces, size, start = [], 0, token.end()
+        if depth:
+            pieces.append(text[start:])
+            size += len(text) - start
+            if size > _LARGEST_JOB:
+                raise InputFileError(f"{where}:{line_of_start}", f"a job of more than {_LARGEST_JOB:,} characters")
+    what = "ends inside of a job" if depth else "ends before the list of jobs does" if inside else 'has no list "jobs"'
+    raise InputFileError(f"{where}:{number}", f"{what}; expected the whole output of sacct --json")
+
+
+# Escapes are one token, so that an escaped quote ends no string.
+_TOKENS = re.compile(r'\\.|["{}\[\]]')
+
+
+def _trailing(source: Source, rest: str) -> None:
+    """Slurm may put errors behind the jobs; the first line of them is as far as this looks."""
+    if '"description"' in rest and '"errors": [{' in rest:
+        source.remarks.append("sacct reported errors at the end of its output; is the log complete?")
+
+
+def _number(value: object) -> float:
+    """A number of any layout; NaN where it is not set."""
+    if isinstance(value, dict):
+        if value.get("infinite") is True:
+            return math.inf
+        value = value.get("number") if value.get("set", True) is True else None
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e15:
+        raise BadLineError(f"{str(value)[:40]!r} is no number")
+    return float(value)
+
+
+def _job(source: Source, job: dict[str, Any]) -> str | None:
+    times = job.get("time")
+    if not isinstance(times, dict):
+        raise BadLineError('a job has no "time", expected the output of sacct --json')
+    state = job.get("state")
+    current = state.get("current") if isinstance(state, dict) else state
+    flags: list[object] = current if isinstance(current, list) else [current]
+    names = [check_state(str(flag)) for flag in flags]
+    submit_s, eligible_s, start_s, end_s = (_time(times, key) for key in ("submission", "eligible", "start", "end"))
+    if any(is_running(name) for name in names):
+        end_s = math.inf
+    elif any(never_started(name) for name in names):
+        start_s, end_s = math.nan, math.inf
+    ran = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
+    text = job.get("nodes") or ""
+    if not isinstance(text, str):
+        raise BadLineError(f"nodes are {str(text)[:40]!r}, expected a list like node[1-4]")
+    nodes = expand(text) if text and text not in ("None assigned", "(null)") and ran else []
+    asked = _number(job.get("allocation_nodes"))
+    if ran and not nodes:
+        raise BadLineError("the job ran, on an empty node list")
+    if ran and asked > 0 and len(nodes) != asked:
+        raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked:.0f}")
+    count = len(nodes) or (int(asked) if asked > 0 else _asked(job))
+    if not count:
+        return "without nodes"
+    source.rows.add(submit_s, eligible_from(eligible_s, start_s), start_s, end_s, count, source.rows.ids(nodes))
+    return None
+
+
+def _time(times: dict[str, Any], key: str) -> float:
+    value = _number(times.get(key))
+    if value <= 0 or math.isinf(value):  # Slurm writes 0 for a time that has not come
+        return math.nan
+    if value >= 4102444800:
+        raise BadLineError(f"time {key} {value:.0f} is not of this age")
+    return value
+
+
+def _asked(job: dict[str, Any]) -> int:
+    """Nodes that a waiting job asks for, from its requested TRES."""
+    tres = job.get("tres")
+    requested = tres.get("requested") if isinstance(tres, dict) else None
+    for each in requested if isinstance(requested, list) else []:
+        if isinstance(each, dict) and each.get("type") == "node":
+            count = _number(each.get("count"))
+            return int(count) if count == count else 0
+    return 0

@@ -1,0 +1,40 @@
+"""Slurm's job states, 20.11 to 26.05; an unknown one is refused with its text."""
+
+from __future__ import annotations
+
+import math
+
+from bftrainer_replay.logs.jobs import BadLineError
+
+_ENDED_WORDS = (
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED LAUNCH_FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED RECONFIG_FAIL "
+    "REVOKED SPECIAL_EXIT TIMEOUT"
+)
+# A suspended or stopped job keeps its nodes. REQUEUED is the state of the run that was ended by a requeue.
+_RUNNING_WORDS = "RUNNING COMPLETING CONFIGURING RESIZING SIGNALING STAGE_OUT STOPPED SUSPENDED POWER_UP_NODE UPDATE_DB"
+_WAITING_WORDS = "PENDING REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD EXPEDITING"
+_ENDED, _RUNNING, _WAITING = (frozenset(words.split()) for words in (_ENDED_WORDS, _RUNNING_WORDS, _WAITING_WORDS))
+_KNOWN = _ENDED | _RUNNING | _WAITING | {"REQUEUED"}
+
+
+def check_state(text: str) -> str:
+    """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` if nobody knows it."""
+    state = text if text in _KNOWN else text.partition(" ")[0]
+    if state not in _KNOWN:
+        raise BadLineError(f"job state {text[:40]!r} is unknown")
+    return state
+
+
+def is_running(state: str) -> bool:
+    """It holds its nodes; an end that stands beside it is not one."""
+    return state in _RUNNING
+
+
+def never_started(state: str) -> bool:
+    """It waits; a start that stands beside it is a forecast."""
+    return state in _WAITING
+
+
+def eligible_from(eligible_s: float, start_s: float) -> float:
+    """A job that never became eligible (held, dependent) never waited for nodes: infinite."""
+    return math.inf if math.isnan(eligible_s) and math.isnan(start_s) else eligible_s

@@ -1,0 +1,143 @@
+"""Which part of a job log to trust, and when the machine was out: guesses that are printed, and options that overrule.
+
+A log is cut from a longer history. One selected by submission or start lacks the jobs that ran already when it begins; one
+selected by end (accounting files, ``sacct -E``) lacks those that still ran when it was taken. Both show idle nodes at that
+edge that were busy. Where the machine is much emptier at an edge than on average, as much is cut off there as 99 % of the
+jobs run, 24 h or a tenth of the log at most.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.jobs import JobTable
+from bftrainer_replay.logs.source import Source
+
+LONGEST_GUESS_H = 24.0
+SHORTEST_OUTAGE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part to trust and the outages in it, as (start_s, end_s)."""
+
+    start_s: float
+    end_s: float
+    outages: tuple[tuple[float, float], ...]
+
+
+def span_of(source: Source, table: JobTable) -> Span:
+    """Guess or obey, and leave a remark about it in ``source``."""
+    start_s, end_s = _to_trust(source, table)
+    asked = source.options.outages
+    outages: list[tuple[float, float]] = []
+    for text in asked:
+        if text == "auto":
+            outages += _empty_spans(table, start_s, end_s)
+        elif text != "none":
+            outages.append(_given(source, text))
+    if outages:
+        hours = sum(end - start for start, end in outages) / 3600
+        first = ", ".join(f"{format_time(start)}/{format_time(end)}" for start, end in outages[:3])
+        how = "guessed: nothing runs for an hour or more although a job waits; --outage none counts them as idle"
+        source.remarks.append(
+            f"{len(outages)} outages of {hours:,.1f} h in all taken out ({how if 'auto' in asked else 'as asked'}): "
+            f"{first}{', ...' if len(outages) > 3 else ''}"
+        )
+    return Span(start_s, end_s, tuple(outages))
+
+
+def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
+    ran = table.end_s > table.start_s
+    if not ran.any():
+        raise InputFileError(source.tally.path, "has no job that ran for a time, expected some")
+    starts, ends, asked = table.start_s[ran], table.end_s[ran], table.asked[ran]
+    over = ends[np.isfinite(ends)]
+    running = len(over) < len(ends)
+    times = np.concatenate((starts, over, table.submit_s))
+    begin = float(over.min()) if len(over) else float(starts.min())
+    finish = float(times.max() if running else min(starts.max(), table.submit_s.max()))
+    if begin >= finish:
+        begin, finish = float(starts.min()), float(times.max())
+    whole = np.minimum(ends, finish) - np.maximum(starts, begin)
+    mean = float(np.dot(np.maximum(whole, 0), asked)) / max(finish - begin, 1.0)
+
+    # Less than half as much runs right after the beginning, or right before the end, as on average.
+    thin_start = asked[(starts <= begin) & (ends > begin)].sum() < mean / 2
+    thin_end = asked[(starts < finish) & (ends >= finish)].sum() < mean / 2
+    long_run_s = float(np.percentile(np.minimum(ends, finish) - starts, 99))
+    guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, (finish - begin) / 10))
+    options = source.options
+    warm_s = 3600 * options.warm_up_h if options.warm_up_h is not None else guess_s * bool(thin_start)
+    cool_s = 3600 * options.cool_down_h if options.cool_down_h is not None else guess_s * bool(thin_end and not running)
+    start_s, end_s = np.round([begin + warm_s, finish - cool_s], 3).tolist()
+    if start_s >= end_s:
+        raise UserError(
+            f"{source.path}: nothing is left of {format_time(begin)} .. {format_time(finish)} after a warm-up of "
+            f"{warm_s / 3600:g} h and a cool-down of {cool_s / 3600:g} h; give --warm-up-h and --cool-down-h"
+        )
+    source.remarks.append(
+        f"trusting {format_time(start_s)} .. {format_time(end_s)} UTC: from the first end of a job to the last "
+        f"{'time in the log (jobs still run)' if running else 'submission'}, less warm-up {warm_s / 3600:.1f} h "
+        f"({_how(options.warm_up_h)}) and cool-down {cool_s / 3600:.1f} h ({_how(options.cool_down_h)})"
+    )
+    for edge, at_s, option, given in (
+        ("beginning", start_s, "--warm-up-h", options.warm_up_h),
+        ("end", end_s, "--cool-down-h", options.cool_down_h if not running else 0.0),
+    ):
+        runs = asked[(starts <= at_s) & (ends > at_s)].sum()
+        if given is None and runs < mean / 2:
+            source.remarks.append(
+                f"at its {edge} only {runs / mean:.0%} as many nodes are busy as on average: if the log lacks jobs there, "
+                f"those nodes were not idle ({option} leaves more out)"
+            )
+    return start_s, end_s
+
+
+def _how(given: float | None) -> str:
+    return "guessed" if given is None else "given"
+
+
+def _given(source: Source, text: str) -> tuple[float, float]:
+    """START/END of --outage."""
+    first, slash, last = text.partition("/")
+    if not slash:
+        raise UserError(f"--outage {text!r:.60}: expected START/END, auto or none")
+    try:
+        start, end = source.clock.seconds(first.strip()), source.clock.seconds(last.strip())
+    except ValueError as error:
+        raise UserError(f"--outage {text!r:.60}: expected START/END, auto or none ({error})") from error
+    if not start < end:
+        raise UserError(f"--outage {text}: the end is not after the start")
+    return start, end
+
+
+def _empty_spans(table: JobTable, start_s: float, end_s: float) -> list[tuple[float, float]]:
+    """Spans of an hour or more in which nothing runs although some job waits all the time."""
+    ran = table.end_s > table.start_s
+    waited_until = np.where(np.isnan(table.start_s), table.end_s, table.start_s)
+    spans = []
+    for empty_from, empty_to in _gaps(table.start_s[ran], table.end_s[ran], start_s, end_s):
+        if empty_to - empty_from < SHORTEST_OUTAGE_S:
+            continue
+        waiting = (table.eligible_s <= empty_to - SHORTEST_OUTAGE_S) & (waited_until >= empty_to)
+        if waiting.any():
+            spans.append((empty_from, empty_to))
+    return spans
+
+
+def _gaps(
+    starts: NDArray[np.float64], ends: NDArray[np.float64], start_s: float, end_s: float
+) -> list[tuple[float, float]]:
+    """The parts of [start_s, end_s] that no interval covers."""
+    order = np.argsort(starts, kind="stable")
+    begin = np.append(np.clip(starts[order], start_s, end_s), end_s)
+    covered = np.append(start_s, np.maximum.accumulate(np.clip(ends[order], start_s, end_s)))
+    gap = begin > covered
+    return list(zip(covered[gap].tolist(), begin[gap].tolist(), strict=True))

@@ -1,0 +1,126 @@
+"""The Standard Workload Format (Feitelson), 18 numbers a job, and its extension with a 19th field ``{node,node,...}``.
+
+Submit times count from the header's UnixStartTime; without one they are epochs. -1 is "not known". Sizes are processors:
+nodes are processors over MaxProcs / MaxNodes of the header, or over --processors-per-node.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.source import Source
+
+NAME = "Standard Workload Format"
+_ROW = re.compile(r"\s*-?\d+(?:\s+-?\d+(?:\.\d+)?){17}(?:\s|$)")
+_HEADER = re.compile(r";\s*(UnixStartTime|MaxNodes|MaxProcs|Version|Note|Removed)\s*:\s*(.*)", re.IGNORECASE)
+_LONGEST_RUN_S = 10 * 365 * 86400
+
+
+def recognises(head: str) -> bool:
+    """Comments with ; and rows of 18 numbers."""
+    rows = [line for line in head.splitlines()[:-1] or head.splitlines() if line.strip() and not line.startswith(";")]
+    if rows:
+        return bool(_ROW.match(rows[0]))
+    return head.startswith(";") and bool(re.search(r"^;\s*(?:Version|UnixStartTime|MaxProcs|Computer)\s*:", head, re.M))
+
+
+def read(source: Source) -> None:
+    """Header and all rows."""
+    tally = source.tally
+    header: dict[str, int] = {}
+    reader: _Rows | None = None
+    for number, line in source.lines:
+        if not line.strip():
+            continue
+        if line.lstrip().startswith(";"):
+            _header_line(source, header, number, line)
+            continue
+        reader = reader or _Rows(source, header)
+        tally.take(number, reader.row, line)
+
+
+def _header_line(source: Source, header: dict[str, int], number: int, line: str) -> None:
+    found = _HEADER.match(line.strip())
+    if not found:
+        return
+    key, value = found[1].lower(), found[2].strip()
+    if "cleaned version" in value.lower():
+        source.remarks.append("a cleaned log: real jobs were removed from it, so it shows idle nodes that were busy")
+    if key in ("unixstarttime", "maxnodes", "maxprocs"):
+        text = value.split()[0].rstrip(".,;") if value else ""
+        if not text.isdecimal() or len(text) > 12:
+            raise InputFileError(f"{source.path}:{number}", f"{found[1]} is {value[:40]!r}, expected a number")
+        header[key] = int(text)
+
+
+class _Rows:
+    def __init__(self, source: Source, header: dict[str, int]) -> None:
+        self._source = source
+        self._zero_s = float(header.get("unixstarttime", 0))
+        nodes, processors = header.get("maxnodes", 0), header.get("maxprocs", 0)
+        given = source.options.processors_per_node
+        self._per_node = given or (max(1, round(processors / nodes)) if nodes and processors else 1)
+        if nodes or processors:
+            source.machine_nodes = nodes or -(-processors // self._per_node)
+            source.machine_why = "the header's MaxNodes" if nodes else "the header's MaxProcs"
+        how = "--processors-per-node" if given else "MaxProcs / MaxNodes" if nodes and processors else "guessed"
+        source.remarks.append(f"{self._per_node} processors a node ({how})")
+        self._nodes_named: bool | None = None
+
+    def row(self, line: str) -> str | None:
+        """Add the row's job; returns why it is passed over, or None."""
+        fields = line.split()
+        if len(fields) < 18:
+            raise BadLineError(f"has {len(fields)} fields, expected 18")
+        try:
+            submit, wait, run, got, wanted = (_number(fields[place]) for place in (1, 2, 3, 4, 7))
+        except ValueError as error:
+            raise BadLineError(str(error)) from None
+        if run < -1 or run > _LONGEST_RUN_S:
+            raise BadLineError(f"a run time of {run:g} s")
+        if wait < -1 or wait > _LONGEST_RUN_S:
+            raise BadLineError(f"a wait of {wait:g} s")
+        named = len(fields) > 18 and fields[18].startswith("{")
+        if len(fields) > 18 and not named:
+            raise BadLineError(f"has {len(fields)} fields, expected 18, or a list of nodes like {{1,2,3}} behind them")
+        nodes = self._named(fields[18]) if named else None
+        processors = got if got > 0 else wanted
+        if processors <= 0:
+            return "without processors"
+        asked = len(nodes) if nodes else -(-int(processors) // self._per_node)
+        submit_s = self._source.clock.seconds(repr(self._zero_s + submit)) if submit >= 0 else math.nan
+        if math.isnan(submit_s):
+            raise BadLineError(f"a submit time of {submit:g}")
+        start_s = submit_s + max(wait, 0.0)
+        if run <= 0:
+            # Cancelled while it waited, or ended at once: it takes no node-time; its wait is known if the log says so.
+            self._source.rows.add(submit_s, submit_s, start_s, start_s, asked, nodes)
+        else:
+            self._source.rows.add(submit_s, submit_s, start_s, start_s + run, asked, nodes)
+        return None
+
+    def _named(self, text: str) -> Sequence[int]:
+        """Node ids, one a processor, out of {1241,1241,1240}."""
+        if not text.endswith("}"):
+            raise BadLineError(f"{text[:40]!r} is no list of nodes like {{1,2,3}}")
+        ids = dict.fromkeys(text[1:-1].split(","))
+        for each in ids:
+            if not each or not each.isascii() or not each.isprintable() or len(each) > 255:
+                raise BadLineError(f"{each[:40]!r} is no node id")
+        return self._source.rows.ids(f"node{each}" if each.isdecimal() else each for each in ids)
+
+
+def _number(text: str) -> float:
+    if len(text) > 32:
+        raise BadLineError(f"{text[:20]!r}... is no number")
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadLineError(f"{text!r} is no number") from None
+    if not math.isfinite(value):
+        raise BadLineError(f"{text!r} is no number of a job")
+    return value

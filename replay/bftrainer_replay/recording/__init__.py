@@ -1,0 +1,1 @@
+"""From looks at a live cluster to an event log that grows."""

@@ -1,0 +1,143 @@
+"""Looks at a cluster every few seconds and writes what is idle, for as long as it is let.
+
+Starting and going on after a crash are one code path: the last row of the file is the last thing that is known. Short
+failures change nothing, as between any two looks; after ``unknown_after_s`` without a good look the time between the two
+good ones is a gap, neither idle nor busy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bftrainer.cluster import Hidden, Observation
+from bftrainer.errors import BFTrainerError, StoreError
+from bftrainer.ports import Clock, Scheduler
+from bftrainer_replay.recording.file import RecordFile
+from bftrainer_replay.recording.looks import Look, Settled, settled
+
+MOST_BACK_OFF = 6.0
+"""Times the usual interval, after failures in a row; the first is asked again after twice the interval."""
+HEARTBEAT_S = 60.0
+"""A row is written at least so often, so that a crash makes no more than this unknown."""
+_SLICE_S = 0.2
+
+
+@dataclass
+class Totals:
+    """What was done since this recorder began. ``stale`` looks showed no later time of the server than the one before."""
+
+    looks: int = 0
+    failed: int = 0
+    stale: int = 0
+    rows: int = 0
+    gaps: int = 0
+    idle: int = 0
+    machine_nodes: int = 0
+    at_s: float | None = None
+    errors: Counter[str] = field(default_factory=Counter)
+    hidden: frozenset[Hidden] = frozenset()
+
+
+@dataclass
+class Recorder:
+    """``read`` makes a :class:`Look` of an observation. ``told`` hears of every failure whose text is new."""
+
+    scheduler: Scheduler
+    read: Callable[[Observation], Look]
+    file: RecordFile
+    clock: Clock
+    every_s: float = 10.0
+    unknown_after_s: float = 60.0
+    told: Callable[[BFTrainerError, Totals], None] = lambda _error, _totals: None
+    totals: Totals = field(default_factory=Totals)
+    _before: Look | None = None
+    _open: Look | None = None  # the latest look, not written yet: it counts by what the next one shows
+    _written: Settled | None = None
+
+    def __post_init__(self) -> None:
+        last = self.file.last
+        if last is not None and not last.in_gap:
+            self._before = Look(last.at_s, last.idle, 0, None)
+
+    def run(
+        self, for_s: float, is_over: Callable[[], bool], looked: Callable[[Totals], None] = lambda _: None
+    ) -> Totals:
+        """Look until ``for_s`` seconds have passed or ``is_over``; then write the last look. Returns the totals.
+
+        Raises :class:`~bftrainer.errors.StoreError` if the file cannot be written.
+        """
+        began = self.clock.elapsed_s()
+        failures, due = 0, began
+        while not is_over() and self.clock.elapsed_s() - began < for_s:
+            failures = 0 if self._look() else failures + 1
+            looked(self.totals)
+            step_s = self.every_s * min(2.0 ** min(failures, 10), MOST_BACK_OFF)
+            due = max(due + step_s, self.clock.elapsed_s())  # looks that take long do not make it hurry afterwards
+            self._wait(min(due, began + for_s), is_over)
+        self._close()
+        return self.totals
+
+    def _look(self) -> bool:
+        """Whether the scheduler answered."""
+        self.totals.looks += 1
+        try:
+            seen = self.scheduler.observe()
+            look = self.read(seen)
+        except StoreError:
+            raise
+        except BFTrainerError as error:
+            self.totals.failed += 1
+            if not self.totals.errors[str(error)]:
+                self.told(error, self.totals)
+            self.totals.errors[str(error)] += 1
+            return False
+        self.totals.idle, self.totals.machine_nodes = len(look.idle), look.machine_nodes
+        self.totals.at_s, self.totals.hidden = look.at_s, seen.hidden
+        self._take(look)
+        return True
+
+    def _take(self, look: Look) -> None:
+        last_s = self._last_s()
+        if look.at_s <= last_s:
+            self.totals.stale += 1
+            return
+        if look.at_s - last_s > self.unknown_after_s and last_s != -math.inf:
+            self._close()
+            if self.file.last is not None and not self.file.last.in_gap:
+                self.totals.gaps += 1
+                self.file.write_gap()
+            self._before = None
+        elif self._open is not None:
+            self._write(self._open, look)
+            self._before = self._open
+        self._open = look
+
+    def _last_s(self) -> float:
+        """The time of the last thing that is known."""
+        if self._open is not None:
+            return self._open.at_s
+        return -math.inf if self.file.last is None else self.file.last.at_s
+
+    def _write(self, look: Look, after: Look | None) -> None:
+        """The look, if it says something new or nothing was said for long; the last of a stretch in any case."""
+        now, last = settled(self._before, look, after), self.file.last
+        is_new = last is None or last.in_gap or now.idle != last.idle or self._written is None
+        if self._written is not None:
+            is_new |= (now.machine_nodes, now.smallest) != (self._written.machine_nodes, self._written.smallest)
+        if is_new or after is None or (last is not None and now.at_s - last.at_s >= HEARTBEAT_S):
+            self.file.write(now)
+            self.totals.rows += 1
+            self._written = now
+
+    def _close(self) -> None:
+        """Write the last look. One that has no neighbour proves nothing: it is left out."""
+        if self._open is not None and self._before is not None:
+            self._write(self._open, None)
+        self._before, self._open = None, None
+
+    def _wait(self, until_s: float, is_over: Callable[[], bool]) -> None:
+        while not is_over() and (left_s := until_s - self.clock.elapsed_s()) > 0:
+            self.clock.sleep(min(left_s, _SLICE_S))

@@ -1,0 +1,87 @@
+"""Which replays a report is made of: at most twelve by default, the paper's grids with ``full``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer_replay.sweep.cell import Cell, Inputs, Kind, Task, task
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Cells by the question they answer; ``base`` is in most of them. ``objectives`` vary T_fwd too where that is asked."""
+
+    base: Cell
+    policies: tuple[Cell, ...]
+    forward: tuple[Cell, ...]
+    parallel: tuple[Cell, ...]
+    costs: tuple[Cell, ...]
+    objectives: tuple[Cell, ...]
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """All, each once."""
+        every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives)
+        return tuple(dict.fromkeys(every))
+
+    def tasks(self, inputs: Inputs) -> tuple[Task, ...]:
+        """The replays, the runs on constant nodes for each P_jmax and for each bin, and the no-cost bound of the base."""
+        found = [task(Kind.BOUND, self.base, inputs), task(Kind.STATIC_BINS, self.base, inputs)]
+        for cell in self.cells:
+            found += [task(Kind.REPLAY, cell, inputs), task(Kind.STATIC, cell, inputs)]
+        return tuple({each.key: each for each in found}.values())
+
+
+def default_plan(base: Cell) -> Plan:
+    """Eleven replays and the bound."""
+    base = replace(base, detail=True)
+    return _plan(
+        base,
+        policies=("equal-share",),
+        forward=(30.0, 300.0, 900.0),
+        parallel=(5, 20, 35),
+        costs=(2.0, 4.0),
+        objectives=("scaling-efficiency",),
+    )
+
+
+def full_plan(base: Cell, policies: Sequence[str]) -> Plan:
+    """The paper's values, and every policy given."""
+    base = replace(base, detail=True)
+    plan = _plan(
+        base,
+        policies=policies,
+        forward=(10.0, 30.0, 60.0, 90.0, 240.0, 480.0, 900.0),
+        parallel=(5, 15, 20, 25, 30, 35),
+        costs=(0.5, 2.0, 4.0, 8.0),
+        objectives=("scaling-efficiency",),
+    )
+    scaled = tuple(
+        replace(cell, objective="scaling-efficiency", detail=False) for cell in (*plan.forward, *plan.parallel)
+    )
+    return replace(plan, objectives=tuple(dict.fromkeys((*plan.objectives, *scaled))))
+
+
+def _plan(
+    base: Cell,
+    policies: Sequence[str],
+    forward: Sequence[float],
+    parallel: Sequence[int],
+    costs: Sequence[float],
+    objectives: Sequence[str],
+) -> Plan:
+    bare = replace(base, detail=False)
+    return Plan(
+        base=base,
+        policies=(base, *(replace(base, policy=p, detail=p == "equal-share") for p in policies if p != base.policy)),
+        forward=_sorted(base, [replace(base, forward_s=s) for s in forward], "forward_s"),
+        parallel=_sorted(base, [replace(bare, max_parallel=p) for p in parallel], "max_parallel"),
+        costs=_sorted(base, [replace(bare, cost_factor=f) for f in costs], "cost_factor"),
+        objectives=(base, *(replace(bare, objective=o) for o in objectives if o != base.objective)),
+    )
+
+
+def _sorted(base: Cell, others: Sequence[Cell], name: str) -> tuple[Cell, ...]:
+    kept = [cell for cell in others if getattr(cell, name) != getattr(base, name)]
+    return tuple(sorted((base, *kept), key=lambda cell: getattr(cell, name)))

@@ -1,0 +1,138 @@
+"""A cell of a sweep: one log, one workload, one setting. And the tasks that it takes, named by their content.
+
+A cell needs three numbers: what the policy made of the log, what constant nodes would have made of it (A_s) and what
+could have been made without rescaling costs. The last two depend on the log, the workload and P_jmax alone, so cells share
+them; tasks with the same content have the same key and are done once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from functools import cached_property
+
+from bftrainer import __version__
+from bftrainer_replay.logs.model import Window
+from bftrainer_replay.progress import CostModel
+from bftrainer_replay.world import Arrival, DecideOn
+
+_FORMAT = 2  # of a result: one more whenever it holds something that it did not, or means something else
+# These do not look at T_fwd, the objective or a solver: one replay serves all values of them.
+_WITHOUT_SETTINGS = ("equal-share",)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One setting. ``log`` and ``workload`` are names in :class:`Inputs`; ``cost_factor`` multiplies R_up and R_dw.
+
+    ``split`` divides the machine into so many logical clusters with a pilot each, and P_jmax with it (paper, section 1).
+    ``knows`` is what the policy is told of the curves (:mod:`bftrainer_replay.ignorance`), ``noise`` how wrong a measurement
+    is, ``lessons`` whether trainers of one model learn together. ``detail`` keeps what pictures of a single replay need.
+    """
+
+    log: str
+    workload: str
+    policy: str = "bftrainer"
+    objective: str = "throughput"
+    forward_s: float = 120.0
+    max_parallel: int = 10
+    cost_factor: float = 1.0
+    seed: int = 0
+    split: int = 1
+    solver: str = "exact"
+    cost_model: CostModel = CostModel.STALL
+    decide_on: DecideOn = DecideOn.ALL
+    detail: bool = False
+    knows: str = "known"
+    noise: float = 0.0
+    lessons: str = "model"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What cells refer to by name: windows by log, arrivals by (log, workload, seed)."""
+
+    windows: Mapping[str, Window]
+    arrivals: Mapping[tuple[str, str, int], tuple[Arrival, ...]]
+
+    def arrivals_of(self, cell: Cell) -> tuple[Arrival, ...]:
+        """The trainers of a cell, at their own costs."""
+        return self.arrivals[cell.log, cell.workload, cell.seed]
+
+    @cached_property
+    def window_digests(self) -> dict[str, str]:
+        """What is in each window, whatever its file is called."""
+        return {name: _window_digest(window) for name, window in self.windows.items()}
+
+    @cached_property
+    def arrival_digests(self) -> dict[tuple[str, str, int], str]:
+        """What is in each workload."""
+        return {name: _digest(map(repr, arrivals)) for name, arrivals in self.arrivals.items()}
+
+
+class Kind(Enum):
+    """What a task computes; ``STATIC_BINS`` is A_s for each bin of the pictures."""
+
+    REPLAY = "replay"
+    STATIC = "static"
+    BOUND = "bound"
+    STATIC_BINS = "static-bins"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One computation of a cell, by what it depends on: ``key`` names its result file."""
+
+    kind: Kind
+    cell: Cell
+    key: str
+
+
+def task(kind: Kind, cell: Cell, inputs: Inputs) -> Task:
+    """The task, with what it does not depend on left out of its key."""
+    told: dict[str, object] = asdict(cell)
+    for name in ("log", "workload"):
+        del told[name]
+    if kind is not Kind.REPLAY:
+        told = {"max_parallel": cell.max_parallel, "cost_model": cell.cost_model}
+    elif cell.policy in _WITHOUT_SETTINGS:
+        for name in ("objective", "forward_s", "solver"):
+            del told[name]
+    content = {
+        **told,
+        "kind": kind,
+        "version": __version__,
+        "format": _FORMAT,
+        "window": inputs.window_digests[cell.log],
+        "arrivals": inputs.arrival_digests[cell.log, cell.workload, cell.seed],
+    }
+    text = json.dumps(content, sort_keys=True, default=lambda value: value.value)
+    return Task(kind, cell, hashlib.sha256(text.encode()).hexdigest()[:24])
+
+
+def tasks_of(cells: Iterable[Cell], inputs: Inputs, *, bounds: bool = True) -> tuple[Task, ...]:
+    """All that the cells need, each once, the replays in the order of the cells; ``bounds=False`` leaves the bounds out."""
+    kinds = (Kind.REPLAY, Kind.STATIC, Kind.BOUND) if bounds else (Kind.REPLAY, Kind.STATIC)
+    found: dict[str, Task] = {}
+    for cell in cells:
+        for kind in kinds:
+            each = task(kind, cell, inputs)
+            found.setdefault(each.key, each)
+    return tuple(found.values())
+
+
+def _window_digest(window: Window) -> str:
+    head = (window.start_s, window.end_s, sorted(window.initial))
+    events = ((e.at_s, sorted(e.change.joined), sorted(e.change.left)) for e in window.events)
+    return _digest(map(repr, (head, *events)))
+
+
+def _digest(lines: Iterable[str]) -> str:
+    found = hashlib.sha256()
+    for line in lines:
+        found.update(line.encode())
+        found.update(b"\n")
+    return found.hexdigest()

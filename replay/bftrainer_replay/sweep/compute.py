@@ -1,0 +1,159 @@
+"""Compute one task. The same numbers in every process, on every machine, in any order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bftrainer.allocation.chain import build_allocator
+from bftrainer.events import PoolChanged
+from bftrainer.plugins import build_policy, find_objective
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.ports import Policy
+from bftrainer_replay.figures.bins import bin_edges
+from bftrainer_replay.ignorance import told
+from bftrainer_replay.logs.model import PoolEvent, Window
+from bftrainer_replay.logs.node_list import spread
+from bftrainer_replay.play import Outcome, Scenario, no_cost_bound, play, static_outcome, static_outcomes
+from bftrainer_replay.summary import Summary, summarise
+from bftrainer_replay.sweep.cell import Cell, Inputs, Kind, Task
+from bftrainer_replay.sweep.detail import detail_of
+from bftrainer_replay.sweep.store import Result
+from bftrainer_replay.world import Arrival
+
+_SOLVE_S = 10.0
+_SUMMED = (
+    "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",
+    "preemption_cost_samples", "preemptions", "rescales", "unused_node_h", "completed", "submitted",
+)  # fmt: skip
+
+
+def compute(task: Task, inputs: Inputs) -> Result:
+    """The numbers of a task."""
+    cell = task.cell
+    whole = scenario_of(cell, inputs)
+    if task.kind is Kind.STATIC:
+        return {"samples": static_outcome(whole)}
+    if task.kind is Kind.STATIC_BINS:
+        return {"samples": static_outcomes(whole, bin_edges(whole.window)[1].tolist())}
+    if task.kind is Kind.BOUND:
+        return {"samples": no_cost_bound(whole)}
+    began_s = time.process_time()
+    parts = _split(whole, cell.split)
+    outcomes = [play(part, policy_of(cell), keep_entries=cell.detail) for part in parts]
+    summaries = [summarise(cell.policy, s, o, 0.0, 0.0) for s, o in zip(parts, outcomes, strict=True)]
+    result: dict[str, object] = {name: sum(getattr(s, name) for s in summaries) for name in _SUMMED}
+    ended = [s.work_ran_out_at for s in summaries if s.work_ran_out_at is not None]
+    result |= {
+        "pool_events": 1 + len(whole.window.events),
+        "work_ran_out_at": min(ended) if ended else None,
+        "all_done_s": _all_done_s(outcomes),
+        **_runtimes(outcomes),
+        "timing": {"cpu_s": time.process_time() - began_s, **_timing(summaries, outcomes)},
+    }
+    if cell.detail:
+        result["detail"] = detail_of(parts[0], outcomes[0])
+    return result
+
+
+def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
+    """What is replayed in a cell, on the undivided machine."""
+    arrivals = inputs.arrivals_of(cell)
+    if cell.cost_factor != 1.0:
+        arrivals = tuple(_dearer(arrival, cell.cost_factor) for arrival in arrivals)
+    arrivals = told(arrivals, cell.knows, cell.seed, by_model=cell.lessons == "model")
+    return Scenario(
+        inputs.windows[cell.log], arrivals, cell.max_parallel, cell.cost_model, cell.decide_on, noise=cell.noise,
+        noise_seed=cell.seed,
+    )  # fmt: skip
+
+
+def policy_of(cell: Cell) -> Policy:
+    """The policy of a cell; raises what is wrong with its names."""
+    allocator = build_allocator(cell.solver, _SOLVE_S)
+    return build_policy(
+        cell.policy, PolicySettings(allocator, find_objective(cell.objective), cell.forward_s, cell.seed)
+    )
+
+
+def _dearer(arrival: Arrival, factor: float) -> Arrival:
+    told = arrival.trainer
+    dear = replace(told, scale_up_s=factor * told.scale_up_s, scale_down_s=factor * told.scale_down_s)
+    return replace(arrival, trainer=dear)
+
+
+def _split(whole: Scenario, parts: int) -> list[Scenario]:
+    """Logical clusters: nodes spread over them, trainers in turn, P_jmax divided (rounded up)."""
+    if parts == 1:
+        return [whole]
+    window = whole.window
+    seen = sorted(window.initial.union(*(event.change.joined for event in window.events)))
+    order = spread(tuple(seen), len(seen))
+    return [
+        replace(
+            whole,
+            window=_only(window, frozenset(order[i::parts]), parts),
+            arrivals=whole.arrivals[i::parts],
+            max_parallel=-(-whole.max_parallel // parts),
+        )
+        for i in range(parts)
+    ]
+
+
+def _only(window: Window, nodes: frozenset[str], parts: int) -> Window:
+    events = []
+    for event in window.events:
+        joined, left = event.change.joined & nodes, event.change.left & nodes
+        if joined or left:
+            events.append(PoolEvent(event.at_s, PoolChanged(joined, left)))
+    size = -(-window.machine_nodes // parts)
+    return replace(window, initial=window.initial & nodes, events=tuple(events), machine_nodes=size, queue=None)
+
+
+def _all_done_s(outcomes: Sequence[Outcome]) -> float | None:
+    """When the last trainer ended; None while there are trainers that have not."""
+    ends = [run.finished_s for outcome in outcomes for run in outcome.runs]
+    return None if None in ends else max((end for end in ends if end is not None), default=None)
+
+
+def _runtimes(outcomes: Sequence[Outcome]) -> dict[str, object]:
+    """Mean hours from first start to end, over the trainers that ended, in all and by model; and from admission to end.
+
+    The second is the runtime of Tables 3 and 4: the authors' replayer counts from the admission.
+    """
+    hours: dict[str, list[float]] = {}
+    served: dict[str, list[float]] = {}
+    samples: dict[str, float] = {}
+    for outcome in outcomes:
+        for run in outcome.runs:
+            model = run.trainer.model
+            samples[model] = samples.get(model, 0.0) + run.samples
+            if run.finished_s is not None and run.started_s is not None and run.admitted_s is not None:
+                hours.setdefault(model, []).append((run.finished_s - run.started_s) / 3600)
+                served.setdefault(model, []).append((run.finished_s - run.admitted_s) / 3600)
+    ended, all_served = ([hour for each in found.values() for hour in each] for found in (hours, served))
+    models = {
+        model: {
+            "completed": len(hours.get(model, ())),
+            "mean_runtime_h": float(np.mean(hours[model])) if model in hours else None,
+            "mean_served_h": float(np.mean(served[model])) if model in served else None,
+            "samples": samples[model],
+        }
+        for model in sorted(samples)
+    }
+    return {
+        "mean_runtime_h": float(np.mean(ended)) if ended else None,
+        "mean_served_h": float(np.mean(all_served)) if all_served else None,
+        "models": models,
+    }
+
+
+def _timing(summaries: Sequence[Summary], outcomes: Sequence[Outcome]) -> dict[str, float]:
+    return {
+        "wall_s": sum(outcome.wall_s for outcome in outcomes),
+        "decision_p50_s": max(s.decision_s.p50 for s in summaries),
+        "decision_p99_s": max(s.decision_s.p99 for s in summaries),
+    }

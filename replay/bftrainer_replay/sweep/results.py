@@ -1,0 +1,104 @@
+"""What a sweep found: a row per cell, in the order of the grid, without anything that depends on this machine."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+
+from bftrainer_replay.sweep.cell import Cell, Inputs, Kind, task
+from bftrainer_replay.sweep.store import Result, Store
+
+_MEASURES = (
+    "outcome_samples", "outcome_one_node_h", "static_outcome_samples", "efficiency", "no_cost_bound",
+    "preemption_cost_samples", "rescale_cost_samples", "return_on_rescaling", "preemptions", "rescales",
+    "resource_integral_node_h", "unused_node_h", "mean_runtime_h", "completed", "submitted", "pool_events", "decisions",
+    "work_ran_out_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A cell and its numbers. ``bound`` is None where it was not asked for, in samples as ``static``."""
+
+    cell: Cell
+    result: Result
+    static: float
+    bound: float | None = None
+
+    @property
+    def samples(self) -> float:
+        """A_e."""
+        return float(self.result["outcome_samples"])
+
+    @property
+    def efficiency(self) -> float | None:
+        """U = A_e / A_s."""
+        return self.samples / self.static if self.static else None
+
+    @property
+    def no_cost_bound(self) -> float | None:
+        """What no policy can beat when trainers are alike."""
+        return self.bound / self.static if self.static and self.bound is not None else None
+
+    @property
+    def return_on_rescaling(self) -> float | None:
+        """Samples trained per sample given up for planned rescales: the paper's ROI (Fig. 8)."""
+        cost = float(self.result["rescale_cost_samples"])
+        return self.samples / cost if cost > 0 else None
+
+    def measure(self, name: str) -> float | int | str | None:
+        """A number by its column's name."""
+        if name == "static_outcome_samples":
+            return self.static
+        found: float | int | str | None = getattr(self, name) if hasattr(self, name) else self.result[name]
+        return found
+
+
+def rows_of(cells: Sequence[Cell], inputs: Inputs, store: Store) -> tuple[Row, ...]:
+    """The rows of all cells whose results are there."""
+    rows = []
+    for cell in cells:
+        replayed, static, bound = (
+            store.get(task(kind, cell, inputs)) for kind in (Kind.REPLAY, Kind.STATIC, Kind.BOUND)
+        )
+        if replayed is not None and static is not None:
+            rows.append(Row(cell, replayed, static["samples"], None if bound is None else bound["samples"]))
+    return tuple(rows)
+
+
+def as_csv(rows: Sequence[Row]) -> bytes:
+    """One table: what the cell was, then what came of it. The same bytes from any machine, in any order of work."""
+    names = tuple(f.name for f in fields(Cell) if f.name != "detail")
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*names, *_MEASURES])
+    for row in rows:
+        writer.writerow(
+            [*(_plain(getattr(row.cell, name)) for name in names), *(_plain(row.measure(name)) for name in _MEASURES)]
+        )
+    return out.getvalue().encode()
+
+
+def as_dict(row: Row) -> dict[str, object]:
+    """For JSON."""
+    names = tuple(f.name for f in fields(Cell) if f.name != "detail")
+    return {n: _jsonable(getattr(row.cell, n)) for n in names} | {n: row.measure(n) for n in _MEASURES}
+
+
+def _jsonable(value: object) -> object:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _plain(value: object) -> object:
+    match value:
+        case None:
+            return ""
+        case Enum():
+            return value.value
+        case float():
+            return f"{value:.10g}"
+        case _:
+            return value

@@ -1,0 +1,48 @@
+"""One file per task, named by its content and written by atomic rename: it is there and whole, or it is not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bftrainer.errors import UserError
+from bftrainer.files import write_atomically
+from bftrainer_replay.sweep.cell import Task
+
+Result = Mapping[str, Any]
+"""The numbers of one task; ``timing`` in it is this machine's and never compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Results below one folder."""
+
+    folder: Path
+
+    def get(self, task: Task) -> Result | None:
+        """The result; None if it is still to be computed. A file that is no JSON counts as not there."""
+        try:
+            found = json.loads(self._path(task).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            return None
+        except OSError as error:
+            raise UserError(f"{self._path(task)}: cannot be read: {error.strerror}") from error
+        result = found.get("result") if isinstance(found, dict) else None
+        return result if isinstance(result, dict) else None
+
+    def put(self, task: Task, result: Result) -> None:
+        """Keep a result."""
+        told = {"kind": task.kind.value, "cell": asdict(task.cell), "result": result}
+        text = json.dumps(told, indent=1, default=lambda value: value.value)
+        try:
+            write_atomically(self._path(task), f"{text}\n".encode())
+        except OSError as error:
+            raise UserError(f"{self.folder}: cannot be written: {error.strerror}") from error
+
+    def _path(self, task: Task) -> Path:
+        return self.folder / f"{task.key}.json"

@@ -1,0 +1,136 @@
+"""The holder of thousands of nodes: what is at rest costs little, and is noticed all the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fakes_live import FakeClock
+
+from bftrainer.cluster import Claim, Phase
+from bftrainer_adapters.held import JobPhase
+from bftrainer_adapters.holder_files import HolderFiles
+from bftrainer_adapters.holder_jobs import Manners
+from bftrainer_adapters.job_holder import _MARKS_AT_ONCE, JobHolder
+
+NODES = 2 * _MARKS_AT_ONCE + 1
+MANNERS = Manners("made up", "made_up", "submit", hurry_s=1.0, failures_in_a_row=2)
+
+
+@dataclass(frozen=True)
+class Job:
+    id: str
+    node: str
+    phase: JobPhase = JobPhase.RUNS
+    state: str = "RUNNING"
+    ends_s: float | None = 1e9
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Patience:
+    start_within_s: float = 60.0
+    ready_within_s: float = 60.0
+    max_pending: int = 10_000
+    longest_s: float = 86_400.0
+    back_off_s: float = 60.0
+    back_off_most_s: float = 600.0
+
+
+@dataclass
+class Jobs:
+    manners: Manners = MANNERS
+    jobs: dict[str, Job] = field(default_factory=dict)
+    lists: int = 0
+
+    def begin(self) -> None:
+        pass
+
+    def why_none(self) -> str:
+        return ""
+
+    def submit(self, claim: Claim) -> str:
+        name = str(len(self.jobs) + 1)
+        self.jobs[name] = Job(name, claim.node)
+        return name
+
+    def listed(self) -> Mapping[str, Job]:
+        self.lists += 1
+        return dict(self.jobs)
+
+    def is_unknown(self, job: str) -> bool:
+        return False
+
+    def end(self, ids: list[str]) -> None:
+        for name in ids:
+            self.jobs[name] = Job(name, self.jobs[name].node, JobPhase.OVER, "CANCELLED")
+
+    def end_workers(self, names: list[str]) -> None:
+        pass
+
+
+@dataclass
+class Held:
+    """A holder with many fragments, all at rest: ready, listed, and their ends known."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        self.clock, self.jobs = FakeClock(), Jobs()
+        files = HolderFiles(self.path / "holders")
+        self.holder = JobHolder(self.jobs, Patience(), files, self.clock, 1e6, 10.0)
+        self.holder.poll()
+        found = self.holder.acquire(tuple(Claim(f"n{i:04d}") for i in range(NODES)))
+        self.names = [fragment.name for fragment in found.fragments]
+        for name in self.names:
+            (files.root / name / "ready").touch()
+        for _ in range(3):
+            self.clock.sleep(5.1)
+            self.shown = self.holder.poll()
+        assert {f.phase for f in self.shown} == {Phase.READY}
+        assert len(self.shown) == NODES
+
+    def mark(self, name: str) -> None:
+        (self.holder.holders / name / "leaving").write_text("asked back\n")
+
+    def phase(self, name: str) -> Phase:
+        return next(f.phase for f in self.holder.poll() if f.name == name)
+
+
+def test_nothing_new_is_the_very_same_answer(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    lists = held.jobs.lists
+    for _ in range(10):
+        held.clock.sleep(0.2)
+        assert held.holder.poll() is held.shown
+    assert held.jobs.lists == lists
+
+
+def test_every_mark_is_seen_before_its_turn_has_come_twice(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    for name in held.names[:: NODES // 7]:
+        held.mark(name)
+        turns = 1
+        while held.phase(name) is not Phase.LEAVING:
+            turns += 1
+            held.clock.sleep(0.001)
+        assert turns <= math.ceil(NODES / _MARKS_AT_ONCE) + 1
+
+
+def test_one_that_is_gone_is_told_once_and_the_others_stay(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.holder.release(frozenset(held.names[:2]))
+    told: list[str] = []
+    for _ in range(4):
+        held.clock.sleep(11.0)
+        told += [f.name for f in held.holder.poll() if f.phase is Phase.GONE]
+    assert sorted(told) == sorted(held.names[:2])
+    assert [f.name for f in held.holder.poll()] == sorted(held.names[2:])
+
+
+def test_released_ones_are_seen_to_leave_at_once(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.holder.release(frozenset(held.names[-1:]))
+    assert held.phase(held.names[-1]) in (Phase.LEAVING, Phase.GONE)

@@ -1,0 +1,170 @@
+"""The holder's payload, run by a plain python with the variables that Slurm would give it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slurm_lab import wait_until
+
+from bftrainer_adapters import payload
+from bftrainer_adapters.holder_files import HolderFiles
+
+PROGRAM = Path(payload.__file__)
+JOB = str(4_000_000_000 + os.getpid())
+NAME = f"node01#{JOB}"
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def start_payload(
+    holders: Path, started: list[subprocess.Popen[bytes]], lease_s: float = 60.0, grace_s: float = payload.GRACE_S
+) -> subprocess.Popen[bytes]:
+    env = {"SLURM_JOB_ID": JOB, "SLURM_STEP_ID": "0", "SLURMD_NODENAME": "node01", "PATH": os.environ["PATH"]}
+    argv = [sys.executable, "-I", "-S", str(PROGRAM), str(holders), str(lease_s)]
+    if grace_s != payload.GRACE_S:
+        code = f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import payload; payload.GRACE_S = {grace_s}; "
+        argv[3:4] = ["-c", f"{code} payload.main(sys.argv[1], float(sys.argv[2]))"]
+    process = subprocess.Popen(argv, env=env)
+    started.append(process)
+    wait_until(lambda: HolderFiles(holders).is_ready(NAME), "the payload's mark", every_s=0.005)
+    return process
+
+
+def start_worker(
+    started: list[subprocess.Popen[bytes]], script: str, up: Path, **variables: str
+) -> subprocess.Popen[bytes]:
+    env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": JOB, "SLURM_STEP_ID": "1", **variables}
+    process = subprocess.Popen(["bash", "-c", script.replace("UP", f"touch {up}")], env=env)
+    started.append(process)
+    wait_until(up.exists, "the worker")
+    return process
+
+
+def test_it_is_one_file_for_an_old_and_bare_python() -> None:
+    tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 6))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert imported == {"_thread", "os", "signal", "sys", "time"}
+    assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
+
+
+def test_it_starts_in_milliseconds(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    begun_s = time.monotonic()
+    start_payload(tmp_path, started)
+    took_s = time.monotonic() - begun_s
+    print(f"payload ready after {took_s * 1000:.0f} ms")
+    assert took_s < 2.0
+
+
+def test_on_sigterm_it_kills_the_jobs_other_processes_and_nobody_else(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    holder = start_payload(tmp_path, started)
+    stubborn = start_worker(started, "trap '' TERM; UP; while :; do sleep 0.2; done", tmp_path / "1")
+    family = start_worker(started, "setsid bash -c \"trap '' TERM; UP; sleep 1000\" & exec sleep 1000", tmp_path / "2")
+    stranger = start_worker(started, "UP; exec sleep 1000", tmp_path / "3", SLURM_JOB_ID=JOB + "0")
+    script = subprocess.Popen(["sleep", "1000"], env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": JOB})
+    started.append(script)
+    begun_s = time.monotonic()
+    holder.send_signal(signal.SIGTERM)
+    assert holder.wait(5) == 0
+    print(f"gone after {(time.monotonic() - begun_s) * 1000:.0f} ms")
+    assert [process.wait(1) for process in (stubborn, family)] == [-signal.SIGKILL] * 2
+    assert (stranger.poll(), script.poll()) == (None, None)
+    said = HolderFiles(tmp_path).leaving(NAME)
+    assert said is not None
+    assert " SIGTERM killed=" in said
+    assert int(said.partition("killed=")[2].split()[0]) >= 4
+
+
+def test_what_forks_while_it_is_killed_dies_too(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    holder = start_payload(tmp_path, started)
+    start_worker(started, "UP; while :; do setsid sleep 77 & sleep 0.002; done", tmp_path / "1")
+    time.sleep(0.2)
+    holder.send_signal(signal.SIGTERM)
+    assert holder.wait(10) == 0
+    assert payload.Sweep(JOB, 0).find() == set()
+
+
+def test_a_file_system_that_hangs_does_not_keep_the_node(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """A lease that blocks whoever opens it (a FIFO here), as on a dead file server."""
+    files = HolderFiles(tmp_path)
+    (tmp_path / NAME).mkdir()
+    os.mkfifo(tmp_path / NAME / "lease")
+    holder = start_payload(tmp_path, started)
+    time.sleep(0.2)
+    # And one that blocks the mark, too.
+    os.mkfifo(tmp_path / NAME / "leaving.new")
+    begun_s = time.monotonic()
+    holder.send_signal(signal.SIGTERM)
+    assert holder.wait(5) == 0
+    assert time.monotonic() - begun_s < 2.0
+    assert files.leaving(NAME) is None
+
+
+def test_a_lease_that_is_renewed_holds_and_one_that_is_not_lapses(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    files = HolderFiles(tmp_path)
+    holder = start_payload(tmp_path, started, lease_s=1.0, grace_s=1.0)
+    for number in range(8):
+        files.renew(NAME, number)
+        # A clock that is wrong on one side does not matter: only changes of the text count.
+        os.utime(tmp_path / NAME / "lease", (0, 0))
+        time.sleep(0.5)
+        assert holder.poll() is None
+    assert holder.wait(30) == 0
+    assert "lease lapsed" in (files.leaving(NAME) or "")
+
+
+def test_a_pilot_may_be_silent_for_as_long_as_its_lease(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    assert payload.limit_s(60.0) == 75.0
+    files = HolderFiles(tmp_path)
+    holder = start_payload(tmp_path, started, lease_s=2.0)
+    files.renew(NAME, 1)
+    time.sleep(2.0 + 2.0 / payload.RENEWALS)  # the last sign of life was not the last moment
+    assert holder.poll() is None
+    files.renew(NAME, 2)
+    time.sleep(1.5)
+    assert holder.poll() is None
+
+
+def test_a_payload_that_was_stopped_itself_does_not_take_the_pilot_for_dead(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """A node that was suspended, or a machine that swaps: the lease was renewed meanwhile."""
+    files = HolderFiles(tmp_path)
+    holder = start_payload(tmp_path, started, lease_s=0.5, grace_s=2.5)
+    files.renew(NAME, 1)
+    holder.send_signal(signal.SIGSTOP)
+    time.sleep(4.0)
+    files.renew(NAME, 2)
+    holder.send_signal(signal.SIGCONT)
+    time.sleep(1.5)
+    assert holder.poll() is None
+    assert holder.wait(30) == 0, "and now it is silent"
+
+
+def test_released_by_its_lease(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    files = HolderFiles(tmp_path)
+    holder = start_payload(tmp_path, started)
+    files.renew(NAME, 7)
+    files.say_released(NAME)
+    assert holder.wait(5) == 0
+    assert " released killed=0" in (files.leaving(NAME) or "")

@@ -1,0 +1,102 @@
+"""A million jobs of sacct in under a minute and 2 GB: generate such a log, import it in a process of its own, measure.
+
+    python tests/bench/importers.py [JOBS]
+
+Ends with status 1 where either bound is broken. The time that counts is the processor's: the import is one thread, so that
+is what it takes on a machine with a core to spare.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+SECONDS, MEGABYTES = 60.0, 2048.0
+ZONE = ZoneInfo("America/Chicago")  # clocks go forward and back in the log
+HEADER = "JobID|JobName|Partition|Submit|Eligible|Start|End|ElapsedRaw|NNodes|NodeList|State\n"
+# (lanes, nodes a lane): each lane runs jobs one after the other with gaps; 5,120 nodes, 3.7 nodes a job on average.
+LANES = ((1024, 1), (256, 4), (96, 16), (16, 96))
+IMPORT = """
+import resource, sys, time
+from pathlib import Path
+from bftrainer_replay.logs.open import open_log
+from bftrainer_replay.logs.source import ImportOptions
+began = time.perf_counter()
+opened = open_log(Path(sys.argv[1]), ImportOptions(timezone="America/Chicago"))
+took, used = time.perf_counter() - began, time.process_time()
+for line in (*opened.totals, *opened.remarks):
+    print("  " + line)
+print(f"  {len(opened.log.events):,} events")
+print(took, used, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def generate(path: Path, jobs: int) -> None:
+    """A year-like sacct dump; the node lists are ranges, lists and single names as Slurm abbreviates them."""
+    draw = random.Random(1)
+    lanes = [(size, number) for count, size in LANES for number in range(count)]
+    first, names = 1, []
+    for size, _ in lanes:
+        numbers = list(range(first, first + size))
+        first += size
+        if size == 1:
+            names.append(f"cn{numbers[0]:05d}")
+        else:
+            half = size // 2
+            names.append(f"cn[{numbers[0]:05d}-{numbers[half - 1]:05d},{numbers[half]:05d}-{numbers[-1]:05d}]")
+    clock = [1690000000 + draw.randrange(86400) for _ in lanes]
+    hours: dict[int, str] = {}
+
+    def stamp(at_s: int) -> str:
+        hour = at_s // 3600
+        if hour not in hours:
+            hours[hour] = datetime.fromtimestamp(3600 * hour, ZONE).strftime("%Y-%m-%dT%H")
+        return f"{hours[hour]}:{at_s // 60 % 60:02d}:{at_s % 60:02d}"
+
+    with path.open("w", encoding="utf-8") as out:
+        out.write(HEADER)
+        for job in range(1, jobs + 1):
+            lane = draw.randrange(len(lanes))
+            start = clock[lane] + (0 if draw.random() < 0.3 else int(draw.expovariate(1 / 900)))
+            end = start + 30 + int(draw.expovariate(1 / 28800))
+            clock[lane] = end
+            submit = start - int(draw.expovariate(1 / 3600))
+            state = "COMPLETED" if draw.random() < 0.9 else "TIMEOUT"
+            out.write(
+                f"{job}|run|batch|{stamp(submit)}|{stamp(submit)}|{stamp(start)}|{stamp(end)}|{end - start}|"
+                f"{lanes[lane][0]}|{names[lane]}|{state}\n"
+            )
+
+
+def main() -> int:
+    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sacct.txt"
+        began = time.perf_counter()
+        generate(path, jobs)
+        size = path.stat().st_size / 1e6
+        print(f"generated {jobs:,} jobs, {size:,.0f} MB, in {time.perf_counter() - began:.1f} s")
+        run = subprocess.run([sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, timeout=900)
+    if run.returncode:
+        print(run.stderr)
+        return 1
+    *told, last = run.stdout.splitlines()
+    took, used, megabytes = (float(text) for text in last.split())
+    print("\n".join(told))
+    print(
+        f"imported in {took:.1f} s, {used:.1f} s of them on a core ({jobs / used:,.0f} jobs/s); {megabytes:,.0f} MB at most"
+    )
+    if used > SECONDS or megabytes > MEGABYTES:
+        print(f"too slow or too large: the bounds are {SECONDS:g} s and {MEGABYTES:g} MB")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

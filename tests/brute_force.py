@@ -1,0 +1,41 @@
+"""Every vector of legal counts, one by one: slow, and with a reading of Eqns 3, 5, 13 and 16 of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from bftrainer.problem import Claim, Problem
+
+
+def sizes(claim: Claim, pool_size: int) -> list[int]:
+    legal = claim.sizes if claim.sizes is not None else (0, *range(claim.min_nodes, claim.max_nodes + 1))
+    return [n for n in legal if n <= pool_size]
+
+
+def combinations(problem: Problem) -> int:
+    return math.prod(len(sizes(c, problem.pool_size)) for c in problem.claims)
+
+
+def worth(claim: Claim, n: int, forward_s: float) -> float:
+    def rate(k: int) -> float:
+        return float(np.interp(k, (0, *claim.value.nodes), (0.0, *claim.value.per_s)))
+
+    held = claim.current if claim.current >= claim.min_nodes else 0
+    seconds = claim.scale_up_s if n > held else claim.scale_down_s if n < held else 0.0
+    return forward_s * rate(n) - rate(held) * seconds
+
+
+def values(problem: Problem) -> Iterator[float]:
+    options = [[(n, worth(c, n, problem.forward_s)) for n in sizes(c, problem.pool_size)] for c in problem.claims]
+    for choice in product(*options):
+        if sum(n for n, _ in choice) <= problem.pool_size:
+            yield sum(v for _, v in choice)
+
+
+def optimum(problem: Problem) -> float | None:
+    """The best objective, None where nothing is feasible."""
+    return max(values(problem), default=None)

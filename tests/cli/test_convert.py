@@ -1,0 +1,102 @@
+"""replay convert, and job logs through the commands that take LOG."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer, complaint
+from log_examples import EXAMPLES
+
+from bftrainer_replay.logs.event_log import read_event_log
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_any_log_becomes_an_event_log_that_says_the_same(tmp_path: Path, name: str) -> None:
+    log, out = tmp_path / "log", tmp_path / "idle.csv.gz"
+    log.write_bytes(EXAMPLES[name])
+    options = ("--warm-up-h", 0, "--cool-down-h", 0, "--debounce-s", 0, "--machine-nodes", 4)
+    ended = bftrainer("replay", "convert", log, "--out", out, *options)
+    assert ended.status == 0, ended.err
+    assert "read, " in ended.err
+    assert "skipped" in ended.err
+    written = read_event_log(out)
+    told = f"{len(written.events)} events, {len(written.nodes())} nodes were idle at some time"
+    assert ended.out == f"{out}: {told}\n"
+    found, again = (
+        json.loads(bftrainer("replay", "characterize", each, "--json", *options).out) for each in (log, out)
+    )
+    for key in ("start", "end", "note", "node_hours", "eq_nodes", "increases", "decreases", "fragments"):
+        assert found[key] == again[key], key
+    assert again["idle_while"] is None
+
+
+def test_simulated_nodes_stay_marked(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.swf", tmp_path / "idle.csv"
+    log.write_bytes(EXAMPLES["swf"])
+    assert bftrainer("replay", "convert", log, "--out", out).status == 0
+    assert "firstfit-" in out.read_text()
+    found = json.loads(bftrainer("replay", "characterize", out, "--json").out)
+    assert found["note"].startswith("nodes simulated by first-fit")
+    assert "simulated" in found["log"]
+    assert "simulated by first-fit" in bftrainer("replay", "characterize", out).out
+
+
+def test_the_queue_is_in_table_and_json(tmp_path: Path) -> None:
+    log = tmp_path / "sacct.txt"
+    log.write_bytes(EXAMPLES["sacct"])
+    ended = bftrainer("replay", "characterize", log)
+    assert "What waited while nodes were idle" in ended.out
+    assert "only larger jobs wait" in ended.out
+    shares = json.loads(bftrainer("replay", "characterize", log, "--json").out)["idle_while_shares"]
+    assert sum(shares.values()) == pytest.approx(1)
+    chosen = bftrainer("replay", "characterize", log, "--json", "--nodes", 1)
+    assert json.loads(chosen.out)["idle_while"] is None
+    assert "not looked at" in chosen.err
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--timezone", "Mars/Olympus"), "--timezone Mars/Olympus: unknown"),
+        (("--format", "slrm"), "unknown format 'slrm'"),
+        (("--debounce-s", "-1"), "--debounce-s -1: expected 0 or more"),
+        (("--warm-up-h", "nan"), "--warm-up-h nan"),
+        (("--machine-nodes", "0"), "--machine-nodes 0: expected 1 or more"),
+        (("--machine-nodes", "1"), "names 3 nodes"),
+        (("--outage", "never"), "--outage 'never': expected START/END, auto or none"),
+        (("--outage", "never/ever"), "('never' is no time"),
+        (("--format", "pbs"), "no accounting record"),
+        (("--columns", "JobID"), "lack start"),
+        (("--out", "/proc/no/such"), "cannot be written"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, options: tuple[str, str], expected: str) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(EXAMPLES["sacct"])
+    out = () if options[0] == "--out" else ("--out", tmp_path / "idle.csv")
+    ended = bftrainer("replay", "convert", log, *out, *options)
+    assert ended.status == 2
+    assert expected in ended.err.splitlines()[-1]
+    assert not (tmp_path / "idle.csv").exists()
+
+
+@pytest.mark.parametrize("old", [b"COMPLETED", b"2026-02-01T00:00:00|2026-02-01T01", b"|1|cn1", b"\n1|"])
+def test_bytes_that_are_no_text_reach_no_terminal(tmp_path: Path, old: bytes) -> None:
+    log, out = tmp_path / "log", tmp_path / "idle.csv"
+    odd = old.replace(b"0", b"\xfc").replace(b"1", b"\xe4[\x1b").replace(b"E", b"\xfc")
+    log.write_bytes(EXAMPLES["sacct"].replace(old, odd, 1))
+    ended = bftrainer("replay", "convert", log, "--out", out, "--skip-bad")
+    ended.err.encode("ascii")
+    assert "\x1b" not in ended.err
+    assert ended.status in (0, 2)
+
+
+def test_a_bad_line_is_one_complaint_and_with_skip_bad_a_count(tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "idle.csv"
+    log.write_bytes(EXAMPLES["sacct"] + b"half a line\n")
+    assert f"{log}:6: has 1 fields, expected 9" in complaint(bftrainer("replay", "convert", log, "--out", out))
+    ended = bftrainer("replay", "convert", log, "--out", out, "--skip-bad")
+    assert "5 records read, 3 used, 1 passed over (1 steps), 1 skipped as bad" in ended.err
+    assert f"note: skipped {log}:6: has 1 fields" in ended.err

@@ -1,0 +1,168 @@
+"""``bftrainer doctor --state``: the directory, its owner, root, the network interface, Horovod. Faults are planted in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import bftrainer, complaint
+
+from bftrainer.processes import this_process
+from bftrainer.store import DB_NAME, open_store
+
+CONFIG = "[workers]\nallow_root = true\n"
+GOOD = {
+    "torch.py": "__version__ = '2.0'",
+    "horovod/__init__.py": "__version__ = '0.28.1'",
+    "horovod/torch.py": "def gloo_built(): return 1",
+}
+
+
+def doctor(path: Path, config: str = CONFIG, changed: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    """Exit status and checks by name; modules of ``GOOD``, some ``changed``, are found before the installed ones."""
+    state = path / "state"
+    if state.is_dir():
+        (state / "bftrainer.toml").write_text(config)
+    for name, text in (GOOD | (changed or {})).items():
+        (path / "stub" / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / "stub" / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "bftrainer", "doctor", "--json", "--state", str(state)],
+        env={**os.environ, "PYTHONPATH": str(path / "stub")}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    report = json.loads(done.stdout)
+    assert report["ok"] is (done.returncode == 0)
+    for check in report["checks"]:
+        assert "\n" not in check["detail"] + check["remedy"]
+        assert check["state"] == "OK" or check["remedy"], f"no remedy: {check}"
+    return done.returncode, {check["name"]: check for check in report["checks"]}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    (tmp_path / "state").mkdir(mode=0o700)
+    return tmp_path
+
+
+def test_all_is_well(home: Path) -> None:
+    status, checks = doctor(home)
+    assert status == 0, checks
+    assert "mode 700, yours" in checks["state"]["detail"]
+    assert checks["config"]["detail"] == "bftrainer.toml: holder trace, policy bftrainer"
+    assert checks["journal"]["detail"] == "none yet"
+    assert checks["horovod"]["detail"] == "0.28.1 with gloo, torch 2.0"
+    assert checks["interface"]["detail"] == "lo has 127.0.0.1, open to 127.0.0.0/8"
+    assert checks["highs"]["state"] == "OK", "the installation is looked at as before"
+
+
+@pytest.mark.parametrize(("what", "mode"), [("state", 0o750), ("state", 0o707), (".", 0o770), (".", 0o707)])
+def test_a_directory_that_others_can_reach_or_replace(home: Path, what: str, mode: int) -> None:
+    (home / what).chmod(mode)
+    status, checks = doctor(home)
+    (home / what).chmod(0o700)
+    assert status == 1
+    assert checks["state"]["state"] == "BROKEN"
+    assert f"has mode {mode:o}" in checks["state"]["detail"]
+    assert "mode 700" in checks["state"]["remedy"]
+
+
+def test_a_sticky_parent_is_fine(home: Path) -> None:
+    home.chmod(0o1777)
+    assert doctor(home)[0] == 0
+
+
+def test_a_directory_or_parent_of_somebody_else(home: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give files away")
+    for what in ("state", "."):
+        os.chown(home / what, 12345, -1)
+        status, checks = doctor(home)
+        os.chown(home / what, 0, -1)
+        assert status == 1
+        assert "belongs to uid 12345" in checks["state"]["detail"]
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    status, checks = doctor(tmp_path)
+    assert status == 1
+    assert checks["state"]["remedy"].startswith("`bftrainer init --state ")
+
+
+def test_a_pilot_of_roots_needs_the_key(home: Path) -> None:
+    status, checks = doctor(home, "")
+    if os.geteuid():
+        assert (status, checks["user"]["state"]) == (0, "OK")
+        return
+    assert (status, checks["user"]["state"]) == (0, "WARNING"), "holder trace: workers are processes on this machine"
+    status, checks = doctor(home, '[nodes]\nholder = "allocation"\n')
+    assert (status, checks["user"]["state"]) == (1, "BROKEN")
+    assert "workers.allow_root = true" in checks["user"]["remedy"]
+    status, checks = doctor(home)
+    assert (status, checks["user"]["state"]) == (0, "WARNING")
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ('interface = "nope0"', "interface 'nope0' has no IPv4 address here"),
+        ('allow_from = ["10.0.0.0/8"]', "lo has 127.0.0.1, and workers.allow_from has 10.0.0.0/8"),
+        ('allow_from = ["10.0.0.0/99"]', "10.0.0.0/99"),
+    ],
+)
+def test_an_interface_that_is_not_there_or_closed(home: Path, keys: str, words: str) -> None:
+    status, checks = doctor(home, CONFIG + keys + "\n")
+    assert status == 1
+    assert words in checks["interface"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "state", "words"),
+    [
+        ({"torch.py": "raise ModuleNotFoundError(\"No module named 'torch'\")"}, "MISSING", "No module named 'torch'"),
+        ({"horovod/torch.py": "raise ImportError('undefined symbol: _ZN5torch')"}, "BROKEN", "undefined symbol"),
+        ({"horovod/torch.py": "def gloo_built(): return 0"}, "BROKEN", "built without gloo"),
+        ({"horovod/torch.py": "import os; os._exit(3)"}, "BROKEN", "exit status 3"),
+    ],
+)
+def test_a_horovod_that_does_not_work_is_told_and_not_required(
+    home: Path, changed: dict[str, str], state: str, words: str
+) -> None:
+    status, checks = doctor(home, CONFIG, changed)
+    assert status == 0
+    assert (checks["horovod"]["state"], checks["horovod"]["required"]) == (state, False)
+    assert words in checks["horovod"]["detail"]
+
+
+def test_a_configuration_with_an_error_and_a_journal_that_is_none(home: Path) -> None:
+    status, checks = doctor(home, "[nodes]\nmax_node = 3\n")
+    assert status == 1
+    assert "did you mean 'max_nodes'" in checks["config"]["detail"]
+    (home / "state" / DB_NAME).write_bytes(b"no database, whatever its name says")
+    status, checks = doctor(home)
+    assert status == 1
+    assert "file is not a database" in checks["journal"]["detail"]
+
+
+def test_who_runs_the_pilot(home: Path) -> None:
+    with closing(open_store(home / "state", create=True)) as store:
+        store.take_lease(this_process(), "77", 0.0, 60.0, lambda _: None)
+    status, checks = doctor(home)
+    assert status == 0
+    assert f"pilot {os.getpid()} on " in checks["journal"]["detail"]
+    assert ", job 77, alive" in checks["journal"]["detail"]
+
+
+def test_a_pilot_of_roots_does_not_start_on_a_cluster(home: Path) -> None:
+    (home / "state" / "bftrainer.toml").write_text('[nodes]\nholder = "slurm"\n[slurm]\npartition = "x"\n')
+    if os.geteuid():
+        pytest.skip("only root is refused")
+    line = complaint(bftrainer("pilot", "--state", home / "state"))
+    assert "a pilot of root's would run trainers as root; expected an ordinary user" in line

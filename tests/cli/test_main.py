@@ -1,0 +1,80 @@
+"""The command group: every command has help with an example; mistakes are one line and status 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+from command_line import bftrainer, complaint
+
+from bftrainer import __version__
+from bftrainer.cli.main import bftrainer as group
+from bftrainer.cli.state import show_rows
+
+
+def commands(command: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from commands(found, (*path, name))
+        else:
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("path", list(commands(group)), ids=" ".join)
+def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
+    ended = bftrainer(*path, "--help")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith(f"Usage: bftrainer {' '.join(path)}")
+    assert "Example:" in ended.out
+    assert f"bftrainer {' '.join(path)}" in ended.out.split("Example:")[1]
+
+
+def test_every_option_says_what_it_is_for() -> None:
+    for path in commands(group):
+        command: click.Command = group
+        for name in path:
+            assert isinstance(command, click.Group)
+            found = command.get_command(click.Context(command), name)
+            assert found is not None
+            command = found
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help, f"{' '.join(path)} {option.opts[0]}"
+
+
+def test_no_command_shows_the_help_and_says_that_it_was_no_command() -> None:
+    for arguments in ((), ("replay",)):
+        ended = bftrainer(*arguments)
+        assert ended.status == 2
+        assert "Commands:" in ended.out + ended.err
+
+
+def test_version() -> None:
+    assert bftrainer("--version").out == f"bftrainer, version {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("sovle",), "No such command 'sovle'. Did you mean `bftrainer solve`?"),
+        (("characterise", "x.csv"), "Did you mean `bftrainer replay characterize`?"),
+        (("replay", "advise", "x.csv"), "Did you mean `bftrainer advise`?"),
+        (("policy", "nwe"), "No such command 'nwe'"),
+        (("xyzzy",), "No such command 'xyzzy'. See `bftrainer --help`."),
+        (("solve",), "Missing argument"),
+        (("solve", "x.json", "--sovler", "exact"), "No such option"),
+        (("replay", "run", "--log", "x.csv", "--out", "y"), "Missing option '--trainers'"),
+        (("solve", "x.json", "--time-limit-s", "soon"), "not a valid float"),
+    ],
+)
+def test_misuse_is_one_line(arguments: tuple[str, ...], text: str) -> None:
+    assert text in complaint(bftrainer(*arguments))
+
+
+def test_a_table_shows_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows(("remedy",), (("pip install 'bftrainer[gurobi]'",),))
+    assert "pip install 'bftrainer[gurobi]'" in capsys.readouterr().out

@@ -1,0 +1,226 @@
+"""``bftrainer replay report``: what is in the page and beside it, and that a browser shows it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from browser import Browser
+from command_line import Ended, bftrainer, complaint
+from matplotlib import image
+
+
+class Page(HTMLParser):
+    """Its pictures with their alt texts, and every address it mentions."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.alts: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        told = dict(attributes)
+        if tag == "img":
+            self.alts.append(told.get("alt") or "")
+        self.addresses += [told[name] or "" for name in ("src", "srcset", "href") if name in told]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
+    folder = tmp_path_factory.mktemp("report")
+    log = folder / "log.csv.gz"
+    assert bftrainer("replay", "generate", "--nodes", 64, "--days", 0.5, "--out", log).status == 0
+    ended = bftrainer("replay", "report", log, "--out", folder / "out", "--jobs", 1)
+    assert ended.status == 0, ended
+    return folder, ended
+
+
+def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> None:
+    folder, ended = made
+    text = (folder / "out" / "report.html").read_text()
+    assert "12 replays" in ended.out
+    assert len(text) < 5e6
+    told = [json.loads(path.read_text()) for path in (folder / "out" / "cells").iterdir()]
+    assert sum(each["kind"] in ("replay", "bound") for each in told) == 12
+    page = Page(text)
+    assert len(page.alts) == 15
+    assert all(len(alt) > 40 for alt in page.alts)
+    assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    assert "U is then above 100 %" in text
+    assert "This log does not say who waited in the queue" in text
+    for chapter in ("What lies idle", "What that is in a month", "What if", "T_fwd", "P_jmax", "objective", "slower"):
+        assert re.search(f"<h2 id=.*{chapter}", text), chapter
+    assert text.count("<figcaption>Read: ") == 15
+    names = {path.stem for path in (folder / "out" / "pictures").iterdir()}
+    assert len(names) == 15
+    assert names < {path.stem for path in (folder / "out" / "data").iterdir()}
+
+
+def test_its_numbers_are_those_of_its_data(made: tuple[Path, Ended]) -> None:
+    folder, ended = made
+    with (folder / "out" / "data" / "replays.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 11
+    assert [row["policy"] for row in rows[:2]] == ["bftrainer", "equal-share"]
+    assert f"{float(rows[0]['U'].rstrip('%')):.0f}% of what" in ended.out
+    with (folder / "out" / "data" / "per-month.csv").open(newline="") as file:
+        months = {
+            row[""]: [float(row[k].replace(",", "")) for k in ("this log", "a month")] for row in csv.DictReader(file)
+        }
+    for this, month in months.values():
+        assert month == pytest.approx(60 * this, abs=31)
+
+
+def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:
+    folder, ended = made
+    cells = {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()}
+    again = bftrainer("replay", "report", folder / "log.csv.gz", "--out", folder / "out", "--jobs", 1, "--json")
+    assert json.loads(again.out)["lead"] in ended.out
+    assert {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()} == cells
+
+
+def test_full_says_its_estimate_first(made: tuple[Path, Ended], tmp_path: Path) -> None:
+    options = ("--hours", 2, "--out", tmp_path / "out", "--jobs", 1, "--full")
+    ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options)
+    assert ended.status == 0, ended
+    assert re.search(r"36 replays and 8 runs on constant nodes, 43 to do: about \d+ (s|min) on 1 cores", ended.err)
+    assert "afs-l" in (tmp_path / "out" / "data" / "replays.csv").read_text()
+    for objective in ("throughput", "scaling-efficiency"):  # Tables 3 and 4
+        with (tmp_path / "out" / "data" / f"runtimes-{objective}.csv").open(newline="") as file:
+            header, *rows = csv.reader(file)
+        assert header == ["model", *(f"P_jmax {p}" for p in (5, 10, 15, 20, 25, 30, 35))]
+        assert len(rows) == 7
+
+
+def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -> None:
+    lines = ["JobID|Submit|Start|End|NNodes|NodeList|State"]
+    for i in range(40):
+        start, end = f"2024-01-01T{i // 2:02}:{30 * (i % 2):02}:00", f"2024-01-01T{i // 2:02}:{30 * (i % 2) + 20:02}:00"
+        lines.append(f"{i}|2024-01-01T00:00:00|{start}|{end}|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED")
+    (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+    ended = bftrainer(
+        "replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1, "--warm-up-h", 0,
+        "--cool-down-h", 0, "--outage", "none",
+    )  # fmt: skip
+    assert ended.status == 0, ended
+    with (tmp_path / "out" / "data" / "idle-while.csv").open(newline="") as file:
+        shares = {row[0]: float(row[2].rstrip("%")) for row in list(csv.reader(file))[1:]}
+    assert sum(shares.values()) == pytest.approx(100, abs=0.2)
+    assert shares["a waiting job is small enough to fit"] > 50
+    assert "could not have been filled" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as found:
+        yield found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_shows_it(made: tuple[Path, Ended], browser: Browser, width: int, dark: bool) -> None:
+    browser.requested.clear()
+    browser.open(made[0] / "out" / "report.html", width=width, dark=dark)
+    assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
+    assert browser.evaluate("document.documentElement.scrollWidth") == width  # nothing runs out at the side
+    loaded = "[...document.images].filter(i => i.offsetParent).map(i => i.complete && i.naturalWidth)"
+    assert set(browser.evaluate(loaded)) == {1200 if width > 600 else 600}
+    seen = image.imread(io.BytesIO(browser.screenshot()))[..., :3]
+    assert seen.shape[1] == width
+    assert (seen.mean() < 0.3) == dark
+    assert (seen.max(axis=(1, 2)) - seen.min(axis=(1, 2)) > 0.3).mean() > 0.4  # text and pictures all the way down
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 400])
+def test_figures_are_read_off_and_zoomed(made: tuple[Path, Ended], browser: Browser, width: int) -> None:
+    browser.open(made[0] / "out" / "report.html", width=width)
+    browser.evaluate("document.querySelector('.live > svg').scrollIntoView({block: 'center'})")
+    told = json.loads(browser.evaluate("document.querySelector('[data-series]').dataset.series"))
+    bounds = "document.querySelector('.live > svg').getBoundingClientRect()"
+    left, top, wide, high = browser.evaluate(f"(b => [b.left, b.top, b.width, b.height])({bounds})")
+    said = "document.querySelector('.live output').textContent"
+    assert "drag to zoom" in browser.evaluate(said)
+
+    def at(share: float) -> tuple[float, float]:
+        """A place inside the axes, whose margins are 60 and 10 pixels."""
+        return left + 60 + share * (wide - 70), top + high / 2
+
+    def values() -> list[float]:
+        return [
+            float(text.replace(",", "")) for text in re.findall(r"(?:idle|training) ([\d.,]+)", browser.evaluate(said))
+        ]
+
+    browser.mouse("mouseMoved", *at(0.5001))
+    middle = len(told["series"]["idle"]) // 2
+    assert values() == [round(told["series"][name][middle], 1) for name in ("idle", "in training")]
+    browser.mouse("mouseMoved", *at(0.25))
+    browser.mouse("mousePressed", *at(0.25))
+    browser.mouse("mouseMoved", *at(0.5))
+    assert browser.evaluate("document.querySelectorAll('.live .chosen').length") == 1
+    browser.mouse("mouseReleased", *at(0.5))
+    shown = "document.querySelector('.live').dataset.shown.split(' ').map(Number)"
+    first, last = browser.evaluate(shown)
+    assert first == pytest.approx(middle / 2, abs=2)
+    assert last == pytest.approx(middle, abs=2)
+    browser.evaluate("document.querySelector('.live .back').click()")
+    assert browser.evaluate(shown) == [0, 2 * middle]
+    browser.evaluate("document.querySelector('.live > svg').focus()")
+    browser.key("+")
+    first, last = browser.evaluate(shown)
+    assert last - first == pytest.approx(middle, abs=4)
+    before = browser.evaluate(said)
+    browser.key("ArrowRight")
+    assert browser.evaluate(said) != before
+    browser.key("Escape")
+    assert browser.evaluate(shown) == [0, 2 * middle]
+    browser.evaluate("document.querySelector('.legend button').click()")
+    browser.mouse("mouseMoved", *at(0.3))
+    assert len(values()) == 1  # the other is hidden
+
+
+@pytest.mark.slow
+def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser: Browser) -> None:
+    page = made[0] / "out" / "report.html"
+    pictures = "[...document.images].filter(i => i.getClientRects().length).length"
+    browser.open(page)
+    assert browser.evaluate(pictures) == 13
+    assert browser.pdf().startswith(b"%PDF")
+    browser.call(
+        "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+    )
+    assert browser.evaluate(pictures) == 15
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.evaluate("getComputedStyle(document.images[0]).filter") == "none"
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(page)
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert browser.evaluate(pictures) == 15
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--workload", "nas"), "unknown workload 'nas'"),
+        (("--jobs", "0"), "--jobs 0: expected 1 or more"),
+        (("--max-parallel", "0"), "--max-parallel 0"),
+        (("--forward-s", "nan"), "--forward-s nan"),
+        (("--model", "gpt", "--workload", "hpo"), "unknown model 'gpt'"),
+    ],
+)
+def test_mistakes_leave_nothing_behind(
+    made: tuple[Path, Ended], tmp_path: Path, options: tuple[str, ...], expected: str
+) -> None:
+    assert expected in complaint(
+        bftrainer("replay", "report", made[0] / "log.csv.gz", "--out", tmp_path / "out", *options)
+    )
+    assert not (tmp_path / "out").exists()

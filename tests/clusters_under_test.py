@@ -1,0 +1,169 @@
+"""What the contract suites need of a cluster besides its two ports: jobs, reservations, broken nodes, time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from fakes_cluster import FakeCluster, FakeHolder
+from slurm_lab import Lab, wait_until
+
+from bftrainer.clock import SystemClock
+from bftrainer.cluster import Fragment, Reservation
+from bftrainer.command import scrubbed
+from bftrainer.ports import NodeHolder, Scheduler
+from bftrainer.processes import with_variable
+from bftrainer_adapters.slurm_config import SlurmSettings
+from bftrainer_adapters.slurm_hold import SlurmHolder
+from bftrainer_adapters.slurm_observe import SlurmScheduler
+
+
+class ClusterUnderTest(Protocol):
+    scheduler: Scheduler
+    nodes: list[str]
+    tells_for_whom: bool
+    """Whether the end of a window names the job that ends it."""
+
+    def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder: ...
+    def main_job(self, size: int, minutes: int) -> str: ...
+    def reserve(self, node: str, in_minutes: int) -> str: ...
+    def drain(self, node: str) -> None: ...
+    def go_silent(self) -> None: ...
+    def answer_again(self) -> None: ...
+    def start_worker(self, fragment: Fragment, script: str = "sleep 1000") -> None: ...
+    def workers(self) -> int: ...
+    def until(self, condition: Callable[[], object], what: str) -> None: ...
+
+
+@dataclass
+class Faked:
+    """In memory."""
+
+    scheduler: FakeCluster
+    tells_for_whom: bool = True
+
+    @property
+    def nodes(self) -> list[str]:
+        return list(self.scheduler.nodes)
+
+    def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder:
+        self.scheduler.lease_s = lease_s
+        return FakeHolder(self.scheduler, pilot)
+
+    def main_job(self, size: int, minutes: int) -> str:
+        return self.scheduler.submit(size, minutes * 60.0)
+
+    def reserve(self, node: str, in_minutes: int) -> str:
+        starts_s = self.scheduler.clock.at_s + in_minutes * 60
+        self.scheduler.reservations.append(Reservation("maint", starts_s, starts_s + 3600, frozenset({node})))
+        return "maint"
+
+    def drain(self, node: str) -> None:
+        self.scheduler.drained.add(node)
+
+    def go_silent(self) -> None:
+        self.scheduler.silent = True
+
+    def answer_again(self) -> None:
+        self.scheduler.silent = False
+
+    def start_worker(self, fragment: Fragment, script: str = "") -> None:
+        self.scheduler.workers[fragment.name] = self.scheduler.workers.get(fragment.name, 0) + 1
+
+    def workers(self) -> int:
+        return sum(self.scheduler.workers.values())
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        for _ in range(600):
+            if condition():
+                return
+            self.scheduler.clock.sleep(0.5)
+        raise AssertionError(f"waited in vain for {what}")
+
+
+WORKER_MARK = "BFTRAINER_TEST_WORKER"
+
+
+@dataclass
+class RealSlurm:
+    """The cluster of slurm_lab."""
+
+    lab: Lab
+    state: Path
+    tells_for_whom: bool = True
+    sruns: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return SlurmScheduler(env=self.lab.env, timeout_s=5)
+
+    @property
+    def nodes(self) -> list[str]:
+        return self.lab.node_names
+
+    def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> SlurmHolder:
+        chosen = SlurmSettings.model_validate({"partition": "scavenge", "timeout_s": 5.0, **settings})
+        folder = self.state / f"holders-{pilot}"
+        return SlurmHolder(chosen, folder, pilot, SystemClock(), lease_s, poll_s=1.0, env=self.lab.env)
+
+    def main_job(self, size: int, minutes: int, script: str = "sleep 600") -> str:
+        return self.lab.submit(script, "-p", "main", f"-N{size}", "-t", str(minutes))
+
+    def reserve(self, node: str, in_minutes: int) -> str:
+        self.lab.run(
+            "scontrol", "create", "reservation", "ReservationName=maint", f"StartTime=now+{in_minutes}minutes",
+            "Duration=60", "Users=root", f"Nodes={node}", "Flags=MAINT",
+        )  # fmt: skip
+        return "maint"
+
+    def drain(self, node: str) -> None:
+        self.lab.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+
+    def go_silent(self) -> None:
+        self.lab.stop_daemon("slurmctld")
+
+    def answer_again(self) -> None:
+        self.lab.start_controller()
+
+    def start_worker(self, fragment: Fragment, script: str = "sleep 1000") -> None:
+        before = self.workers()
+        self.spawn_worker(fragment, script)
+        wait_until(lambda: self.workers() > before, "the worker to start")
+
+    def spawn_worker(self, fragment: Fragment, script: str) -> None:
+        argv = [
+            "srun", f"--jobid={fragment.id}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
+            "--export=ALL", "bash", "-c", script,
+        ]  # fmt: skip
+        quiet = subprocess.DEVNULL
+        env = {**scrubbed(os.environ), **self.lab.env, WORKER_MARK: str(self.lab.root)}
+        self.sruns.append(
+            subprocess.Popen(argv, env=env, start_new_session=True, stdin=quiet, stdout=quiet, stderr=quiet)
+        )
+
+    def workers(self) -> int:
+        """Processes of workers on the nodes, not the sruns that started them."""
+        ids = {process.pid for process in self.sruns}
+        return len(
+            [p for p in with_variable(WORKER_MARK, str(self.lab.root)) if p.pid not in ids and not _is_srun(p.pid)]
+        )
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        wait_until(condition, what, seconds=40)
+
+    def close(self) -> None:
+        self.lab.cancel_all()
+        for process in self.sruns:
+            process.wait(10)
+
+
+def _is_srun(pid: int) -> bool:
+    """srun forks a helper that has its environment."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "srun"
+    return True

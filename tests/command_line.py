@@ -1,0 +1,39 @@
+"""Run the command line as a user does, in this process: arguments in, status and both streams out."""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+from bftrainer.cli.main import run
+
+
+@dataclass(frozen=True)
+class Ended:
+    status: int
+    out: str
+    err: str
+
+
+def bftrainer(*arguments: object, stdin: str = "") -> Ended:
+    """``bftrainer ARGUMENTS``; a traceback is an exception here, so no test takes one for an error line."""
+    out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(stdin)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            status = run([str(argument) for argument in arguments])
+    finally:
+        sys.stdin = before
+    return Ended(status, out.getvalue(), err.getvalue())
+
+
+def complaint(ended: Ended) -> str:
+    """The one line of a user's mistake: status 2, nothing on stdout, one line on stderr."""
+    assert ended.status == 2, ended
+    assert ended.out == "", ended
+    lines = ended.err.splitlines()
+    assert len(lines) == 1, ended
+    assert lines[0].startswith("bftrainer: "), ended
+    return lines[0].removeprefix("bftrainer: ")

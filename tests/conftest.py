@@ -1,0 +1,76 @@
+"""A real Slurm and Elastic Horovod for the tests that want them.
+
+``lab`` is one cluster per test process, empty at the start of each test.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slurm_lab import Lab, Settings, missing_programs
+
+
+def need_slurm() -> None:
+    """Skip, visibly, where Slurm is not installed; in CI that is a failure."""
+    missing = missing_programs()
+    if missing:
+        message = f"Slurm is not installed ({', '.join(missing)}); .ci/system-packages.txt lists its packages"
+        if os.environ.get("CI"):
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message)
+
+
+def started(settings: Settings) -> Iterator[Lab]:
+    """A cluster with these settings, and its end."""
+    need_slurm()
+    # Not pytest's tmp_path: the path of a socket has 107 letters at most.
+    folder = Path(tempfile.mkdtemp(prefix="bftrainer-slurm."))
+    lab = Lab(folder, settings)
+    try:
+        lab.start()
+        yield lab
+    finally:
+        lab.stop()
+        left = lab.processes()
+        shutil.rmtree(folder, ignore_errors=True)
+        assert not left, f"processes of the cluster are left: {left}"
+
+
+def _without_horovod() -> str | None:
+    try:
+        import horovod.torch  # noqa: F401
+    except ImportError as error:
+        return f"{error}; sh .ci/horovod.sh builds it"
+    return None
+
+
+@pytest.fixture(scope="session")
+def elastic_horovod() -> None:
+    """Skip, visibly, where Elastic Horovod is missing; in CI that is a failure."""
+    if reason := _without_horovod():
+        if os.environ.get("CI"):
+            pytest.fail(f"CI leaves nothing out: {reason}")
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def running_lab() -> Iterator[Lab]:
+    yield from started(Settings())
+
+
+@pytest.fixture
+def lab(running_lab: Lab) -> Iterator[Lab]:
+    """Eight idle nodes; whatever a test leaves is cancelled."""
+    yield running_lab
+    running_lab.tidy_up()
+
+
+@pytest.fixture(scope="module")
+def site_lab() -> Iterator[Lab]:
+    """Eight nodes for everybody, and two more for pilots, in a partition of their own."""
+    yield from started(Settings(service=2))

@@ -1,0 +1,182 @@
+"""What every launcher's driver promises, whatever it starts: orders, losses, ends. Real programs as local workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from horovod_trainer import CHECKOUT, Trainer
+
+from bftrainer.progress import STOPPED_STATUS
+from bftrainer_adapters.driver.process import identify
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A launcher, and the shipped example for it: one that goes on for ever, and one of 10 steps on two nodes."""
+
+    driver: str
+    needs: str
+    script: str
+    forever: tuple[str, ...]
+    ten_steps: tuple[str, ...]
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, str(CHECKOUT / "docs/examples" / self.script), *arguments]
+
+
+KINDS = (
+    Kind(
+        "horovod", "horovod", "horovod_digits.py",
+        ("--epochs=100000", "--step-s=0.02"), ("--epochs=1", "--samples=640"),
+    ),
+    Kind(
+        "torchrun", "torch", "torch_digits.py",
+        ("--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"), ("--epochs=1", "--samples=640"),
+    ),
+    Kind("restart", "numpy", "numpy_parallel.py", ("--steps=1000000", "--pace-s=0.02"), ("--steps=10",)),
+)  # fmt: skip
+WARM = [kind for kind in KINDS if kind.driver != "restart"]
+Make = Callable[..., Trainer]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.driver)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    if importlib.util.find_spec(found.needs) is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no {found.needs}; sh .ci/horovod.sh installs it")
+    return found
+
+
+@pytest.fixture
+def make(kind: Kind, tmp_path: Path) -> Iterator[Make]:
+    """A trainer of this kind; its driver is not started yet."""
+    made: list[Trainer] = []
+
+    def make(command: list[str] | None = None, **driver: Any) -> Trainer:
+        made.append(Trainer(tmp_path / "t", command or kind.command(*kind.forever), driver=kind.driver, **driver))
+        return made[-1]
+
+    yield make
+    for trainer in made:
+        trainer.end()
+
+
+def running(trainer: Trainer) -> list[list[str]]:
+    return [event["fragments"] for event in trainer.events if event["event"] == "running"]
+
+
+@pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
+def test_three_orders_in_a_second_are_one_rescale(make: Make) -> None:
+    trainer = make()
+    trainer.start("a:1:1")
+    trainer.steps(1)
+    trainer.hosts("a:1:1 b:1:2")
+    trainer.event("warming", fragment="2")
+    trainer.hosts("a:1:1 c:1:3")
+    trainer.event("warming", fragment="3")
+    asked_s = trainer.hosts("a:1:1 c:1:3 d:1:4")
+    trainer.event("running", asked_s, fragments=["1", "3", "4"])
+    trainer.steps(3)
+    assert len(running(trainer)) == 2
+    trainer.event("warming_cancelled", fragment="2")
+    assert identify(trainer.worker("2")) is None
+    assert not [event for event in trainer.events if event["event"] == "withheld"]
+
+
+@pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
+def test_a_node_that_goes_while_it_warms_disturbs_nobody(make: Make) -> None:
+    trainer = make()
+    trainer.start("a:1:1")
+    trainer.steps(1)
+    trainer.hosts("a:1:1 b:1:2 c:1:3")
+    trainer.event("worker_started", fragment="2")
+    killed_s = trainer.kill("2")
+    trainer.event("withheld", killed_s, fragment="2")
+    trainer.event("running", killed_s, fragments=["1", "3"])
+    trainer.steps(2)
+    assert len(running(trainer)) == 2
+
+
+def test_all_nodes_at_once_stops_the_trainer(make: Make) -> None:
+    trainer = make()
+    trainer.start("a:1:1 b:1:2")
+    trainer.steps(2)
+    trainer.kill("1")
+    trainer.kill("2")
+    assert trainer.wait() == STOPPED_STATUS
+    assert {event["fragment"] for event in trainer.events if event["event"] == "withheld"} == {"1", "2"}
+    assert trainer.left() == []
+
+
+def test_a_stop_request_of_the_pilot_on_two_nodes(make: Make) -> None:
+    trainer = make()
+    trainer.start("a:1:1 b:2:2")
+    trainer.steps(3)
+    trainer.control("stop")
+    assert trainer.wait() == STOPPED_STATUS
+    assert trainer.event("stopped")["checkpointed"] is True
+    assert [event["status"] for event in trainer.events if event["event"] == "worker_exited"] == [STOPPED_STATUS] * 3
+
+
+def test_a_finished_program_is_done(kind: Kind, make: Make) -> None:
+    trainer = make(kind.command(*kind.ten_steps))
+    trainer.start("a:1:1 b:1:2")
+    assert trainer.wait() == 0
+    assert trainer.event("done")
+    assert trainer.left() == []
+    assert "10 steps" in "".join(log.read_text() for log in trainer.path.glob("logs/1/*.log"))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([sys.executable, "-c", "print('as far as this'); raise SystemExit(3)"], "as far as this"),
+        (["no-such-program", "train.py"], "no-such-program"),
+        ([sys.executable, "no_such_script.py"], "no_such_script.py"),
+    ],
+    ids=["exits", "no program", "no script"],
+)
+def test_a_program_that_fails_at_once_shows_its_last_lines(make: Make, command: list[str], words: str) -> None:
+    trainer = make(command)
+    trainer.start("a:1:1 b:1:2")
+    assert trainer.wait(30) == 1
+    failed = trainer.event("failed")
+    assert words in "\n".join(failed["tail"]), failed
+    assert trainer.left() == []
+
+
+def test_a_program_that_ignores_the_request_is_killed_after_stop_s(make: Make, tmp_path: Path) -> None:
+    script = tmp_path / "deaf.py"
+    script.write_text(
+        "import os, time\nif 'HOROVOD_RANK' in os.environ:\n    import horovod.torch as hvd\n    hvd.init()\n"
+        "print('deaf', flush=True)\ntime.sleep(600)\n"
+    )
+    trainer = make([sys.executable, str(script)], stop_s=1)
+    trainer.start("a:1:1")
+    trainer.event("worker_started")
+    trainer.until("it runs", lambda: "deaf" in (trainer.path / "logs/1/a.1.0.log").read_text(errors="replace"))
+    asked_s = time.time()
+    trainer.control("stop")
+    assert trainer.wait() == STOPPED_STATUS
+    assert trainer.event("stopped")["time"] - asked_s >= 1
+    assert trainer.left() == []
+
+
+def test_workers_end_with_their_driver(make: Make) -> None:
+    trainer = make()
+    trainer.start("a:1:1 b:1:2")
+    trainer.steps(2)
+    assert trainer.process is not None
+    trainer.process.kill()
+    trainer.process.wait()
+    trainer.until("no worker is left", lambda: not trainer.left(), timeout_s=10)

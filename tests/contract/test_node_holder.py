@@ -1,0 +1,128 @@
+"""The contract of the NodeHolder port: the same for Slurm on a real cluster, the stand-in LSF and the fake."""
+
+from __future__ import annotations
+
+from clusters_under_test import ClusterUnderTest
+
+from bftrainer.cluster import Claim, Fragment, Phase
+from bftrainer.errors import BFTrainerError
+from bftrainer.ports import NodeHolder
+from bftrainer.windows import Ours, free_nodes
+
+
+class Watched:
+    """A holder with everything that it has said so far."""
+
+    def __init__(self, holder: NodeHolder) -> None:
+        self.holder = holder
+        self.latest: dict[str, Fragment] = {}
+        self.said: list[tuple[str, Phase]] = []
+
+    def poll(self) -> dict[str, Phase]:
+        self.holder.renew()
+        for fragment in self.holder.poll():
+            if self.latest.get(fragment.name) != fragment:
+                self.said.append((fragment.name, fragment.phase))
+            self.latest[fragment.name] = fragment
+        return {name: fragment.phase for name, fragment in self.latest.items()}
+
+    def all_are(self, phase: Phase) -> bool:
+        return set(self.poll().values()) == {phase}
+
+
+def hold(cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: float = 60.0) -> Watched:
+    watched = Watched(cluster.holder(pilot, lease_s))
+    watched.poll()
+    acquired = watched.holder.acquire(tuple(Claim(node) for node in cluster.nodes[:count]))
+    assert not acquired.refusals
+    assert [f.phase for f in acquired.fragments] == [Phase.PENDING] * count
+    assert [f.node for f in acquired.fragments] == cluster.nodes[:count]
+    cluster.until(lambda: watched.all_are(Phase.READY), "holders to be ready")
+    return watched
+
+
+def idle(cluster: ClusterUnderTest) -> list[str]:
+    try:
+        seen = cluster.scheduler.observe()
+    except BFTrainerError:
+        return []
+    return [found.node.name for found in free_nodes(seen, Ours(partitions=frozenset({"scavenge"})))]
+
+
+def test_held_nodes_are_not_idle_and_a_main_job_gets_them_at_once(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 8)
+    assert idle(cluster) == []
+    for fragment in watched.latest.values():
+        cluster.start_worker(fragment)
+    cluster.main_job(8, minutes=2)
+    cluster.until(lambda: watched.all_are(Phase.GONE), "all to be given back")
+    assert cluster.workers() == 0
+    assert all(fragment.why for fragment in watched.latest.values())
+
+
+def test_gone_is_said_once(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 2)
+    watched.holder.release(frozenset(watched.latest))
+    cluster.until(lambda: watched.all_are(Phase.GONE), "the end")
+    assert sorted(name for name, phase in watched.said if phase is Phase.GONE) == sorted(watched.latest)
+    assert watched.holder.poll() == ()
+
+
+def test_release_gives_back_some_and_keeps_the_others(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 3)
+    for fragment in watched.latest.values():
+        cluster.start_worker(fragment)
+    first, *others = sorted(watched.latest)
+    watched.holder.release(frozenset({first, "node99#4711"}))
+    cluster.until(lambda: watched.poll()[first] is Phase.GONE, "the first to go")
+    assert {watched.poll()[name] for name in others} == {Phase.READY}
+    assert cluster.workers() == 2
+    cluster.until(lambda: len(idle(cluster)) == 6, "its node to be idle")
+
+
+def test_clear_ends_workers_and_keeps_the_node(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 1)
+    cluster.start_worker(watched.latest[next(iter(watched.latest))])
+    watched.holder.clear(frozenset(watched.latest))
+    cluster.until(lambda: cluster.workers() == 0, "the worker to end")
+    assert watched.all_are(Phase.READY)
+
+
+def test_refused_are_a_node_that_is_held_and_a_window_that_is_too_short(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 1)
+    claims = (Claim(cluster.nodes[0]), Claim(cluster.nodes[1], window_s=20))
+    acquired = watched.holder.acquire(claims)
+    assert acquired.fragments == ()
+    assert [refusal.node for refusal in acquired.refusals] == cluster.nodes[:2]
+    assert all(refusal.reason for refusal in acquired.refusals)
+
+
+def test_a_successor_finds_the_holders_and_another_pilot_does_not(cluster: ClusterUnderTest) -> None:
+    before = hold(cluster, 2)
+    successor, stranger = Watched(cluster.holder()), Watched(cluster.holder("another"))
+    assert sorted(successor.poll()) == sorted(before.latest)
+    cluster.until(lambda: successor.all_are(Phase.READY), "both to be known as ready")
+    assert stranger.poll() == {}
+    successor.holder.release(frozenset(successor.latest))
+    cluster.until(lambda: successor.all_are(Phase.GONE), "the end")
+
+
+def test_while_the_scheduler_is_silent_nothing_is_gone(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 2)
+    cluster.go_silent()
+    assert [watched.all_are(Phase.READY) for _ in range(3)] == [True] * 3
+    cluster.answer_again()
+    cluster.until(lambda: idle(cluster), "an answer")
+    assert watched.all_are(Phase.READY)
+
+
+def test_without_a_pilot_the_lease_lapses(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 1, lease_s=2.0)
+    cluster.start_worker(watched.latest[next(iter(watched.latest))])
+
+    def lapsed() -> bool:
+        return any(fragment.phase is Phase.GONE and "lapsed" in fragment.why for fragment in watched.holder.poll())
+
+    cluster.until(lapsed, "the lease to lapse")
+    cluster.until(lambda: len(idle(cluster)) == 8, "the node to be idle")
+    assert cluster.workers() == 0

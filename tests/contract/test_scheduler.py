@@ -1,0 +1,95 @@
+"""The contract of the Scheduler port: the same for Slurm on a real cluster, the stand-in LSF and the fake."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from clusters_under_test import ClusterUnderTest
+
+from bftrainer.errors import BFTrainerError
+from bftrainer.windows import EndKind, FreeNode, Ours, free_nodes
+
+OURS = Ours(partitions=frozenset({"scavenge"}))
+
+
+def free(cluster: ClusterUnderTest) -> dict[str, FreeNode]:
+    return {found.node.name: found for found in free_nodes(cluster.scheduler.observe(), OURS)}
+
+
+def test_an_empty_cluster_is_free_without_an_end(cluster: ClusterUnderTest) -> None:
+    found = free(cluster)
+    assert list(found) == cluster.nodes
+    assert {f.end.kind for f in found.values()} == {EndKind.NEVER}
+    assert {f.end.at_s for f in found.values()} == {math.inf}
+    assert {f.node.node_class for f in found.values()} == {"2 cpus"}
+
+
+def test_a_running_job_has_its_nodes(cluster: ClusterUnderTest) -> None:
+    cluster.main_job(3, minutes=5)
+    cluster.until(lambda: len(free(cluster)) == 5, "the job to take three nodes")
+
+
+def test_a_planned_job_ends_the_windows_of_its_nodes(cluster: ClusterUnderTest) -> None:
+    cluster.main_job(2, minutes=10)
+    cluster.until(lambda: len(free(cluster)) == 6, "the first job to start")
+    big = cluster.main_job(8, minutes=5)
+
+    def planned() -> bool:
+        ends = [f.end for f in free(cluster).values()]
+        if not cluster.tells_for_whom:
+            return {end.kind for end in ends} == {EndKind.PENDING_JOB}
+        return {end.id for end in ends} == {big}
+
+    cluster.until(planned, "a plan for the big job")
+    seen = cluster.scheduler.observe()
+    found = free_nodes(seen, OURS)
+    assert len(found) == 6
+    for each in found:
+        assert each.end.kind is EndKind.PENDING_JOB
+        # As long as the job in its way may run, by the scheduler's own clock.
+        assert 500 < each.window_s(seen.at_s) <= 601
+
+
+def test_the_same_plan_is_no_end_if_the_job_is_ours(cluster: ClusterUnderTest) -> None:
+    if not cluster.tells_for_whom:
+        pytest.skip("its windows do not say which job ends them")
+    cluster.main_job(2, minutes=10)
+    cluster.until(lambda: len(free(cluster)) == 6, "the first job to start")
+    big = cluster.main_job(8, minutes=5)
+    cluster.until(lambda: {f.end.id for f in free(cluster).values()} == {big}, "a plan for the big job")
+    # PLANNED, but for nobody else's job: not known for whom, so not free.
+    assert free_nodes(cluster.scheduler.observe(), Ours(frozenset({big}))) == ()
+
+
+def test_a_reservation_ends_windows(cluster: ClusterUnderTest) -> None:
+    name = cluster.reserve(cluster.nodes[1], in_minutes=10)
+    seen = cluster.scheduler.observe()
+    ends = {found.node.name: found for found in free_nodes(seen, OURS)}
+    assert {f.end.kind for n, f in ends.items() if n != cluster.nodes[1]} == {EndKind.NEVER}
+    end = ends[cluster.nodes[1]]
+    assert (end.end.kind, end.end.id) == (EndKind.RESERVATION, name)
+    assert 500 < end.window_s(seen.at_s) <= 601
+
+
+def test_a_drained_node_is_idle_but_not_free(cluster: ClusterUnderTest) -> None:
+    cluster.drain(cluster.nodes[0])
+    cluster.until(lambda: cluster.nodes[0] not in free(cluster), "the drain to show")
+    assert len(free(cluster)) == 7
+
+
+def test_silence_is_an_error_not_an_empty_cluster(cluster: ClusterUnderTest) -> None:
+    cluster.go_silent()
+    with pytest.raises(BFTrainerError):
+        cluster.scheduler.observe()
+    cluster.answer_again()
+    cluster.until(lambda: _answers(cluster), "an answer")
+    assert len(cluster.scheduler.observe().nodes) == 8
+
+
+def _answers(cluster: ClusterUnderTest) -> bool:
+    try:
+        cluster.scheduler.observe()
+    except BFTrainerError:
+        return False
+    return True

@@ -1,0 +1,145 @@
+"""observe, decide, adopt, rescales: events in, decisions out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from bftrainer.coordinator import adopt, decide, observe, rescales
+from bftrainer.errors import InvalidValueError, RejectedAnswerError
+from bftrainer.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.model import Curve, Trainer
+from bftrainer.policies.equal_share import EqualShare, equal_shares
+from bftrainer.state import Active, Decision, Rescale, State
+
+CURVE = Curve((1, 8), (1.0, 8.0))
+
+
+def trainer(name: str, min_nodes: int = 1, max_nodes: int = 8, sizes: tuple[int, ...] | None = None) -> Trainer:
+    return Trainer(name, CURVE, min_nodes, max_nodes, 18.0, 12.0, 1000.0, sizes=sizes)
+
+
+def event(*changes: Change, at_s: float = 10.0, done: tuple[tuple[str, float], ...] = ()) -> Event:
+    return Event(at_s, changes, done)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A policy that gives the same counts and counts how often it was asked."""
+
+    counts: tuple[int, ...]
+    wake_at_s: float | None = None
+    name: str = "fixed"
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        asked = state.memory if isinstance(state.memory, int) else 0
+        return Decision(self.counts, self.wake_at_s), asked + 1
+
+
+HELD = State(
+    max_parallel=2,
+    pool=frozenset("abcd"),
+    active=(Active(trainer("t1"), frozenset("ab")), Active(trainer("t2"), frozenset("c"))),
+    queue=(trainer("t3"),),
+)
+
+
+def test_nodes_that_left_are_gone_from_pool_and_trainer() -> None:
+    state = observe(HELD, event(PoolChanged(frozenset("xy"), frozenset("bd"))))
+    assert state.pool == frozenset("acxy")
+    assert [a.nodes for a in state.active] == [frozenset("a"), frozenset("c")]
+    assert state.at_s == 10.0
+    assert rescales(HELD, state, forced=True) == (Rescale("t1", frozenset("ab"), frozenset("a"), True),)
+
+
+def test_who_finished_makes_room_for_the_next_in_the_queue() -> None:
+    state = observe(HELD, event(TrainerFinished("t1")))
+    assert [a.trainer.id for a in state.active] == ["t2", "t3"]
+    assert state.queue == ()
+
+
+def test_first_come_first_served_up_to_max_parallel() -> None:
+    state = observe(State(max_parallel=2), event(*(TrainerSubmitted(trainer(f"t{i}")) for i in range(4))))
+    assert [a.trainer.id for a in state.active] == ["t0", "t1"]
+    assert [t.id for t in state.queue] == ["t2", "t3"]
+
+
+def test_reported_samples_reach_the_state() -> None:
+    state = observe(HELD, event(TimerDue(), done=(("t2", 250.0),)))
+    assert [a.samples_done for a in state.active] == [0.0, 250.0]
+    assert [a.remaining_samples for a in state.active] == [1000.0, 750.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (PoolChanged(left=frozenset("z")), "node z left but was not in the pool"),
+        (PoolChanged(joined=frozenset("a")), "node a joined but was in the pool already"),
+        (TrainerSubmitted(trainer("t1")), "'t1' is taken"),
+        (TrainerSubmitted(trainer("t3")), "'t3' is taken"),
+        (TrainerFinished("t9"), "'t9' finished but is not known"),
+    ],
+)
+def test_a_world_that_contradicts_itself_is_refused(change: Change, complaint: str) -> None:
+    with pytest.raises(InvalidValueError, match=complaint):
+        observe(HELD, event(change))
+
+
+def test_a_plan_is_adopted_with_memory_and_wake_up() -> None:
+    policy = Fixed((1, 3), wake_at_s=99.0)
+    plan = decide(HELD, policy, event(TimerDue()))
+    state = adopt(HELD, plan)
+    assert [a.nodes for a in state.active] == [frozenset("a"), frozenset("bcd")]
+    assert (state.memory, state.wake_at_s) == (1, 99.0)
+    assert observe(state, event(TimerDue())).wake_at_s is None
+    assert decide(state, policy, event(TimerDue())).memory == 2
+
+
+def test_nodes_are_let_go_before_they_are_taken() -> None:
+    steps = rescales(HELD, adopt(HELD, decide(HELD, Fixed((1, 3)), event(TimerDue()))))
+    assert [(s.trainer_id, len(s.before), len(s.after), s.forced) for s in steps] == [
+        ("t1", 2, 1, False),
+        ("t2", 1, 3, False),
+    ]
+    back = replace(HELD, active=HELD.active[::-1])
+    steps = rescales(back, adopt(back, decide(back, Fixed((3, 1)), event(TimerDue()))))
+    assert [s.trainer_id for s in steps] == ["t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "complaint"),
+    [
+        ((1,), "1 counts for 2 trainers"),
+        ((3, 2), "5 nodes given out, the pool has 4"),
+        ((9, 0), "t1 got 9 nodes, which is not a legal size"),
+        ((-1, 0), "t1 got -1 nodes"),
+    ],
+)
+def test_a_policy_that_breaks_a_rule_is_refused(counts: tuple[int, ...], complaint: str) -> None:
+    with pytest.raises(RejectedAnswerError, match=complaint):
+        decide(HELD, Fixed(counts), event(TimerDue()))
+
+
+@pytest.mark.parametrize(
+    ("trainers", "nodes", "counts"),
+    [
+        ([], 5, ()),
+        ([trainer("a"), trainer("b")], 0, (0, 0)),
+        ([trainer("a"), trainer("b"), trainer("c")], 2, (2, 0, 0)),
+        ([trainer("a"), trainer("b"), trainer("c")], 8, (4, 2, 2)),
+        ([trainer("a"), trainer("b"), trainer("c")], 24, (8, 8, 8)),
+        ([trainer("a"), trainer("b"), trainer("c")], 99, (8, 8, 8)),
+        ([trainer("a", 4), trainer("b"), trainer("c")], 8, (4, 2, 2)),
+        ([trainer("a", 6), trainer("b"), trainer("c", 5)], 8, (6, 2, 0)),
+        ([trainer("a", max_nodes=1), trainer("b"), trainer("c")], 9, (1, 5, 3)),
+        ([trainer("a", sizes=(1, 2, 4, 8)), trainer("b", sizes=(1, 2, 4, 8))], 7, (4, 2)),
+    ],
+)
+def test_equal_shares(trainers: list[Trainer], nodes: int, counts: tuple[int, ...]) -> None:
+    assert equal_shares(trainers, nodes) == counts
+
+
+def test_equal_share_follows_the_state() -> None:
+    decision, memory = EqualShare().decide(HELD, event(TimerDue()))
+    assert (decision.counts, memory) == ((2, 2), None)

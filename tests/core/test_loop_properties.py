@@ -1,0 +1,172 @@
+"""The loop's invariants, for every policy, on random logs and workloads: what no event may break."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.events import Event, PoolChanged
+from bftrainer.loop import run
+from bftrainer.model import Curve, Trainer
+from bftrainer.plugins import build_policy
+from bftrainer.policies.settings import PolicySettings
+from bftrainer.state import Plan, State
+from bftrainer_replay.logs.model import PoolEvent, Window
+from bftrainer_replay.losses import LossCurve
+from bftrainer_replay.play import Scenario, no_cost_bound, play
+from bftrainer_replay.progress import CostModel
+from bftrainer_replay.world import Arrival, DecideOn, ReplayWorld
+
+# Every policy that shares the pool's nodes; a new one belongs here.
+POOL_POLICIES = (
+    "bftrainer",
+    "equal-share",
+    "modelarts-greedy",
+    "modelarts-optimal",
+    "afs-l",
+    "afs-p",
+    "srtf",
+    "fcfs-rigid",
+    "loss-phase",
+    "flowcon",
+)
+SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=60.0, seed=7)
+NODES = tuple(f"n{i:02d}" for i in range(12))
+
+
+@dataclass
+class Watching:
+    """A journal that checks every plan against the state it was made for, and follows the sets from event to event."""
+
+    max_parallel: int
+    held: dict[str, frozenset[str]] = field(default_factory=dict)
+    pool: frozenset[str] = frozenset()
+    plans: list[Plan] = field(default_factory=list)
+    last_s: float = -math.inf
+
+    def record(self, event: Event, state: State, plan: Plan) -> None:
+        assert event.at_s >= self.last_s
+        self.last_s = event.at_s
+        for change in event.changes:
+            if isinstance(change, PoolChanged):
+                self.pool = (self.pool - change.left) | change.joined
+        assert state.pool == self.pool
+        assert len(state.active) <= self.max_parallel
+        assert not (state.queue and len(state.active) < self.max_parallel), "a place is free while somebody queues"
+        given_out: set[str] = set()
+        for active, nodes in zip(state.active, plan.nodes, strict=True):
+            trainer = active.trainer
+            assert nodes <= state.pool, "a node outside the pool"
+            assert given_out.isdisjoint(nodes), "a node to two trainers"
+            given_out |= nodes
+            assert trainer.is_legal(len(nodes))
+            before = self.held.get(trainer.id, frozenset()) & state.pool
+            assert active.nodes == before, "a preemption took more or less than the nodes that left"
+            assert nodes <= before or nodes >= before, "a rescale that is not nested"
+        self.held = {a.trainer.id: nodes for a, nodes in zip(state.active, plan.nodes, strict=True)}
+        self.plans.append(plan)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    """A pool of up to 12 nodes that changes up to 15 times in up to an hour."""
+    pool = set(draw(st.sets(st.sampled_from(NODES))))
+    initial, events = frozenset(pool), []
+    times = sorted(draw(st.sets(st.integers(1, 3599), max_size=15)))
+    for at_s in times:
+        flipped = draw(st.sets(st.sampled_from(NODES), min_size=1, max_size=6))
+        joined, left = frozenset(flipped - pool), frozenset(flipped & pool)
+        pool = (pool | joined) - left
+        events.append(PoolEvent(float(at_s), PoolChanged(joined, left)))
+    return Window(0.0, 3600.0, initial, tuple(events), len(NODES), "drawn")
+
+
+@st.composite
+def trainers(draw: st.DrawFn, name: str) -> Trainer:
+    high = draw(st.integers(1, 8))
+    low = draw(st.integers(1, high))
+    power = draw(st.sampled_from((0.5, 0.9, 1.0, 1.3)))
+    sizes = draw(st.none() | st.sets(st.integers(low, high), min_size=1, max_size=3))
+    return Trainer(
+        name,
+        Curve(tuple(range(1, high + 1)), tuple(10.0 * n**power for n in range(1, high + 1))),
+        low,
+        high,
+        draw(st.sampled_from((0.0, 5.0, 40.0))),
+        draw(st.sampled_from((0.0, 3.0, 40.0))),
+        draw(st.sampled_from((50.0, 5_000.0, 1e6))),
+        sizes=None if sizes is None else tuple(sorted(sizes)),
+        reports_loss=True,
+    )
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    arrivals = tuple(
+        Arrival(float(draw(st.integers(-100, 3600))), draw(trainers(f"t{i}")), losses=LossCurve(0.9))
+        for i in range(draw(st.integers(0, 6)))
+    )
+    cost_model, decide_on = draw(st.sampled_from(CostModel)), draw(st.sampled_from(DecideOn))
+    return Scenario(draw(windows()), arrivals, draw(st.integers(1, 4)), cost_model, decide_on)
+
+
+def watched(scenario: Scenario, policy: str) -> tuple[Watching, ReplayWorld]:
+    world = ReplayWorld(scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on)
+    journal = Watching(scenario.max_parallel)
+    run(world, State(max_parallel=scenario.max_parallel), build_policy(policy, SETTINGS), journal)
+    return journal, world
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@settings(max_examples=120, deadline=None)
+@given(scenarios())
+def test_invariants_hold_at_every_event(policy: str, scenario: Scenario) -> None:
+    journal, world = watched(scenario, policy)
+    assert journal.plans
+    for trainer_run in world.runs.values():
+        total = trainer_run.trainer.samples_total
+        assert total is not None
+        assert trainer_run.samples <= total * (1 + 1e-9)
+        if scenario.cost_model is CostModel.STALL:
+            assert trainer_run.samples >= 0
+        if trainer_run.finished_s is not None:
+            assert trainer_run.samples == total
+    used_s = sum(r.node_s for r in world.runs.values())
+    there_s = len(NODES) * scenario.window.span_s
+    assert used_s <= there_s
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@settings(max_examples=40, deadline=None)
+@given(scenarios())
+def test_equal_replays_have_equal_plans(policy: str, scenario: Scenario) -> None:
+    first, second = watched(scenario, policy)[0], watched(scenario, policy)[0]
+    assert [p.decision.counts for p in first.plans] == [p.decision.counts for p in second.plans]
+    assert [p.nodes for p in first.plans] == [p.nodes for p in second.plans]
+
+
+@st.composite
+def alike_with_work_to_spare(draw: st.DrawFn) -> Scenario:
+    """Identical concave trainers whose work outlasts the window, all there from the start: the bound's assumptions."""
+    high = draw(st.integers(1, 8))
+    power = draw(st.sampled_from((0.5, 0.9, 1.0)))
+    curve = Curve(tuple(range(1, high + 1)), tuple(10.0 * n**power for n in range(1, high + 1)))
+    costs = (draw(st.sampled_from((0.0, 5.0, 40.0))), draw(st.sampled_from((0.0, 3.0, 40.0))))
+    places = draw(st.integers(1, 4))
+    alike = [Trainer(f"t{i}", curve, 1, high, *costs, samples_total=1e9, reports_loss=True) for i in range(places + 2)]
+    queue = tuple(Arrival(0.0, trainer) for trainer in alike)
+    return Scenario(draw(windows()), queue, places, draw(st.sampled_from(CostModel)), DecideOn.ALL)
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@settings(max_examples=80, deadline=None)
+@given(alike_with_work_to_spare())
+def test_nothing_beats_the_no_cost_bound(policy: str, scenario: Scenario) -> None:
+    outcome = play(scenario, build_policy(policy, SETTINGS))
+    assert outcome.totals.samples <= no_cost_bound(scenario) * (1 + 1e-9)

@@ -1,0 +1,79 @@
+"""From counts to names: nested sets (Eqn 6), name order, and a check that refuses everything else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bftrainer.allocation.placement import check_placement, in_name_order, place
+from bftrainer.errors import RejectedAnswerError
+
+
+def names(*numbers: int) -> frozenset[str]:
+    return frozenset(f"n{i}" for i in numbers)
+
+
+def test_people_count_n2_before_n10() -> None:
+    assert in_name_order(["n10", "n2", "a9", "n2x", "n02"]) == ["a9", "n02", "n2", "n2x", "n10"]
+
+
+def test_growing_trainers_take_neighbours_in_trainer_order() -> None:
+    placed = place(names(*range(1, 13)), [names(), names(5), names()], [3, 3, 2])
+    assert placed == (names(1, 2, 3), names(4, 5, 6), names(7, 8))
+
+
+def test_shrinking_trainers_let_go_of_their_last_nodes_and_others_get_them() -> None:
+    placed = place(names(1, 2, 9, 10, 11), [names(2, 9, 10, 11), names(1)], [2, 3])
+    assert placed == (names(2, 9), names(1, 10, 11))
+
+
+def test_who_keeps_its_count_keeps_its_nodes() -> None:
+    held = names(3, 8)
+    assert place(names(1, 2, 3, 8), [held, names()], [2, 1])[0] is held
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[frozenset[str], list[frozenset[str]], list[int]]:
+    pool = [f"n{i}" for i in range(draw(st.integers(0, 20)))]
+    owners = [draw(st.integers(-1, 3)) for _ in pool]
+    held = [frozenset(n for n, owner in zip(pool, owners, strict=True) if owner == j) for j in range(4)]
+    free, counts = len(pool), []
+    for _ in held:
+        counts.append(draw(st.integers(0, free)))
+        free -= counts[-1]
+    return frozenset(pool), held, counts
+
+
+@given(situations())
+def test_every_placement_passes_the_check(situation: tuple[frozenset[str], list[frozenset[str]], list[int]]) -> None:
+    pool, held, counts = situation
+    placed = place(pool, held, counts)
+    check_placement(pool, held, counts, placed)
+    assert [len(nodes) for nodes in placed] == counts
+    assert all(new <= old or new >= old for old, new in zip(held, placed, strict=True))
+
+
+@given(situations(), st.randoms(use_true_random=False))
+def test_set_order_decides_nothing(
+    situation: tuple[frozenset[str], list[frozenset[str]], list[int]], rng: object
+) -> None:
+    pool, held, counts = situation
+    shuffled = list(pool)
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    again = [frozenset(n for n in shuffled if n in nodes) for nodes in held]
+    assert place(frozenset(shuffled), again, counts) == place(pool, held, counts)
+
+
+@pytest.mark.parametrize(
+    ("placed", "complaint"),
+    [
+        ([names(1), names(2, 3)], "placed 1 nodes where 2 were decided"),
+        ([names(2, 3), names(4, 5)], "moves a trainer from n1 to n2"),
+        ([names(1, 2), names(2, 3)], "given to two trainers"),
+        ([names(1, 9), names(3, 4)], "n9 is not in the pool"),
+    ],
+)
+def test_the_check_refuses(placed: list[frozenset[str]], complaint: str) -> None:
+    with pytest.raises(RejectedAnswerError, match=complaint):
+        check_placement(names(1, 2, 3, 4, 5), [names(1), names(3)], [2, 2], placed)

@@ -1,0 +1,97 @@
+"""The documentation is tested: its commands run as written, its links lead somewhere, every command is in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from bftrainer.cli.main import bftrainer as group
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, until: str = "") -> list[str]:
+    """The shell blocks of a page, up to a heading."""
+    text = page.read_text()
+    if until:
+        assert until in text
+        text = text[: text.index(until)]
+    return [body for language, body in FENCE.findall(text) if language in ("", "sh") and "bftrainer " in body]
+
+
+@pytest.mark.slow
+def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
+    script = "\n".join(blocks(ROOT / "docs" / "quickstart.md", until="## The paper authors' Summit log"))
+    assert script.count("bftrainer replay run") >= 3
+    # What `make demo` does before: the environment is the one that runs this test.
+    script = script.replace("make demo\n", "").replace("export PATH=$PWD/.venv/bin:$PATH\n", "")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert '"counts": {"a": 8, "b": 3}' in ended.stdout
+    for name in (
+        "idle/fragments.png",
+        "idle/idle-nodes.png",
+        "bftrainer/timeline.png",
+        "equal-share/costs.png",
+        "fair/summary.json",
+    ):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings get: lower case, words joined by dashes, other signs dropped."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_into_pages_meet_a_heading(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text()):
+        if not target.startswith("http") and (target.endswith(".md") or not target):
+            assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
+
+
+def test_every_page_is_linked_from_another() -> None:
+    linked = {
+        (page.parent / target).resolve() for page in PAGES for target in re.findall(r"\]\(([^)#]+)", page.read_text())
+    }
+    for page in PAGES:
+        assert page.resolve() in linked or page.name == "README.md", page
+
+
+def test_every_command_is_in_the_documentation() -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+
+    def check(command: click.Group, path: str) -> None:
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if isinstance(found, click.Group):
+                check(found, f"{path} {name}")
+            else:
+                assert f"{path} {name}" in text, f"{path} {name}"
+
+    check(group, "bftrainer")

@@ -1,0 +1,167 @@
+"""A cluster in memory that obeys the ports Scheduler and NodeHolder, and a clock that goes only when told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from bftrainer.cluster import Acquired, Claim, Fragment, NodeView, Observation, PendingJob, Phase, Refusal, Reservation
+from bftrainer.errors import SchedulerError
+
+
+@dataclass
+class FakeClock:
+    """Time goes by when somebody sleeps."""
+
+    at_s: float = 1_000_000.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def elapsed_s(self) -> float:
+        return self.at_s
+
+    def sleep(self, seconds: float) -> None:
+        self.at_s += max(seconds, 0.0)
+
+
+@dataclass
+class Job:
+    """Of the main queue. ``starts_s`` is its start or, while it waits, its plan; infinite where there is none."""
+
+    id: str
+    size: int
+    length_s: float
+    nodes: frozenset[str] = frozenset()
+    starts_s: float = math.inf
+
+    def runs(self, at_s: float) -> bool:
+        return bool(self.nodes) and self.starts_s <= at_s < self.starts_s + self.length_s
+
+
+@dataclass
+class FakeCluster:
+    """Nodes, main jobs in order of submission, and holders, which last over the holder objects that made them."""
+
+    clock: FakeClock
+    nodes: tuple[str, ...] = tuple(f"node{n:02d}" for n in range(1, 9))
+    drained: set[str] = field(default_factory=set)
+    jobs: list[Job] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
+    holders: dict[str, tuple[str, Fragment]] = field(default_factory=dict)
+    leases: dict[str, float] = field(default_factory=dict)
+    workers: dict[str, int] = field(default_factory=dict)
+    silent: bool = False
+    lease_s: float = 60.0
+    _ids: int = 0
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return str(self._ids)
+
+    def submit(self, size: int, length_s: float) -> str:
+        job = Job(self.new_id(), size, length_s)
+        self.jobs.append(job)
+        self.step()
+        return job.id
+
+    def busy_until(self, node: str) -> float:
+        at_s = self.clock.at_s
+        return max([at_s, *(j.starts_s + j.length_s for j in self.jobs if j.runs(at_s) and node in j.nodes)])
+
+    def step(self) -> None:
+        """Start or plan what waits, in order; holders on the nodes of what starts are asked back."""
+        at_s = self.clock.at_s
+        taken: set[str] = set()
+        for job in self.jobs:
+            if job.starts_s <= at_s:
+                continue
+            usable = [n for n in self.nodes if n not in self.drained | taken]
+            chosen = sorted(usable, key=lambda n: (self.busy_until(n), n in self._held_nodes(), n))[: job.size]
+            if len(chosen) < job.size:
+                continue
+            job.nodes, job.starts_s = frozenset(chosen), max(self.busy_until(n) for n in chosen)
+            if job.starts_s <= at_s:
+                self.end([f.name for _, f in self.holders.values() if f.node in job.nodes], "asked back")
+            taken |= job.nodes
+        for name, seen_s in list(self.leases.items()):
+            if at_s - seen_s > self.lease_s:
+                self.end([name], "lease lapsed")
+
+    def end(self, names: list[str], why: str) -> None:
+        for name in names:
+            if name in self.holders:
+                self.holders[name] = (self.holders[name][0], Fragment(name, Phase.GONE, why=why))
+                self.workers.pop(name, None)
+                self.leases.pop(name, None)
+
+    def observe(self) -> Observation:
+        if self.silent:
+            raise SchedulerError("made up: no answer")
+        self.step()
+        at_s, held = self.clock.at_s, self._held_nodes()
+        nodes = []
+        for name in self.nodes:
+            busy = self.busy_until(name) > at_s or name in held
+            planned = any(name in job.nodes and job.starts_s > at_s for job in self.jobs)
+            state = (
+                "ALLOCATED" if busy else "IDLE+DRAIN" if name in self.drained else "IDLE+PLANNED" if planned else "IDLE"
+            )
+            nodes.append(NodeView(name, state, ("main", "scavenge"), cpus=2))
+        pending = tuple(
+            PendingJob(j.id, "somebody", ("main",), j.size, None if math.isinf(j.starts_s) else j.starts_s, j.nodes)
+            for j in self.jobs
+            if j.starts_s > at_s
+        )
+        return Observation(at_s, tuple(nodes), pending, tuple(self.reservations))
+
+    def _held_nodes(self) -> set[str]:
+        return {f.node for _, f in self.holders.values() if f.phase is not Phase.GONE}
+
+
+@dataclass
+class FakeHolder:
+    """NodeHolder of one pilot on a FakeCluster. A claim is PENDING until the next poll."""
+
+    cluster: FakeCluster
+    pilot: str = "test"
+
+    def acquire(self, claims: tuple[Claim, ...]) -> Acquired:
+        fragments, refusals = [], []
+        for claim in claims:
+            if claim.window_s < 60:
+                refusals.append(Refusal(claim.node, "its window is too short"))
+            elif claim.node in self.cluster._held_nodes():
+                refusals.append(Refusal(claim.node, "is held already"))
+            else:
+                fragment = Fragment(f"{claim.node}#{self.cluster.new_id()}", Phase.PENDING)
+                self.cluster.holders[fragment.name] = (self.pilot, fragment)
+                self.cluster.leases[fragment.name] = self.cluster.clock.at_s
+                fragments.append(fragment)
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def poll(self) -> tuple[Fragment, ...]:
+        self.cluster.step()
+        shown = tuple(f for _, f in sorted(self._mine().items()))
+        for fragment in shown:
+            if fragment.phase is Phase.GONE and not self.cluster.silent:
+                del self.cluster.holders[fragment.name]
+            elif fragment.phase is Phase.PENDING:
+                ready = Fragment(fragment.name, Phase.READY, self.cluster.clock.at_s + 3600)
+                self.cluster.holders[fragment.name] = (self.pilot, ready)
+        return shown
+
+    def release(self, names: frozenset[str]) -> None:
+        self.cluster.end(sorted(names & set(self._mine())), "released")
+
+    def clear(self, names: frozenset[str]) -> None:
+        for name in names & set(self._mine()):
+            self.cluster.workers.pop(name, None)
+
+    def renew(self) -> None:
+        for name in self._mine():
+            if name in self.cluster.leases:
+                self.cluster.leases[name] = self.cluster.clock.at_s
+
+    def _mine(self) -> dict[str, Fragment]:
+        return {name: f for name, (pilot, f) in self.cluster.holders.items() if pilot == self.pilot}

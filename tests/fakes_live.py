@@ -1,0 +1,245 @@
+"""A cluster in memory for the pilot: clock, scheduler, holder, drivers. Time moves only when somebody sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bftrainer.cluster import (
+    Acquired,
+    Claim,
+    Fragment,
+    Neighbour,
+    NodeView,
+    Observation,
+    PendingJob,
+    Phase,
+    Refusal,
+)
+from bftrainer.errors import SchedulerError
+from bftrainer.live.launcher import Place
+from bftrainer.live.reports import Ending, View, after_events
+from bftrainer.trainer_file import TrainerSpec
+
+START_S = 1_700_000_000.0
+
+
+@dataclass
+class FakeClock:
+    """``at`` holds what happens when its time has come, in order."""
+
+    now: float = START_S
+    at: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+
+    def now_s(self) -> float:
+        return self.now
+
+    def elapsed_s(self) -> float:
+        return self.now - START_S
+
+    def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 1e-3)
+        self.at.sort(key=lambda entry: entry[0])
+        while self.at and START_S + self.at[0][0] <= self.now:
+            self.at.pop(0)[1]()
+
+    def after(self, seconds: float, action: Callable[[], object]) -> None:
+        self.at.append((self.elapsed_s() + seconds, action))
+
+
+@dataclass
+class FakeCluster:
+    """Scheduler and NodeHolder in one. ``idle`` are nodes that nobody else wants; a holder is ready after ``start_s``."""
+
+    clock: FakeClock
+    idle: set[str] = field(default_factory=set)
+    busy: set[str] = field(default_factory=set)
+    fragments: dict[str, Fragment] = field(default_factory=dict)
+    start_s: float = 0.3
+    down: bool = False
+    refuses: set[str] = field(default_factory=set)
+    observations: int = 0
+    acquired: list[str] = field(default_factory=list)
+    renewals: int = 0
+    cleared: set[str] = field(default_factory=set)
+    cannot_clear: bool = False
+    released: list[str] = field(default_factory=list)
+    number: int = 0
+    hardware: dict[str, NodeView] = field(default_factory=dict)
+    pending: list[PendingJob] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+    def observe(self) -> Observation:
+        self.observations += 1
+        if self.down:
+            raise SchedulerError("the scheduler does not answer")
+        held = {f.node for f in self.fragments.values() if f.phase is not Phase.GONE}
+        names = sorted(self.idle | self.busy)
+        states = {n: "IDLE" if n in self.idle and n not in held else "ALLOCATED" for n in names}
+        nodes = (replace(self.hardware.get(n, NodeView(n, "")), state=state) for n, state in states.items())
+        return Observation(self.clock.now_s(), tuple(nodes), tuple(self.pending))
+
+    def acquire(self, claims: tuple[Claim, ...]) -> Acquired:
+        fragments, refusals = [], []
+        self.claims += claims
+        for claim in claims:
+            if claim.node not in self.idle or claim.node in self.refuses:
+                refusals.append(Refusal(claim.node, "no", 30.0))
+                continue
+            self.number += 1
+            fragment = Fragment(f"{claim.node}#{self.number}", Phase.PENDING)
+            self.fragments[fragment.name] = fragment
+            self.acquired.append(fragment.name)
+            self.clock.after(self.start_s, lambda name=fragment.name: self._move(name, Phase.READY))
+            fragments.append(fragment)
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def poll(self) -> tuple[Fragment, ...]:
+        found = tuple(self.fragments[name] for name in sorted(self.fragments))
+        for fragment in found:
+            if fragment.phase is Phase.GONE:
+                del self.fragments[fragment.name]
+        return found
+
+    def release(self, names: frozenset[str]) -> None:
+        for name in sorted(names):
+            if name in self.fragments:
+                self.released.append(name)
+                self._move(name, Phase.GONE, "released")
+
+    def renew(self) -> None:
+        self.renewals += 1
+
+    def clear(self, names: frozenset[str]) -> None:
+        if self.cannot_clear:
+            raise SchedulerError("no answer")
+        self.cleared |= names
+
+    def take(self, node: str) -> None:
+        """The main queue wants a node: whatever is there dies at once."""
+        self.idle.discard(node)
+        self.busy.add(node)
+        for name in [n for n, f in self.fragments.items() if f.node == node]:
+            self._move(name, Phase.GONE, "asked back")
+
+    def give(self, *nodes: str) -> None:
+        """Nodes become idle."""
+        self.idle |= set(nodes)
+        self.busy -= set(nodes)
+
+    def _move(self, name: str, phase: Phase, why: str = "") -> None:
+        if name in self.fragments and self.fragments[name].phase is not Phase.GONE:
+            self.fragments[name] = replace(self.fragments[name], phase=phase, why=why)
+
+
+@dataclass
+class FakeNeighbours:
+    """What other pilots show, and what they are shown."""
+
+    others: tuple[Neighbour, ...] = ()
+    announced: list[tuple[str, ...]] = field(default_factory=list)
+    silent: bool = False
+    looks: int = 0
+
+    def announce(self, hosts: tuple[str, ...]) -> None:
+        if self.silent:
+            raise SchedulerError("made up: no answer")
+        self.announced.append(hosts)
+
+    def look(self) -> tuple[Neighbour, ...]:
+        self.looks += 1
+        if self.silent:
+            raise SchedulerError("made up: no answer")
+        return self.others
+
+
+@dataclass
+class FakeDriver:
+    """``behaviour``: "trains", "fails" (at once), "deaf" (does not obey a stop)."""
+
+    spec: TrainerSpec
+    places: tuple[Place, ...]
+    view: View
+
+
+@dataclass
+class FakeLauncher:
+    """Drivers that do as they are told after ``takes_s``; every order is kept for the test to see."""
+
+    clock: FakeClock
+    takes_s: float = 0.5
+    slow: dict[str, float] = field(default_factory=dict)
+    behaviour: dict[str, str] = field(default_factory=dict)
+    drivers: dict[str, FakeDriver] = field(default_factory=dict)
+    orders: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
+
+    def start(self, spec: TrainerSpec, places: Iterable[Place]) -> None:
+        name, there = spec.name, tuple(places)
+        old = self.drivers.get(name)
+        assert old is None or not old.view.alive, "two drivers of one trainer"
+        incarnation = 1 + (old.view.incarnation if old else 0)
+        samples = old.view.samples if old else None
+        self.drivers[name] = FakeDriver(spec, there, View(alive=True, incarnation=incarnation, samples=samples))
+        self._note("start", name, there)
+        self._say(name, {"event": "started", "incarnation": incarnation})
+        if self.behaviour.get(name) == "fails":
+            how = {"reason": "status 1", "tail": ("boom",)}
+            self.clock.after(self.takes_s, lambda: self._end(name, Ending.FAILED, **how))  # type: ignore[arg-type]
+        else:
+            self.clock.after(self.slow.get(name, self.takes_s), lambda: self._run(name))
+
+    def order(self, name: str, places: Iterable[Place]) -> None:
+        self.drivers[name].places = tuple(places)
+        self._note("order", name, self.drivers[name].places)
+        self.clock.after(self.slow.get(name, self.takes_s), lambda: self._run(name))
+
+    def ask_to_stop(self, name: str) -> None:
+        self._note("stop", name, ())
+        if self.behaviour.get(name) != "deaf":
+            self.clock.after(self.slow.get(name, self.takes_s), lambda: self._end(name, Ending.STOPPED))
+
+    def kill(self, name: str) -> None:
+        self._note("kill", name, ())
+        self._end(name, Ending.KILLED)
+
+    def look(self, name: str) -> View:
+        return self.drivers[name].view if name in self.drivers else View()
+
+    def progress(self, name: str, samples: float) -> None:
+        """Rank 0 reports."""
+        driver = self.drivers[name]
+        driver.view = replace(driver.view, samples=samples, trains=True, heard_s=self.clock.now_s())
+
+    def finish(self, name: str) -> None:
+        """Training is complete."""
+        self._end(name, Ending.DONE)
+
+    def _run(self, name: str) -> None:
+        driver = self.drivers[name]
+        if not driver.view.alive:
+            return
+        if len(driver.places) < driver.spec.min_nodes:
+            self._end(name, Ending.STOPPED)
+            return
+        fragments = [p.fragment_id for p in driver.places]
+        for other, it in self.drivers.items():
+            if other != name and it.view.alive and it.view.on & set(fragments):
+                self.overlaps.append(f"{name} and {other} on {sorted(it.view.on & set(fragments))}")
+        self._say(name, {"event": "running", "fragments": fragments, "world_size": len(fragments)})
+
+    def _end(self, name: str, ending: Ending, reason: str = "", tail: tuple[str, ...] = ()) -> None:
+        driver = self.drivers[name]
+        if driver.view.alive:
+            nothing: frozenset[Any] = frozenset()
+            driver.view = replace(
+                driver.view, alive=False, ending=ending, reason=reason, tail=tail, on=nothing, with_workers=nothing
+            )
+
+    def _say(self, name: str, line: dict[str, Any]) -> None:
+        driver = self.drivers[name]
+        driver.view = replace(after_events(driver.view, [line | {"time": self.clock.now_s()}]), alive=True)
+
+    def _note(self, what: str, name: str, places: tuple[Place, ...]) -> None:
+        self.orders.append((what, name, frozenset(f"{p.node}#{p.fragment_id}" for p in places)))

@@ -1,0 +1,16 @@
+"""A trainer with real Elastic Horovod. Without it these tests are skipped, and say so; where CI is set they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from horovod_trainer import Trainer
+
+
+@pytest.fixture
+def trainer(elastic_horovod: None, tmp_path: Path) -> Iterator[Trainer]:
+    """The example, 20 ms a step, committing every step; its driver is not started yet."""
+    with Trainer(tmp_path / "trainer") as made:
+        yield made

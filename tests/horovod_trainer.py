@@ -1,0 +1,206 @@
+"""A trainer's directory as the pilot would make it, its driver as a process, and what both have written."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bftrainer.files import write_atomically
+from bftrainer.json_tail import JsonTail
+from bftrainer_adapters.driver.process import identify
+
+CHECKOUT = Path(__file__).parents[1]
+EXAMPLE = CHECKOUT / "docs/examples/horovod_digits.py"
+Line = dict[str, Any]
+
+
+class Trainer:
+    """Hosts are names only: every worker is a local process."""
+
+    def __init__(self, folder: Path, command: list[str] | None = None, **driver: Any) -> None:
+        self.path = folder
+        self.folder_driver = driver.pop("driver", "horovod")
+        self.driver_environment: dict[str, str] = driver.pop("driver_environment", {})
+        folder.mkdir(parents=True, exist_ok=True)
+        if command is None:
+            command = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02"]
+        trainer = {
+            "version": 1,
+            "id": folder.name,
+            "command": command,
+            "cwd": str(folder),
+            "environment": {
+                "OMP_NUM_THREADS": "1",
+                "HOROVOD_GLOO_TIMEOUT_SECONDS": "4",
+                **driver.pop("environment", {}),
+            },
+            "min_nodes": 1,
+            "max_nodes": 8,
+            "stop_s": driver.pop("stop_s", 10),
+        }
+        settings = {"version": 1, "driver": self.folder_driver, **driver}
+        write_atomically(folder / "trainer.json", json.dumps(trainer).encode())
+        write_atomically(folder / "driver.json", json.dumps(settings).encode())
+        self.events: list[Line] = []
+        self.progress: list[Line] = []
+        self._events = JsonTail(folder / "events.jsonl")
+        self._progress = JsonTail(folder / "progress.jsonl")
+        self._numbers = itertools.count(1)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def hosts(self, text: str) -> float:
+        """Replace the hosts file; ``a:1:7 b:1:8``. Returns when."""
+        write_atomically(self.path / "hosts", "".join(f"{line}\n" for line in text.split()).encode())
+        return time.time()
+
+    def start(self, hosts: str | None = None) -> None:
+        """Start the driver (again)."""
+        if hosts is not None:
+            self.hosts(hosts)
+        argv = [sys.executable, "-m", f"bftrainer_adapters.{self.folder_driver}_driver", str(self.path)]
+        with (self.path / "driver.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                argv,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, **self.driver_environment},
+            )
+
+    def control(self, request: str) -> None:
+        """What the pilot asks of the script."""
+        value = {"version": 1, "request": request, "number": next(self._numbers)}
+        write_atomically(self.path / "control", json.dumps(value).encode())
+
+    def read(self) -> None:
+        """Take what is new."""
+        self.events += self._events.read()
+        self.progress += self._progress.read()
+
+    def until(self, what: str, holds: Callable[[], Any], timeout_s: float = 40) -> Any:
+        """Wait for it; the failure shows what has happened instead."""
+        give_up = time.time() + timeout_s
+        while time.time() < give_up:
+            self.read()
+            if found := holds():
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"not within {timeout_s} s: {what}\n{self.story()}")
+
+    def event(self, name: str, after_s: float = 0.0, timeout_s: float = 40, **fields: Any) -> Line:
+        """Wait for an event."""
+
+        def found() -> Line | None:
+            for line in self.events:
+                if line["event"] == name and line["time"] >= after_s and fields.items() <= line.items():
+                    return line
+            return None
+
+        line: Line = self.until(f"event {name} {fields}", found, timeout_s)
+        return line
+
+    def steps(self, world_size: int, count: int = 10, timeout_s: float = 40) -> Line:
+        """Wait until ``count`` steps have been made at this size from now on; the last line."""
+        self.read()
+        after_s = time.time()
+        first: list[int] = []
+
+        def made() -> Line | None:
+            for line in self.progress:
+                if line["time"] >= after_s and line["world_size"] == world_size:
+                    first.append(line["step"])
+                    if line["step"] >= first[0] + count:
+                        return line
+            return None
+
+        line: Line = self.until(f"{count} steps at size {world_size}", made, timeout_s)
+        return line
+
+    def worker(self, fragment: str) -> int:
+        """The pid of the last worker that was started in a fragment."""
+        self.read()
+        return [e["pid"] for e in self.events if e["event"] == "worker_started" and e["fragment"] == fragment][-1]
+
+    def kill(self, fragment: str, number: int = signal.SIGKILL) -> float:
+        """A signal to the worker itself."""
+        os.kill(self.worker(fragment), number)
+        return time.time()
+
+    def wait(self, timeout_s: float = 40) -> int:
+        """The driver's exit status."""
+        assert self.process is not None
+        try:
+            status = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the driver has not ended\n{self.story()}") from None
+        self.read()
+        return status
+
+    def formed(self) -> list[Line]:
+        """One line for every rescale."""
+        return [line for line in self.progress if line.get("formed")]
+
+    def check_continuity(self, batch: int = 32) -> None:
+        """Steps are contiguous: between two lines of one group every step is paid for with its samples.
+
+        A new group starts from the last commit of the old one, with the same weights, on every rank.
+        """
+        self.read()
+        lines = [line for line in self.progress if line["phase"] == "running"]
+        for old, new in itertools.pairwise(sorted(lines, key=lambda line: (line["time"], line["step"]))):
+            if new.get("formed"):
+                assert new["step"] <= old["step"], (old, new)
+                if new["step"] == old["step"]:
+                    assert (new["samples"], new["checksum"]) == (old["samples"], old["checksum"]), (old, new)
+            elif new["world_size"] == old["world_size"]:
+                steps = new["step"] - old["step"]
+                assert steps >= 0
+                assert new["samples"] - old["samples"] == steps * batch * new["world_size"], (old, new)
+            else:
+                raise AssertionError(f"a size without its 'formed' line: {old} {new}")
+        weights: dict[tuple[str, str], set[str]] = {}
+        for log in self.path.glob("logs/*/*.log"):
+            for words in (line.split() for line in log.read_text().splitlines() if line.startswith("rank ")):
+                weights.setdefault((words[3], words[6]), set()).add(words[-1])
+        assert weights
+        assert all(len(found) == 1 for found in weights.values()), weights
+
+    def left(self) -> list[int]:
+        """Workers that are still alive."""
+        self.read()
+        return [e["pid"] for e in self.events if e["event"] == "worker_started" and identify(e["pid"]) is not None]
+
+    def end(self) -> None:
+        """Nothing is left when the test is over."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for pid in self.left():
+            os.kill(pid, signal.SIGKILL)
+
+    def story(self) -> str:
+        """Events, the last progress and the logs' ends."""
+        self.read()
+        lines = [json.dumps(line) for line in [*self.events, *self.progress[-12:]]]
+        for log in [self.path / "driver.log", *sorted(self.path.glob("logs/*/*.log"))]:
+            lines += [f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-15:]]
+        return "\n".join(lines)

@@ -1,0 +1,146 @@
+"""How long a job of the main queue takes to start: on an empty cluster, and on one that is held by us to the last node.
+
+Time runs from before sbatch to the first line of the main job's script. On the held cluster every node has a worker; what
+workers do when they are asked to end is one of :data:`WORKERS`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusters_under_test import WORKER_MARK, RealSlurm
+from slurm_lab import Lab, wait_until
+
+from bftrainer.cluster import Claim, Phase
+from bftrainer.processes import with_variable
+from bftrainer_adapters.slurm_hold import SlurmHolder
+from bftrainer_adapters.slurm_text import parse_hostlist
+
+WORKERS = {
+    "ends on SIGTERM": "{up}; exec sleep 1000",
+    "checkpoints for 3 s": "trap 'sleep 3; exit' TERM; {up}; while :; do sleep 0.5; done",
+    "ignores SIGTERM": "trap '' TERM; {up}; while :; do sleep 0.5; done",
+    "has setsid children": "setsid bash -c \"trap '' TERM; {up}; while :; do sleep 0.5; done\" & wait",
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """One main job's start. ``left`` are processes of workers on its nodes when it ran, ``late`` nodes left after that."""
+
+    took_s: float
+    nodes: frozenset[str]
+    left: int
+    late: tuple[str, ...]
+    killed: int
+    notice_s: float | None
+
+
+@dataclass
+class Impact:
+    """A cluster to measure on."""
+
+    lab: Lab
+    state: Path
+    seed: int = 0
+    slurm: RealSlurm = field(init=False)
+    holder: SlurmHolder = field(init=False)
+    jobs: int = 0
+
+    def __post_init__(self) -> None:
+        self.slurm = RealSlurm(self.lab, self.state)
+        self.holder = self.slurm.holder("impact", lease_s=600.0, start_within_s=60.0)
+        self.holder.poll()
+        self.random = random.Random(self.seed)
+
+    def start_on_empty(self, size: int) -> Start:
+        """The yardstick."""
+        self._let_settle()
+        start = self._start(size)
+        self.lab.wait_idle()
+        return start
+
+    def start_on_plain(self, size: int) -> Start:
+        """Every node has somebody else's preemptible job with a step that dies at once when Slurm asks: the least that
+        preempting anybody costs. (A job without a step hears nothing before GraceTime and KillWait are over.)"""
+        jobs = [
+            self.lab.submit("srun -n1 sleep 1000", "-p", "scavenge", "-N1", "-w", node, "--exclusive", "--mem=0")
+            for node in self.lab.node_names
+        ]
+        wait_until(lambda: self._running("scavenge") == len(jobs), "plain jobs to run", 90)
+        self._let_settle()
+        start = self._start(size)
+        self.lab.run("scancel", *jobs)
+        wait_until(lambda: not self.lab.run("squeue", "-h", "-p", "scavenge"), "plain jobs to end", 60)
+        self.lab.wait_idle()
+        return start
+
+    def start_on_held(self, size: int, worker: str) -> Start:
+        """All nodes held, a worker on each."""
+        self.lab.wait_idle()
+        wait_until(self._all_held, "holders to be ready", 90)
+        ups = []
+        for fragment in self.holder.poll():
+            up = self.state / f"up.{fragment.node}.{fragment.id}"
+            ups.append(up)
+            self.slurm.spawn_worker(fragment, WORKERS[worker].format(up=f"touch {up}"))
+        wait_until(lambda: all(up.exists() for up in ups), "workers to run", 60)
+        self._let_settle()
+        start = self._start(size)
+        self.holder.release(frozenset(fragment.name for fragment in self.holder.poll()))
+        wait_until(lambda: not self.holder.poll(), "holders to end", 60)
+        self.lab.wait_idle()
+        for process in self.slurm.sruns:
+            process.wait(10)
+        self.slurm.sruns.clear()
+        return start
+
+    def workers_on(self, nodes: frozenset[str]) -> int:
+        """Processes of workers whose step was on one of these nodes."""
+        found = 0
+        for process in with_variable(WORKER_MARK, str(self.lab.root)):
+            try:
+                variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            found += any(f"SLURMD_NODENAME={node}".encode() in variables for node in nodes)
+        return found
+
+    def _start(self, size: int) -> Start:
+        self.jobs += 1
+        told = self.state / f"main.{self.jobs}"
+        begun_s = time.time()
+        job = self.lab.submit(f"date +%s.%N > {told}.part; mv {told}.part {told}; sleep 60", f"-N{size}", "-t", "2")
+        wait_until(told.exists, "the main job to start", 120, every_s=0.01)
+        nodes = parse_hostlist(self.lab.run("squeue", "-h", "-j", job, "-o", "%N").strip())
+        left = self.workers_on(nodes)
+        started_s = float(told.read_text())
+        marks = {path.parent.name.partition("#")[0]: path for path in self.holder.holders.glob("*#*/leaving")}
+        notices, late, killed = [], [], 0
+        for node in sorted(nodes & marks.keys()):
+            noticed, _, count, took = marks[node].read_text().split()
+            notices.append(float(noticed))
+            killed += int(count.partition("=")[2])
+            if float(noticed) + float(took.partition("=")[2]) > started_s:
+                late.append(node)
+        self.lab.run("scancel", job)
+        wait_until(lambda: not self.lab.run("squeue", "-h", "-p", "main"), "the main job to end", 60)
+        return Start(started_s - begun_s, nodes, left, tuple(late), killed, min(notices) - begun_s if notices else None)
+
+    def _all_held(self) -> bool:
+        """Whether they are; what is not held is asked for, again if it was refused or did not start, as a pilot does."""
+        fragments = self.holder.poll()
+        missing = set(self.lab.node_names) - {fragment.node for fragment in fragments}
+        if missing:
+            self.holder.acquire(tuple(Claim(node) for node in sorted(missing)))
+        return not missing and {fragment.phase for fragment in fragments} == {Phase.READY}
+
+    def _running(self, partition: str) -> int:
+        return len(self.lab.run("squeue", "-h", "-p", partition, "-t", "R", "-o", "%i").split())
+
+    def _let_settle(self) -> None:
+        """The scheduler's cycles are not to fall into step with ours."""
+        time.sleep(self.random.uniform(0.2, 1.2))

@@ -1,0 +1,128 @@
+"""pilot.slurm and pilot.lsf supervise: a crash is a new start, a mistake or an end is not, signals go on to the pilot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "jobscripts"
+
+
+@pytest.fixture(params=["pilot.slurm", "pilot.lsf"])
+def script(request: pytest.FixtureRequest) -> Path:
+    return SCRIPTS / str(request.param)
+
+
+def environment(folder: Path, program: str) -> dict[str, str]:
+    """PATH with a bftrainer that runs ``program`` (sh) and counts its starts in FOLDER/starts."""
+    (folder / "bin").mkdir()
+    fake = folder / "bin" / "bftrainer"
+    fake.write_text(f'#!/bin/sh\necho "$@" >>"{folder}/starts"\nstarts=$(wc -l <"{folder}/starts")\n{program}\n')
+    fake.chmod(0o755)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "LSB_", "BFTRAINER_"))}
+    return clean | {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "BFTRAINER_RESTART_S": "0.05"}
+
+
+def supervise(script: Path, folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", str(script), *arguments]
+    return subprocess.run(
+        command, env=environment(folder, program), capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def starts(folder: Path) -> list[str]:
+    path = folder / "starts"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_a_crash_is_a_new_start_until_it_ends_by_itself(script: Path, tmp_path: Path) -> None:
+    done = supervise(script, tmp_path, '[ "$starts" -lt 3 ] && kill -KILL $$\nexit 0')
+    assert done.returncode == 0
+    assert starts(tmp_path) == ["pilot"] * 3
+    said = [line for line in done.stderr.splitlines() if "started again" in line]
+    pauses = [line.partition("ended with status 137; it is started again in ")[2] for line in said]
+    assert pauses == ["0.05 s", "0.1 s"], "twice as long each time"
+
+
+def test_a_users_mistake_is_not_tried_again(script: Path, tmp_path: Path) -> None:
+    done = supervise(script, tmp_path, "exit 2")
+    assert (done.returncode, starts(tmp_path)) == (2, ["pilot"])
+
+
+def test_arguments_are_refused_since_the_successor_would_lose_them(script: Path, tmp_path: Path) -> None:
+    done = supervise(script, tmp_path, "exit 0", "--state", "x")
+    assert (done.returncode, starts(tmp_path)) == (2, [])
+    assert "give the state directory as BFTRAINER_STATE" in done.stderr
+
+
+def test_no_bftrainer_is_said(script: Path, tmp_path: Path) -> None:
+    with_nothing = environment(tmp_path, "exit 0") | {"BFTRAINER_VENV": str(tmp_path)}
+    (tmp_path / "bin" / "bftrainer").rename(tmp_path / "bin" / "other")
+    done = subprocess.run(
+        ["bash", str(script)], env=with_nothing, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 127
+    assert "BFTRAINER_VENV" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "signalled"),
+    [
+        ("pilot.slurm", signal.SIGTERM),
+        ("pilot.slurm", signal.SIGINT),
+        ("pilot.slurm", signal.SIGUSR1),
+        ("pilot.lsf", signal.SIGTERM),
+        ("pilot.lsf", signal.SIGINT),
+        ("pilot.lsf", signal.SIGUSR2),
+    ],
+)
+def test_a_signal_goes_on_to_the_pilot_which_takes_its_time(
+    tmp_path: Path, name: str, signalled: signal.Signals
+) -> None:
+    """The notice of the end of the job's time is SIGUSR1 to the pilot, whatever the scheduler makes of it."""
+    heard = {signal.SIGUSR1: "USR1", signal.SIGUSR2: "USR1"}.get(signalled, "TERM")
+    program = f"trap 'sleep 0.3; echo drained >>\"{tmp_path}/starts\"; exit 0' {heard}\nwhile :; do sleep 0.05; done"
+    process = subprocess.Popen(["bash", str(SCRIPTS / name)], env=environment(tmp_path, program))
+    try:
+        until = time.monotonic() + 20
+        while not starts(tmp_path) and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.2)  # the fake sets its trap after its first line
+        process.send_signal(signalled)
+        assert process.wait(timeout=20) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert starts(tmp_path) == ["pilot", "drained"]
+
+
+@pytest.mark.parametrize("name", ["pilot.slurm", "pilot.lsf"])
+def test_a_hangup_is_the_pilots_to_reload_and_ends_nothing(tmp_path: Path, name: str) -> None:
+    said = f'>>"{tmp_path}/starts"'
+    program = f"trap 'echo reloaded {said}' HUP\ntrap 'exit 0' TERM\necho listens {said}\nwhile :; do sleep 0.05; done"
+    process = subprocess.Popen(["bash", str(SCRIPTS / name)], env=environment(tmp_path, program))
+
+    def until(lines: list[str]) -> None:
+        end = time.monotonic() + 20
+        while starts(tmp_path) != lines and time.monotonic() < end:
+            time.sleep(0.02)
+        assert starts(tmp_path) == lines
+
+    try:
+        until(["pilot", "listens"])
+        process.send_signal(signal.SIGHUP)
+        until(["pilot", "listens", "reloaded"])
+        process.send_signal(signal.SIGHUP)
+        until(["pilot", "listens", "reloaded", "reloaded"])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()

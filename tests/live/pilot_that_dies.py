@@ -1,0 +1,25 @@
+"""The real pilot in a process of its own that SIGKILLs itself at a step of the store: ``STATE_DIR 'decision: written'``."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from bftrainer.cli.pilot import read
+from bftrainer.clock import SystemClock
+from bftrainer.live.pilot import Signals, run_pilot
+from bftrainer.live.running import Parts
+from bftrainer_adapters.sites import build_site
+
+state, die_at = Path(sys.argv[1]), sys.argv[2]
+
+
+def at_step(step: str) -> None:
+    if step == die_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+config, clock = read(state, None), SystemClock()
+site = build_site(config, state, clock)
+with Signals().caught() as signals:
+    run_pilot(Parts(state, site.scheduler, site.holder, clock, driver=site.driver, at_step=at_step), config, signals)

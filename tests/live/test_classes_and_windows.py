@@ -1,0 +1,200 @@
+"""The pilot on nodes of several classes, and on nodes that the scheduler has plans for."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes_live import START_S
+from live_house import House, house, spec
+
+from bftrainer.cluster import NodeView, PendingJob
+from bftrainer.config import NodeClass, Nodes, PilotConfig
+from bftrainer.errors import InputFileError, StoreError
+from bftrainer.gate import check_table
+from bftrainer.journal import entries
+from bftrainer.live.explain import explain
+from bftrainer.live.kinds import Demand, class_of
+from bftrainer.live.rerun import decide_again
+from bftrainer.registry import Registry
+from bftrainer_adapters.watching import Watched
+
+GPU, CPU = ("g1", "g2", "g3"), ("c1", "c2", "c3")
+FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", "slots": 4}}}
+
+
+def site(path: Path, **tables: Any) -> House:
+    home = house(path, **tables)
+    for name in GPU:
+        home.cluster.hardware[name] = NodeView(name, "", ("gpu",), gres="gpu:a100:4(S:0-1)", cpus=64)
+    for name in CPU:
+        home.cluster.hardware[name] = NodeView(name, "", ("cpu",), cpus=32)
+    return home
+
+
+def kinds(nodes: frozenset[str]) -> set[str]:
+    return {name[0] for name in nodes}
+
+
+def assert_one_class_each(home: House) -> None:
+    for _, _, nodes in home.launcher.orders:
+        assert len(kinds(nodes)) <= 1
+    assert not home.launcher.overlaps
+    with closing(home.store()) as store:
+        assert [v.differs for v in decide_again(store) if v.differs] == []
+
+
+def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path: Path) -> None:
+    home = site(tmp_path / "s", **FAST)
+    home.cluster.give(*GPU, *CPU)
+    home.submit(
+        spec("named", 3, node_class="fast"),
+        spec("hardware", 2, node_class="32 cpus"),
+        spec("nowhere", node_class="4 h100"),
+    )
+    state = home.pilot(20)
+    assert {a.trainer.id: (kinds(a.nodes), len(a.nodes)) for a in state.active} == {
+        "named": ({"g"}, 3),
+        "hardware": ({"c"}, 2),
+        "nowhere": (set(), 0),
+    }
+    assert {(c.node[0], c.gpus) for c in home.cluster.claims} == {("g", 4), ("c", 0)}
+    assert len(home.cluster.acquired) == 5, "no node of a class that nobody can use any more"
+    with closing(home.store()) as store:
+        assert explain(store, "nowhere").why == "no node of class 4 h100 is idle, and it runs on no other (node_class)"
+        assert explain(store, "named").why == "it has as many nodes as it can use (max_nodes)"
+    places = home.launcher.drivers["named"].places
+    assert {(p.slots, p.interface) for p in places} == {(4, "ib0")}
+    assert {(p.slots, p.interface) for p in home.launcher.drivers["hardware"].places} == {(1, None)}
+    assert_one_class_each(home)
+
+
+def test_a_trainer_without_a_class_never_mixes_and_moves_only_when_it_has_lost_all(tmp_path: Path) -> None:
+    home = site(tmp_path / "s", nodes={"flap_back_off_s": 1000.0})
+    home.cluster.give("g1", "g2")
+    home.submit(spec("a", 3))
+    home.at(8, lambda: home.cluster.give("c1", "c2"))
+    home.at(20, lambda: [home.cluster.take(node) for node in ("g1", "g2")])
+    home.launcher.slow["a"] = 1.5
+    before: list[set[str]] = []
+    home.at(19, lambda: before.append({n[0] for n in home.cluster.fragments}))
+    state = home.pilot(50)
+    assert before == [{"g"}], "nodes of another class are of no use to it"
+    assert [kinds(a.nodes) for a in state.active] == [{"c"}]
+    what = [(kind, kinds(nodes)) for kind, _, nodes in home.launcher.orders]
+    assert what.index(("order", set())) < what.index(("start", {"c"})), "its driver ends first"
+    assert_one_class_each(home)
+
+
+def test_what_the_core_was_told_of_classes_outlives_the_pilot(tmp_path: Path) -> None:
+    home = site(tmp_path / "s")
+    home.cluster.give("g1", "g2")
+    home.submit(spec("a", 2))
+
+    def die(step: str) -> None:
+        if home.clock.elapsed_s() > 8 and step.startswith("usage"):
+            raise StoreError("killed")
+
+    home.at_step = die
+    with pytest.raises(StoreError):
+        home.pilot(60)
+    home.at_step = lambda _: None
+    home.cluster.down = True
+    pools: list[int] = []
+    until_s = home.clock.elapsed_s() + 9
+    home.after_tick = lambda: pools.append(len(home.nodes.pool)) if home.clock.elapsed_s() < until_s else None
+    state = home.pilot(10)
+    assert set(pools) == {2}, "without a look at the scheduler it knows what it had"
+    assert [name for name, _ in state.classes] == ["4 a100"]
+    assert_one_class_each(home)
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ({}, "4 a100"),
+        ({"all": {}}, "all"),
+        ({"cpu": {"partitions": ["cpu"]}, "gpu": {"partitions": ["gpu", "x"]}}, "gpu"),
+        ({"h": {"gpu": "h100"}, "a": {"gpu": "a100"}}, "a"),
+        ({"first": {"hosts": ["g[1-2]"]}, "rest": {}}, "first"),
+        ({"other": {"hosts": ["c*"]}}, "4 a100"),
+    ],
+)
+def test_the_first_class_that_a_node_fits(tmp_path: Path, table: dict[str, Any], name: str) -> None:
+    home = site(tmp_path / "s", classes=table)
+    assert class_of(home.cluster.hardware["g1"], home.config.classes) == name
+
+
+def test_a_misspelt_class_is_one_line() -> None:
+    with pytest.raises(InputFileError, match=r"classes\.fast: .*'gpus'.*gpu"):
+        check_table({"classes": {"fast": {"gpus": "a100"}}}, PilotConfig, "test")
+
+
+def test_demand_is_of_those_that_may_go_there() -> None:
+    demand = Demand(((4, None), (2, "a"), (8, "b")))
+    assert (demand.total, demand.of("a"), demand.of("b"), demand.of("c")) == (14, 6, 12, 4)
+
+
+def planned(node: str, at_s: float) -> PendingJob:
+    return PendingJob("77", "somebody", ("main",), 1, START_S + at_s, frozenset({node}))
+
+
+def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_others_away(tmp_path: Path) -> None:
+    """On 2 nodes, R 20 and 10 s: a third must be there for more than 90 s."""
+    home = house(tmp_path / "s", nodes={"leave_before_s": 0.0, "unused_after_s": 3.0})
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", 4, scale_up_s=20.0, scale_down_s=10.0))
+
+    def short() -> None:
+        home.cluster.pending.append(planned("n3", 70.0))
+        home.cluster.give("n3")
+
+    home.at(10, short)
+    home.at(40, lambda: home.cluster.give("n4"))
+    seen: list[tuple[float, int]] = []
+    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers.desired())))
+    state = home.pilot(60)
+    assert max(n for t, n in seen if t < 40) == 2
+    assert {n.partition("#")[0] for n in state.active[0].nodes} == {"n1", "n2", "n4"}
+    with closing(home.store()) as store:
+        taken = [f for f in Registry(store).fragments() if f.node == "n3"]
+        assert len(taken) == 1, "once, and then left alone until its window has ended"
+        assert taken[0].released_s is not None
+        assert taken[0].released_s < START_S + 25
+        told = [dict(e.event.window_ends) for e in entries(store)]
+        ends = {round(end_s - START_S, 2) for it in told for name, end_s in it.items() if name.startswith("n3")}
+        assert ends == {70.0}
+        assert explain(store, "a", START_S + 13).why.startswith("3 nodes would not pay: the batch scheduler wants some")
+        assert [v.differs for v in decide_again(store) if v.differs] == []
+
+
+def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp_path: Path) -> None:
+    home = house(tmp_path / "s", nodes={"leave_before_s": 5.0})
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", 4, scale_up_s=20.0, scale_down_s=10.0))
+
+    def long() -> None:
+        home.cluster.pending.append(planned("n3", 140.0))
+        home.cluster.give("n3")
+
+    home.at(10, long)
+    seen: list[tuple[float, int]] = []
+    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers.desired())))
+    home.pilot(150)
+    assert max(n for t, n in seen if t < 130) == 3
+    assert all(n == 2 for t, n in seen if 136 < t < 148)
+    with closing(home.store()) as store:
+        left = next(f for f in Registry(store).fragments() if f.node == "n3")
+        assert "planned" in left.reason
+        assert left.released_s is not None
+        assert left.released_s < START_S + 140
+
+
+def test_record_knows_the_classes_too() -> None:
+    nodes = [NodeView("g1", "IDLE", gres="gpu:a100:4"), NodeView("c1", "IDLE", cpus=32)]
+    fast = {"fast": NodeClass(gpu="a100")}
+    cluster: Any = None
+    for name, expected in (("fast", {"g1"}), ("4 a100", set()), ("32 cpus", {"c1"}), (None, {"g1", "c1"})):
+        assert Watched(cluster, cluster, Nodes(node_class=name), classes=fast).chosen(nodes) == expected

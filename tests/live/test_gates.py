@@ -1,0 +1,191 @@
+"""Bad input at submit and config: one line, status 2, nothing queued."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer, complaint
+
+from bftrainer.config import PilotConfig, Times, commented_default, is_quiet, read_config
+from bftrainer.errors import InputFileError
+from bftrainer.gate import check_table, parse_toml
+from bftrainer.processes import identify
+from bftrainer.registry import Registry, TrainerStatus
+from bftrainer.spool import Spool
+from bftrainer.store import open_store
+from bftrainer.trainer_file import read_trainer_file
+
+GOOD = """
+name = "a"
+command = ["true"]
+max_nodes = 4
+samples_per_s = 10.0
+"""
+CASES = {
+    "misspelt key": (
+        GOOD.replace("max_nodes", "max_node"),
+        "unknown key 'max_node', did you mean 'max_nodes'? valid: command,",
+    ),
+    "misspelt key in a table": (
+        GOOD.replace("samples_per_s = 10.0", "[curve]\nnode = [1, 4]\nsamples_per_s = [1.0, 2.0]"),
+        "curve: unknown key 'node', did you mean 'nodes'? valid: nodes, samples_per_s",
+    ),
+    "wrong type": (GOOD.replace("4", '"four"'), "max_nodes: input should be a valid integer, got 'four'"),
+    "text for a list": (
+        GOOD.replace('["true"]', '"true"'),
+        'command: expected a list like ["python", "train.py"], got \'true\'',
+    ),
+    "an empty list": (GOOD.replace('["true"]', "[]"), 'command: expected a list like ["python", "train.py"], got []'),
+    "missing": (GOOD.replace("max_nodes = 4", ""), "max_nodes: is missing"),
+    "min above max": (GOOD + "min_nodes = 5\n", "min_nodes 5 is larger than max_nodes 4"),
+    "size out of bounds": (GOOD + "sizes = [2, 8]\n", "sizes must be 0 or within [1, 4], got 8"),
+    "short curve": (
+        GOOD.replace("samples_per_s = 10.0", "[curve]\nnodes = [1, 3]\nsamples_per_s = [1.0, 2.0]"),
+        "the curve covers 1 to 3 nodes",
+    ),
+    "both curve and rate": (
+        GOOD + "[curve]\nnodes = [1, 2]\nsamples_per_s = [1.0, 2.0]",
+        "expected a [curve], or samples_per_s (on one node), or neither; got both",
+    ),
+    "bad model": (GOOD + 'model = "a b"\n', "model: expected up to 64 letters"),
+    "bad name": (GOOD.replace('"a"', '"../a"'), "name: expected up to 64 letters"),
+    "bad signal": (GOOD + 'stop_signal = "SIGKILL"\n', "stop_signal: expected a signal's name"),
+    "no command": (GOOD.replace('"true"', '"no-such-program"'), "command: 'no-such-program' does not exist"),
+    "no file": (GOOD.replace('"true"', '"./no-such-file"'), "command: './no-such-file' does not exist"),
+    "no directory": (GOOD + 'cwd = "nowhere"\n', "nowhere is not a directory"),
+    "unknown launcher": (GOOD + 'launcher = "horovd"\n', "unknown launcher 'horovd', did you mean 'horovod'?"),
+    "no TOML": (GOOD + "name = = 1", "is not TOML:"),
+    "nan": (GOOD.replace("10.0", "nan"), "samples_per_s"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bad_trainer_file_queues_nothing(case: str, tmp_path: Path) -> None:
+    text, expected = CASES[case]
+    file = tmp_path / "t.toml"
+    file.write_text(text)
+    line = complaint(bftrainer("submit", file, "--state", tmp_path / "state"))
+    assert expected in line
+    if "launcher" not in case:
+        assert str(file) in line
+    assert not list(tmp_path.glob("state/spool/*"))
+
+
+def test_submit_queues_what_is_good_and_refuses_its_name_a_second_time(tmp_path: Path) -> None:
+    file, state = tmp_path / "t.toml", tmp_path / "state"
+    file.write_text(GOOD)
+    assert bftrainer("submit", file, "--state", state).status == 0
+    assert "name: 'a' is taken" in complaint(bftrainer("submit", file, "--state", state))
+    assert len(list(state.glob("spool/*.json"))) == 1
+    ended = bftrainer("submit", file, "--name", "b", "--max-nodes", 2, "--state", state, "--", "sleep", "1")
+    assert ended.out == "submitted b: 1 to 2 nodes, launcher restart\n"
+    listed = bftrainer("list", "--state", state, "--json")
+    assert '"name": "b"' in listed.out
+
+
+def test_a_script_that_is_not_there_gets_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(GOOD.replace('["true"]', '["python3", "train.py"]'))
+    ended = bftrainer("submit", file, "--state", tmp_path / "s")
+    assert ended.err == f"note: {file}: command: there is no train.py in {tmp_path} yet\n"
+    (tmp_path / "train.py").touch()
+    assert bftrainer("submit", file, "--name", "c", "--state", tmp_path / "s").err == ""
+
+
+def test_logs_before_anything_was_written(tmp_path: Path) -> None:
+    state, file = tmp_path / "s", tmp_path / "t.toml"
+    file.write_text(GOOD)
+    assert bftrainer("submit", file, "--name", "b", "--state", state).status == 0
+    assert "'b' is handed in, and no pilot has read it yet" in complaint(bftrainer("logs", "b", "--state", state))
+    took = threading.Timer(0.2, lambda: _taken(state))  # a pilot comes while somebody waits
+    took.start()
+    ended = bftrainer("logs", "-f", "b", "--state", state)
+    took.join()
+    assert ended.status == 0
+    assert [line.rpartition("; ")[2] for line in ended.err.splitlines()] == ["waiting", "waiting"]
+    assert ended.out == "trained\n"
+
+
+def _taken(state: Path) -> None:
+    """What a pilot does: the trainer is known, runs, writes its log a moment after the log's folder, and ends."""
+    (received,) = Spool(state).pending()
+    assert received.request is not None
+    assert received.request.spec is not None
+    with closing(open_store(state, create=True)) as store:
+        store.take_lease(identify(os.getpid()), "", time.time(), 60.0, lambda job: None)
+        registry = Registry(store)
+        registry.add(received.request.spec, "me", received.name, 1.0)
+        Spool(state).take_away(received.name)
+        logs = state / "trainers" / "b" / "logs"
+        logs.mkdir(parents=True)
+        time.sleep(0.7)  # it is looked at every 0.5 s: a folder for logs, and no log in it
+        (logs / "1").mkdir()
+        (logs / "1" / "n1.0.log").write_text("trained\n")
+        registry.change("b", status=TrainerStatus.DONE, finished_s=2.0)
+
+
+def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
+    bftrainer("init", "--state", tmp_path / "s")
+    assert "no trainer is called 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
+    assert "no pilot has run here" in complaint(bftrainer("show", "x", "--state", tmp_path / "s"))
+    assert "does not exist" in complaint(bftrainer("list", "--state", tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[time]\n", "unknown key 'time', did you mean 'times'? valid: "),
+        ("[times]\npol_s = 3\n", "times: unknown key 'pol_s', did you mean 'poll_s'? valid: file_poll_s,"),
+        ("[times]\npoll_s = -1\n", "times.poll_s: input should be greater than 0, got -1"),
+        ("[times]\npoll_s = 0.1\n", "times.file_poll_s 0.2 is larger than times.poll_s 0.1"),
+        ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected like "08:00-18:00"'),
+    ],
+)
+def test_a_bad_configuration_starts_no_pilot(text: str, expected: str, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    line = complaint(bftrainer("pilot", "--config", file, "--state", tmp_path / "s"))
+    assert line.startswith(str(file))
+    assert expected in line
+
+
+def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
+    state = tmp_path / "s"
+    assert bftrainer("init", "--holder", "trace", "--state", state).status == 0
+    text = (state / "bftrainer.toml").read_text()
+    assert read_config(state / "bftrainer.toml") == PilotConfig(times=Times(poll_s=1.0))
+    lines = [line for line in text.splitlines() if not line.startswith("# ") and not line.endswith("...")]
+    shown = "\n".join(line.removeprefix("#") for line in lines)
+    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == PilotConfig(times=Times(poll_s=1.0)), (
+        "what is commented out is the default"
+    )
+    assert "is there already" in complaint(bftrainer("init", "--state", state))
+    assert text == commented_default(nodes_holder="trace", times_poll_s=1.0)
+
+
+def test_quiet_hours() -> None:
+    noon, night = datetime(2024, 1, 1, 12, 0), datetime(2024, 1, 6, 1, 0)  # a Monday; a Saturday
+    assert is_quiet(("08:00-18:00",), noon)
+    assert not is_quiet(("08:00-12:00",), noon)
+    assert is_quiet(("mon-fri 08:00-18:00",), noon)
+    assert not is_quiet(("sat-sun 08:00-18:00",), noon)
+    assert is_quiet(("mon-fri 22:00-06:00",), night), "Friday's night lasts into Saturday"
+    assert not is_quiet(("sat-sun 22:00-06:00",), night)
+    assert is_quiet(("fri-mon 22:00-06:00",), night)
+
+
+def test_an_examples_trainer_file_is_good() -> None:
+    for path in sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.toml")):
+        read_trainer_file(path)
+
+
+def test_a_file_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputFileError, match="is not text in UTF-8"):
+        read_trainer_file(tmp_path / "x.toml")

@@ -1,0 +1,201 @@
+"""What the pilot learns of its trainers: windows and stalls from their reports, curves corrected while they run."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_house import House, house, spec
+
+from bftrainer.events import RateSeen, StallSeen
+from bftrainer.journal import entries, last_state
+from bftrainer.live.meter import MeterBook, Reading, Seen, read
+from bftrainer.live.reports import View
+from bftrainer.live.rerun import decide_again
+from bftrainer.model import Curve
+from bftrainer.state import Active, State
+
+# --- the meter: a trainer that does 10 samples/s per node
+
+
+def heard(view: View, at_s: float, samples: float) -> View:
+    return replace(view, heard_s=at_s, samples=samples, trains=True)
+
+
+def running(fragments: str, said_s: float, view: View | None = None) -> View:
+    return replace(view or View(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
+
+
+def fed(views: list[View], window_s: float = 10.0) -> list[Seen]:
+    it, seen = Reading(), []
+    for view in views:
+        it, more = read(it, "t", view, window_s)
+        seen += more
+    return seen
+
+
+def steady(fragments: str, begin_s: int, end_s: int, samples: float, view: View | None = None) -> list[View]:
+    """Lines at each second; training begins at ``begin_s`` at once."""
+    here = running(fragments, begin_s, view)
+    return [here] + [
+        heard(here, float(t), samples + 10 * len(fragments) * (t - begin_s)) for t in range(begin_s, end_s + 1)
+    ]
+
+
+def test_windows_of_steady_training() -> None:
+    seen = fed(steady("ab", 100, 150, 0.0))
+    assert all(isinstance(s, RateSeen) and s.nodes == 2 and s.samples_per_s == pytest.approx(20.0) for s in seen)
+    assert 3 <= len(seen) <= 5
+
+
+def test_the_first_steps_after_a_rescale_are_left_out() -> None:
+    """Four times slower for two seconds: neither window nor rate sees them, the stall does."""
+    before = steady("a", 100, 130, 0.0)
+    slow = running("ab", 140.0, before[-1])
+    lines = [heard(slow, 140.0, 300.0), heard(slow, 142.0, 310.0)]
+    lines += [heard(slow, float(t), 310.0 + 20 * (t - 142)) for t in range(143, 165)]
+    seen = fed([*before, slow, *lines])
+    rates = [s for s in seen if isinstance(s, RateSeen) and s.nodes == 2]
+    stalls = [s for s in seen if isinstance(s, StallSeen)]
+    assert [s.samples_per_s for s in rates] == [pytest.approx(20.0)] * 2
+    assert [(s.grew, s.seconds) for s in stalls] == [(True, pytest.approx(11.5))], (
+        "10 s, and 2 s with half a second's work"
+    )
+
+
+def test_work_done_twice_counts_as_standing_still() -> None:
+    before = steady("ab", 100, 130, 0.0)
+    back = steady("a", 133, 160, 500.0, before[-1])
+    stalls = [s for s in fed([*before, *back]) if isinstance(s, StallSeen)]
+    assert [(s.grew, s.seconds) for s in stalls] == [(False, pytest.approx(13.0))], "3 s, and 100 samples again"
+
+
+def test_a_start_costs_from_the_drivers_first_word() -> None:
+    started = View(alive=True, said_s=90.0)
+    stalls = [s for s in fed([started, *steady("a", 98, 130, 0.0)]) if isinstance(s, StallSeen)]
+    assert [(s.grew, s.seconds) for s in stalls] == [(True, pytest.approx(8.0))]
+
+
+def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
+    views = steady("a", 100, 108, 0.0)
+    assert fed([*views, replace(views[-1], alive=False), *steady("a", 200, 208, 80.0)]) == []
+    silent = running("a", 100.0)
+    assert fed([silent, *(replace(silent, heard_s=float(t), trains=True) for t in range(100, 160))]) == []
+
+
+def test_the_book_gives_what_is_asked_for_once() -> None:
+    book = MeterBook(10.0)
+    for view in steady("a", 100, 130, 0.0):
+        book.hear("a", view)
+        book.hear("b", view)
+    assert {s.trainer_id for s in book.taken(lambda name: name == "a")} == {"a"}
+    assert book.taken(lambda name: True) == ()
+
+
+# --- the pilot, over a cluster in memory
+
+
+def trains(home: House, truth: dict[str, Curve]) -> None:
+    """Every trainer reports each second, as fast as its true curve says on the nodes it is on."""
+    done: dict[str, tuple[float, float]] = {}
+
+    def tick() -> None:
+        now = home.clock.now_s()
+        for name, driver in home.launcher.drivers.items():
+            at_s, samples = done.get(name, (now, 0.0))
+            view = driver.view
+            if not (view.alive and view.on) or view.said_s > at_s:
+                done[name] = (now, samples)
+            elif now - at_s >= 1.0:
+                samples += truth[name].at(len(view.on)) * (now - at_s)
+                done[name] = (now, samples)
+                home.launcher.progress(name, samples)
+
+    home.after_tick = tick
+
+
+def line(per_node: float, last: int = 4) -> Curve:
+    return Curve((1, last), (per_node, per_node * last))
+
+
+def blank(name: str, max_nodes: int = 4, **keys: Any) -> Any:
+    return spec(name, max_nodes=max_nodes, samples_per_s=None, **keys)
+
+
+def active(state: State, name: str) -> Active:
+    return next(a for a in state.active if a.trainer.id == name)
+
+
+def differs(home: House) -> list[str]:
+    with closing(home.store()) as store:
+        return [v.differs for v in decide_again(store)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> House:
+    return house(tmp_path / "state", learning={"window_s": 5.0})
+
+
+def test_a_wrong_curve_is_corrected_within_three_rescales(home: House) -> None:
+    """It said 100 samples/s a node and does 10; the other one's 20 are true, and worth the nodes."""
+    home.cluster.give("n1", "n2", "n3", "n4")
+    trains(home, {"boasts": line(10.0), "honest": line(20.0)})
+    home.submit(spec("boasts", samples_per_s=100.0), spec("honest", samples_per_s=20.0))
+    state = home.pilot(90)
+    assert len(active(state, "honest").nodes) == 4
+    believed = active(state, "boasts").trainer.curve
+    assert all(believed.at(n) == pytest.approx(10.0 * n, rel=0.05) for n in (1, 2, 4))
+    with closing(home.store()) as store:
+        log = list(entries(store))
+    orders = [o for o in home.launcher.orders if o[1] == "boasts" and o[0] in ("start", "order", "stop")]
+    assert 1 <= len(orders) <= 3 + 1, "three rescales, and the pilot's end"
+    assert any(entry.event.measured for entry in log), "measurements are part of the journal"
+    assert not any(differs(home)), "and prove the decisions again"
+
+
+def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_known(home: House) -> None:
+    home.cluster.give("n1", "n2", "n3", "n4")
+    trains(home, {"a": line(30.0), "b": line(30.0)})
+    home.submit(blank("a", model="net"))
+    state = home.pilot(60)
+    nodes = len(active(state, "a").nodes)
+    assert nodes >= 1
+    assert active(state, "a").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05)
+    home.submit(blank("b", model="net"))
+    with closing(home.store()) as store:
+        known = dict((last_state(store) or State(1)).lessons)
+    assert list(known) == ["model net of me"]
+    home.launcher.finish("a")
+    state = home.pilot(4)
+    assert active(state, "b").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05), "before it ever ran"
+    assert not any(differs(home))
+
+
+def test_what_one_user_measured_is_not_anothers(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    trains(home, {"a": line(30.0), "b": line(30.0)})
+    home.submit(blank("a", model="net"))
+    home.pilot(40)
+    other = blank("b", model="net")
+    from bftrainer.spool import Kind, Request
+
+    home.spool.put(Request(kind=Kind.SUBMIT, trainer="b", spec=other, owner="them"))
+    home.launcher.finish("a")
+    home.pilot(40)
+    with closing(home.store()) as store:
+        assert [key for key, _ in (last_state(store) or State(1)).lessons] == ["model net of me", "model net of them"]
+
+
+def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
+    home = house(tmp_path / "state", learning={"measure": False, "window_s": 5.0})
+    home.cluster.give("n1", "n2", "n3", "n4")
+    trains(home, {"a": line(10.0)})
+    home.submit(spec("a", samples_per_s=100.0))
+    state = home.pilot(60)
+    assert active(state, "a").trainer.curve.at(4) == 400.0
+    assert state.lessons == ()
+    with closing(home.store()) as store:
+        assert not any(entry.event.measured for entry in entries(store))

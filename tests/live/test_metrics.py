@@ -1,0 +1,176 @@
+"""GET /metrics: who may read it, and whether its numbers are those of the registry."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from live_house import spec
+from live_machine import CONFIG, Machine, eventually, machine
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from bftrainer.config import Metrics as MetricsConfig
+from bftrainer.errors import InputFileError, UserError
+from bftrainer.gate import check_table
+from bftrainer.live.facts import Listener, TellingRegistry
+from bftrainer.live.metrics import Metrics, serve
+from bftrainer.processes import this_process
+from bftrainer.registry import TrainerStatus, Usage
+from bftrainer.store import Store, open_store
+
+DASHBOARD = Path(__file__).parents[2] / "docs" / "examples" / "grafana.json"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    tmp_path.chmod(0o700)
+    with closing(open_store(tmp_path, create=True)) as it:
+        it.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
+        yield it
+
+
+def numbers(page: str) -> dict[str, float]:
+    """``name{label=value}`` to number; it must be OpenMetrics."""
+    found = {}
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            labels = ",".join(f"{k}={v}" for k, v in sorted(sample.labels.items()))
+            found[sample.name + (f"{{{labels}}}" if labels else "")] = float(sample.value)
+    return found
+
+
+def get(port: int, path: str = "/metrics", **headers: str) -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_numbers_follow_what_is_written_down(store: Store) -> None:
+    listeners: list[Listener] = []
+    registry = TellingRegistry(store, lambda: 100.0, listeners)
+    registry.add(spec("before"), "me", "before", 1.0)
+    registry.fragment_asked("n0#1", "n0", 1.0)
+    registry.fragment_taken("n0#1", 2.0)
+    metrics = Metrics(registry)
+    listeners.append(metrics.hear)
+    registry.add(spec("a"), "me", "a", 3.0)
+    registry.change("a", status=TrainerStatus.RUNNING)
+    registry.fragment_asked("n1#2", "n1", 3.0)
+    registry.fragment_asked("n2#3", "n2", 3.0)
+    registry.fragment_taken("n2#3", 4.0)
+    registry.fragment_asked_back("n0#1", 5.0, "preempted")
+    registry.fragment_released("n0#1", 5.3, "preempted")
+    registry.add_usage((Usage("a", 640.0, 10.0, 8.0, 2.0),), 6.0)
+    registry.note(6.0, "failure", "a", "status 1")
+    registry.note(6.0, "refused", "n3", "QOSMaxJobs")
+    found = numbers(metrics.text().decode())
+    expected = {
+        "bftrainer_trainers_running": 1, "bftrainer_trainers_queued": 1, "bftrainer_trainers_done": 0,
+        "bftrainer_nodes_held": 1, "bftrainer_nodes_pending": 1, "bftrainer_fragments_taken_total": 1,
+        "bftrainer_fragments_asked_back_total{planned=False}": 1, "bftrainer_release_seconds_count": 1,
+        "bftrainer_release_seconds_bucket{le=0.5}": 1, "bftrainer_release_seconds_bucket{le=0.2}": 0,
+        "bftrainer_node_seconds_total{use=held}": 10, "bftrainer_node_seconds_total{use=stalled}": 2,
+        "bftrainer_trainer_samples{trainer=a}": 640, "bftrainer_trainer_failures_total": 1,
+        "bftrainer_holders_refused_total": 1,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    registry.change("a", status=TrainerStatus.DONE)
+    found = numbers(metrics.text().decode())
+    assert (found["bftrainer_trainers_done"], found["bftrainer_trainers_running"]) == (1, 0)
+    assert "bftrainer_trainer_samples{trainer=a}" not in found, "no series for ever for every trainer there was"
+
+
+def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    token.chmod(0o600)
+    port, end = serve(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(port=0, token_file=token))
+    try:
+        assert get(port)[0] == 401
+        assert get(port, Authorization="Bearer 0123456789abcdeX")[0] == 401
+        assert "bftrainer" not in get(port)[1]
+        status, page = get(port, Authorization="Bearer 0123456789abcdef")
+        assert status == 200
+        assert numbers(page)["bftrainer_nodes_held"] == 0
+        assert get(port, "/", Authorization="Bearer 0123456789abcdef")[0] == 404
+    finally:
+        end()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "words"),
+    [("0123456789abcdef", 0o644, "others can read it"), ("short", 0o600, "expected 16 characters or more, found 5")],
+)
+def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mode: int, words: str) -> None:
+    token = tmp_path / "token"
+    token.write_text(text)
+    token.chmod(mode)
+    with pytest.raises(UserError, match=words):
+        serve(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(port=0, token_file=token))
+
+
+def test_elsewhere_than_on_loopback_only_with_a_token() -> None:
+    with pytest.raises(InputFileError, match="can be reached from elsewhere: set token_file too"):
+        check_table({"port": 9100, "address": "0.0.0.0"}, MetricsConfig, "test")
+    with pytest.raises(InputFileError, match="expected an IP address to listen on"):
+        check_table({"port": 9100, "address": "node01"}, MetricsConfig, "test")
+
+
+def test_a_port_that_is_taken_is_said(store: Store) -> None:
+    metrics = Metrics(TellingRegistry(store, time.time, []))
+    port, end = serve(metrics, MetricsConfig(port=0))
+    try:
+        with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
+            serve(metrics, MetricsConfig(port=port))
+    finally:
+        end()
+
+
+def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path) -> None:
+    config = CONFIG + '[metrics]\nport = 0\n[log]\nformat = "json"\n'
+    on: Machine = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")], config)
+    try:
+        on.submit("a", 10_000)
+        pilot = on.pilot()
+        eventually(lambda: on.status("a") == "running", 40)
+        (address,) = (str(row["text"]) for row in on.rows("events", "-n", 1000) if row["kind"] == "metrics")
+        port = int(address.rpartition(":")[2].partition("/")[0])
+        eventually(lambda: numbers(get(port)[1]).get("bftrainer_trainer_nodes{trainer=a}") == 2, 20)
+        found = numbers(get(port)[1])
+        assert found["bftrainer_nodes_held"] == found["bftrainer_nodes_allocated"] == 2
+        pilot.terminate()
+        assert pilot.wait(20) == 0
+        lines = [json.loads(line) for line in (on.work / "pilot.log").read_text().splitlines()]
+        with closing(sqlite3.connect(on.state / "pilot.db")) as db:
+            ((decisions,),) = db.execute("SELECT count(*) FROM journal").fetchall()
+        told = [line for line in lines if line["event"] == "decision"]
+        assert len(told) == decisions
+        assert told[-1]["counts"].keys() <= {"a"}
+        assert {"pilot", "decision", "trainer", "node"} <= {line["event"] for line in lines}
+        assert sum(found[name] for name in found if name.startswith("bftrainer_decisions_total")) <= decisions
+    finally:
+        on.close()
+
+
+def test_the_dashboard_asks_only_for_what_there_is(store: Store) -> None:
+    there = {
+        family.name
+        for family in text_string_to_metric_families(Metrics(TellingRegistry(store, time.time, [])).text().decode())
+    }
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    assert len(queries) >= 10
+    for query in queries:
+        for name in re.findall(r"bftrainer_\w+", query):
+            assert re.sub(r"_(total|bucket|count|sum)$", "", name) in there, query

@@ -1,0 +1,174 @@
+"""The command that is told when a trainer is done, has failed or starves."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from live_house import spec
+from live_machine import CONFIG, Machine, eventually, machine
+
+from bftrainer.config import Notices as NoticesConfig
+from bftrainer.gate import check_table
+from bftrainer.live.facts import Listener, TellingRegistry
+from bftrainer.live.notices import Notices
+from bftrainer.processes import this_process
+from bftrainer.registry import Registry, TrainerStatus
+from bftrainer.store import Store, open_store
+
+KEEP = (
+    "import sys, os; open('told', 'a').write(sys.stdin.read()); open('names', 'a').write(os.environ['BFTRAINER_EVENT'])"
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    tmp_path.chmod(0o700)
+    with closing(open_store(tmp_path, create=True)) as it:
+        it.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
+        yield it
+
+
+class Desk:
+    """A registry with notices that listen, and a time that is set."""
+
+    def __init__(self, store: Store, folder: Path, now_s: float = 100.0, **keys: object) -> None:
+        self.now_s = now_s
+        listeners: list[Listener] = []
+        self.registry = TellingRegistry(store, lambda: self.now_s, listeners)
+        config = check_table({"on_event": [sys.executable, "-c", KEEP], **keys}, NoticesConfig, "test")
+        self.notices = Notices(config, self.registry, folder, now_s, time.monotonic)
+        listeners.append(self.notices.hear)
+        self.folder = folder
+
+    def add(self, name: str) -> None:
+        self.registry.add(spec(name), "me", name, self.now_s)
+
+    def until(self, holds: Callable[[], object]) -> None:
+        def looked() -> bool:
+            self.notices.look(self.now_s)
+            return bool(holds())
+
+        eventually(looked, 20)
+
+    def told(self) -> list[dict[str, object]]:
+        path = self.folder / "told"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def notes(self) -> list[str]:
+        return [f"{n.subject} {n.text}" for n in self.registry.notes(1000) if n.kind == "notice" and n.subject]
+
+
+def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Path) -> None:
+    desk = Desk(store, tmp_path)
+    desk.add("a")
+    desk.add("b")
+    desk.registry.change("a", status=TrainerStatus.DONE, finished_s=101.0, samples_done=7.0)
+    desk.registry.change("b", status=TrainerStatus.FAILED, finished_s=101.0, reason="status 3: no data set")
+    desk.until(lambda: len(desk.notes()) == 2)
+    first, second = sorted(desk.told(), key=lambda told: str(told["trainer"]))
+    assert (first["event"], first["trainer"], first["samples_done"], first["owner"]) == ("done", "a", 7.0, "me")
+    assert (second["event"], second["text"]) == ("failed", "status 3: no data set")
+    assert sorted(desk.notes()) == ["a done: told", "b failed: told"]
+
+
+def test_nobody_is_told_of_a_cancelled_or_running_one(store: Store, tmp_path: Path) -> None:
+    desk = Desk(store, tmp_path)
+    desk.add("a")
+    desk.registry.change("a", status=TrainerStatus.RUNNING)
+    desk.registry.change("a", status=TrainerStatus.CANCELLED, finished_s=101.0)
+    desk.notices.look(1000.0)
+    assert not desk.notices._due
+    assert not desk.notices._running
+
+
+def test_starving_is_told_once_and_again_after_as_long(store: Store, tmp_path: Path) -> None:
+    desk = Desk(store, tmp_path, starved_after_s=60)
+    desk.add("a")
+    desk.now_s = 159.0
+    desk.notices.look(desk.now_s)
+    assert not desk.notices._running
+    desk.now_s = 161.0
+    desk.until(lambda: len(desk.notes()) == 1)
+    assert desk.told()[0]["text"] == "no nodes for 61 s"
+    desk.registry.change("a", status=TrainerStatus.RUNNING)
+    desk.now_s = 400.0
+    desk.notices.look(desk.now_s)
+    assert len(desk.notes()) == 1, "it runs"
+    desk.registry.change("a", status=TrainerStatus.WAITING)
+    desk.now_s = 470.0
+    desk.until(lambda: len(desk.notes()) == 2)
+
+
+def test_what_ended_while_no_pilot_told_is_told_by_the_next(store: Store, tmp_path: Path) -> None:
+    first = Desk(store, tmp_path)
+    first.add("early")
+    first.add("late")
+    Registry(store).change("late", status=TrainerStatus.DONE, finished_s=150.0)  # the pilot dies before it tells
+    second = Desk(store, tmp_path, now_s=200.0)
+    second.until(second.notes)
+    assert [told["trainer"] for told in second.told()] == ["late"]
+    third = Desk(store, tmp_path, now_s=300.0)
+    third.notices.look(300.0)
+    assert not third.notices._running, "told once"
+
+
+def test_what_ended_before_there_were_notices_is_not_told(store: Store, tmp_path: Path) -> None:
+    registry = Registry(store)
+    registry.add(spec("old"), "me", "old", 1.0)
+    registry.change("old", status=TrainerStatus.DONE, finished_s=50.0)
+    desk = Desk(store, tmp_path)
+    desk.notices.look(100.0)
+    assert not desk.notices._running
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["/no/such/program"], "the command cannot be run"),
+        (["sh", "-c", "echo no route to host; exit 4"], "the command ended with status 4: no route to host"),
+        (["sh", "-c", "echo stuck; sleep 600 & sleep 600"], "the command was killed after 0.3 s: stuck"),
+    ],
+)
+def test_a_command_that_fails_or_hangs_stops_nothing_and_is_noted(
+    store: Store, tmp_path: Path, command: list[str], words: str
+) -> None:
+    desk = Desk(store, tmp_path, on_event=command, timeout_s=0.3 if "stuck" in command[-1] else 30)
+    desk.add("a")
+    desk.registry.change("a", status=TrainerStatus.DONE, finished_s=101.0)
+    desk.until(desk.notes)
+    assert desk.notes()[0].startswith(f"a done: {words}")
+
+
+def test_a_name_is_data_and_no_shell_sees_it(store: Store, tmp_path: Path) -> None:
+    desk = Desk(store, tmp_path, on_event=["sh", "-c", "cat > told", "$(touch shell)"])
+    desk.add("a")
+    desk.registry.change("a", status=TrainerStatus.FAILED, finished_s=101.0, reason="$(touch shell); `touch shell`")
+    desk.until(desk.notes)
+    assert desk.told()[0]["text"] == "$(touch shell); `touch shell`"
+    assert not (tmp_path / "shell").exists()
+
+
+def test_a_real_pilot_tells(tmp_path: Path) -> None:
+    program = tmp_path / "tell.py"
+    program.write_text(f"import sys; open({str(tmp_path / 'told')!r}, 'a').write(sys.stdin.read())")
+    command = json.dumps([sys.executable, str(program)])
+    on: Machine = machine(
+        tmp_path, [(0.0, "n1", ""), (3600.0, "", "n1")], f"{CONFIG}\n[notices]\non_event = {command}\n"
+    )
+    try:
+        on.submit("a", 5)
+        pilot = on.pilot()
+        eventually((tmp_path / "told").exists, 40)
+        pilot.terminate()
+        assert pilot.wait(20) == 0
+        told = json.loads((tmp_path / "told").read_text())
+        assert told["event"] == "done"
+        assert told["held_node_h"] > 0, "all that it has used, also since the last heartbeat"
+    finally:
+        on.close()

@@ -1,0 +1,52 @@
+"""Policies of other papers in the live world: refused with the reason where a trainer does not say enough, else at work."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from live_house import House, house, spec
+
+from bftrainer.live.rerun import decide_again
+from bftrainer.registry import Registry
+
+
+def notes(home: House) -> str:
+    with closing(home.store()) as store:
+        return "\n".join(f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000))
+
+
+@pytest.mark.parametrize(
+    ("policy", "lacks"),
+    [("afs-l", "samples_total"), ("modelarts-optimal", "samples_total"), ("flowcon", "reports_loss")],
+)
+def test_a_trainer_that_does_not_say_enough_is_refused_and_the_others_run(
+    tmp_path: Path, policy: str, lacks: str
+) -> None:
+    home = house(tmp_path / "state", decisions={"policy": policy})
+    home.cluster.give("n1", "n2", "n3")
+    home.submit(spec("silent", max_nodes=2))
+    home.submit(spec("telling", max_nodes=2, samples_total=1e6, reports_loss=True))
+    state = home.pilot(20)
+    assert [a.trainer.id for a in state.active] == ["telling"]
+    assert [len(a.nodes) for a in state.active] == [2]
+    assert f"submission of 'silent' refused: trainer silent: policy {policy} needs" in notes(home)
+    assert lacks in notes(home)
+
+
+@pytest.mark.parametrize(
+    "policy", ["modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid", "loss-phase", "flowcon"]
+)
+def test_each_runs_live_and_its_journal_repeats_its_decisions(tmp_path: Path, policy: str) -> None:
+    home = house(tmp_path / "state", decisions={"policy": policy})
+    home.cluster.give("n1", "n2", "n3", "n4")
+    for name in "ab":
+        home.submit(spec(name, max_nodes=2, samples_total=1e6, reports_loss=True, requested_nodes=2))
+    state = home.pilot(20)
+    assert sum(len(a.nodes) for a in state.active) == 4
+    home.pilot(20)  # one that comes back finds the policy's memory
+    with closing(home.store()) as store:
+        verdicts = decide_again(store)
+        assert verdicts
+        assert not any(v.differs for v in verdicts)

@@ -1,0 +1,148 @@
+"""Faults of docs/faults.md on real processes: a pilot, drivers and workers of this machine (the holder ``trace``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_machine import CONFIG, Machine, assert_contiguous, eventually, machine
+
+from bftrainer.processes import ProcessId, identify, send, with_variable
+
+HERE = Path(__file__).parent
+THREE = [(0.0, "n1 n2 n3", ""), (3600.0, "", "n1")]
+
+
+@pytest.fixture
+def on(tmp_path: Path) -> Iterator[Machine]:
+    it = machine(tmp_path, THREE, CONFIG + "[workers]\nhang_s = 4\n")
+    yield it
+    it.close()
+
+
+def assert_in_order(on: Machine) -> None:
+    """Nothing is held, nothing runs, nothing waits unread, and the journal explains every decision."""
+    eventually(lambda: not on.processes(), 30)
+    assert list((on.state / "spool").glob("*.json")) == []
+    assert all(row["released_s"] is not None for row in on.rows("nodes", "--all"))
+    assert "0 differ" in on.bftrainer_replay()
+
+
+def events(on: Machine, name: str) -> list[dict[str, object]]:
+    path = on.state / "trainers" / name / "events.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def world_size(on: Machine, name: str) -> int:
+    sizes = [int(str(e["world_size"])) for e in events(on, name) if e["event"] == "running"]
+    return sizes[-1] if sizes else 0
+
+
+def worker(on: Machine, name: str, rank: int) -> ProcessId:
+    """The process that runs the trainer's script in this rank."""
+    for process in with_variable("RANK", str(rank)):
+        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        if (
+            f"{name}.steps".encode() in words
+            and str(on.state).encode() in Path(f"/proc/{process.pid}/environ").read_bytes()
+        ):
+            return process
+    raise AssertionError(f"no worker {rank}")
+
+
+def fragments(on: Machine) -> set[str]:
+    return {str(row["fragment"]) for row in on.rows("nodes") if row["taken_s"] is not None}
+
+
+def trains_on(on: Machine, name: str, steps: int = 20, seconds: float = 40.0) -> None:
+    count = len(on.steps(name))
+    eventually(lambda: len(on.steps(name)) >= count + steps, seconds)
+
+
+def ends(on: Machine) -> None:
+    on.children[-1].send_signal(signal.SIGTERM)
+    assert on.children[-1].wait(40) == 0, (on.work / "pilot.log").read_text()
+
+
+@pytest.mark.parametrize(("how", "rank"), [(signal.SIGKILL, 1), (signal.SIGSTOP, 0)])
+def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
+    on: Machine, how: signal.Signals, rank: int
+) -> None:
+    """Killed: its node is taken to be gone. Stopped: rank 0 is silent, as every rank of a real group would be."""
+    on.submit("a", 5000, 0.05, 2)
+    on.pilot()
+    eventually(lambda: world_size(on, "a") == 2, 40)
+    trains_on(on, "a", 5)
+    count = len(events(on, "a"))
+    assert send(worker(on, "a", rank), how)
+    eventually(lambda: any(e["event"] == "worker_exited" for e in events(on, "a")[count:]), 60)
+    trains_on(on, "a")
+    eventually(lambda: world_size(on, "a") == 2, 60)
+    trains_on(on, "a", 5)
+    ends(on)
+    assert_contiguous(on.steps("a"))
+    assert_in_order(on)
+
+
+def test_a_worker_that_ignores_everything_is_ended_with_its_children(on: Machine) -> None:
+    up = on.work / "up"
+    on.bftrainer(
+        "submit", "--name", "deaf", "--max-nodes", 1, "--samples-per-s", 1, "--cwd", on.work, "--set", "stop_s = 1",
+        "--set", f"command = {json.dumps([sys.executable, str(HERE / 'deaf.py'), str(up)])}",
+    )  # fmt: skip
+    on.pilot()
+    eventually(up.exists, 40)
+    on.bftrainer("cancel", "deaf")
+    eventually(lambda: on.status("deaf") == "cancelled", 40)
+    eventually(lambda: identify(int(up.read_text())) is None, 40)
+    ends(on)
+    assert_in_order(on)
+
+
+def test_a_pilot_stopped_for_its_lease_keeps_its_nodes(on: Machine) -> None:
+    """``lease_s`` is 6 here, as a pilot with 60 would be stopped for a minute."""
+    on.submit("a", 5000, 0.05, 2)
+    pilot = on.pilot()
+    eventually(lambda: world_size(on, "a") == 2, 40)
+    before = fragments(on)
+    os.kill(pilot.pid, signal.SIGSTOP)
+    count = len(on.steps("a"))
+    time.sleep(6.0)
+    assert len(on.steps("a")) > count, "the trainer goes on"
+    os.kill(pilot.pid, signal.SIGCONT)
+    trains_on(on, "a")
+    assert fragments(on) == before
+    assert world_size(on, "a") == 2
+    ends(on)
+    assert_contiguous(on.steps("a"))
+    assert_in_order(on)
+
+
+def test_a_full_disk_ends_the_pilot_and_nothing_else(on: Machine) -> None:
+    on.submit("a", 5000, 0.05, 2)
+    sign = on.work / "full"
+    pilot = on.pilot(HERE / "pilot_on_a_full_disk.py", str(sign))
+    eventually(lambda: world_size(on, "a") == 2, 40)
+    before = fragments(on)
+    sign.touch()
+    assert pilot.wait(40) == 1
+    eventually(lambda: "bftrainer: " in (on.work / "pilot.log").read_text())
+    said = [line for line in (on.work / "pilot.log").read_text().splitlines() if not line.startswith("20")]
+    assert len(said) == 1, said
+    assert said[0].startswith("bftrainer: ")
+    trains_on(on, "a", 5)
+    # The submission waits on its disk until somebody reads it.
+    on.submit("b", 10, 0.02, 1)
+    on.pilot()
+    eventually(lambda: on.status("b") == "done", 60)
+    assert before <= fragments(on), "back within its lease it finds what it held"
+    trains_on(on, "a", 5)
+    ends(on)
+    assert_contiguous(on.steps("a"))
+    assert_in_order(on)

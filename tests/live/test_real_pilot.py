@@ -1,0 +1,202 @@
+"""The real pilot in its own process, on the trace holder, with real local workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_machine import CONFIG, Machine, assert_contiguous, eventually, machine
+
+import bftrainer
+
+DIES = Path(__file__).parent / "pilot_that_dies.py"
+STEPS = tuple(
+    f"{what}: {when}"
+    for what in (
+        "settings", "submission", "decision", "fragment asked", "fragment taken", "fragment asked back",
+        "fragment released", "trainer", "note", "usage", "command",
+    )
+    for when in ("before", "written", "committed")
+)  # fmt: skip
+CHANGING = [
+    (0.0, "n1 n2", ""),
+    (3.0, "n3", ""),
+    (5.0, "", "n1"),
+    (6.0, "n1", "n2"),
+    (9.0, "n2", "n3"),
+    (12.0, "", "n2"),
+]
+
+
+@pytest.fixture
+def on(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
+    rows = getattr(request, "param", [(0.0, "n1 n2 n3", ""), (3600.0, "", "n1")])
+    it = machine(tmp_path, rows)
+    yield it
+    it.close()
+
+
+def nothing_left(on: Machine) -> None:
+    eventually(lambda: not on.processes(), 15)
+    assert list((on.state / "spool").glob("*.json")) == []
+    assert all(row["released_s"] is not None for row in on.rows("nodes", "--all"))
+
+
+@pytest.mark.parametrize("on", [CHANGING], indirect=True)
+def test_end_to_end_on_nodes_that_come_and_go(on: Machine) -> None:
+    on.submit("a", 150)
+    on.submit("b", 100, 0.05, 1)
+    pilot = on.pilot()
+    eventually(lambda: on.status("a") == "done" and on.status("b") == "done", 60)
+    pilot.send_signal(signal.SIGTERM)
+    assert pilot.wait(20) == 0
+    for name, total in (("a", 150), ("b", 100)):
+        assert_contiguous(on.steps(name))
+        assert on.steps(name)[-1][1] == total
+    usage = {str(row["trainer"]): row for row in on.rows("usage")}
+    assert float(str(usage["a"]["held_node_h"])) > float(str(usage["a"]["trained_node_h"])) > 0
+    assert "0 differ" in on.bftrainer_replay()
+    nothing_left(on)
+
+
+def test_a_drained_pilot_leaves_checkpoints_and_the_next_goes_on(on: Machine) -> None:
+    on.submit("a", 100)
+    first = on.pilot()
+    eventually(lambda: len(on.steps("a")) > 20)
+    began = time.monotonic()
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(20) == 0
+    assert time.monotonic() - began < 10
+    assert on.status("a") == "waiting"
+    before = on.steps("a")[-1]
+    second = on.pilot()
+    eventually(lambda: on.status("a") == "done")
+    after = next(step for step in on.steps("a") if step[0] > before[0])
+    assert after[1] == before[1] + 1, "a planned stop loses nothing"
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(20) == 0
+    nothing_left(on)
+
+
+def test_a_second_pilot_is_refused_and_the_first_goes_on(on: Machine) -> None:
+    first = on.pilot()
+    eventually(lambda: on.state_is_there() and on.rows("events"))
+    second = on.bftrainer("pilot", check=False)
+    assert second.returncode == 2
+    assert f"in use by the pilot with pid {first.pid}" in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+    assert first.poll() is None
+
+
+def test_every_step_of_the_journal_is_in_the_list() -> None:
+    package = Path(bftrainer.__file__).parent
+    found = {name for path in package.rglob("*.py") for name in re.findall(r'writing\("([\w ]+)"\)', path.read_text())}
+    # The lease is dropped at the end only, see below; a heartbeat is written with the usage.
+    assert found - {"lease dropped", "heartbeat"} == {step.partition(":")[0] for step in STEPS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on", [CHANGING], indirect=True)
+def test_kill_minus_9_at_every_step_of_the_journal(on: Machine) -> None:
+    """One state directory through all the deaths; the next pilot finds what the last one left."""
+    on.submit("long", 2000, 0.02, 2)
+    for i, step in enumerate(STEPS):
+        if step.startswith(("submission", "trainer", "decision")):
+            on.submit(f"t{i}", 15, 0.02, 1)
+        if step.startswith("command"):
+            on.bftrainer("pause" if step.endswith("before") else "resume", "long")
+        # Nodes come and go by the log: a step about a node is there within its round of 12 s.
+        pilot = on.pilot(DIES, step)
+        assert pilot.wait(30) == -signal.SIGKILL, (on.work / "pilot.log").read_text()
+    last = on.pilot()
+    names = [f"t{i}" for i, step in enumerate(STEPS) if step.startswith(("submission", "trainer", "decision"))]
+    eventually(lambda: all(on.status(name) == "done" for name in names), 60)
+    on.bftrainer("cancel", "long")
+    eventually(lambda: on.status("long") == "cancelled")
+    last.send_signal(signal.SIGTERM)
+    assert last.wait(20) == 0
+    for when in ("before", "written", "committed"):
+        dies = on.pilot(DIES, f"lease dropped: {when}")
+        began = f"begins with pid {dies.pid}"
+        eventually(lambda: any(began in str(row["text"]) for row in on.rows("events")))  # noqa: B023
+        dies.send_signal(signal.SIGTERM)
+        assert dies.wait(30) == -signal.SIGKILL
+    for name in [*names, "long"]:
+        assert_contiguous(on.steps(name))
+    assert "0 differ" in on.bftrainer_replay()
+    nothing_left(on)
+
+
+def test_a_stopped_pilot_delays_no_node_and_the_trainer_goes_on(tmp_path: Path) -> None:
+    rows = [(0.0, "n1 n2", ""), (10.0, "", "n2"), (3600.0, "", "n1")]
+    on = machine(tmp_path, rows, CONFIG.replace("lease_s = 6", "lease_s = 60"))
+    try:
+        on.submit("a", 5000, 0.05, 2)
+        pilot = on.pilot()
+        eventually((on.state / "trainers" / "a" / "events.jsonl").exists)
+        eventually(lambda: '"world_size": 2' in (on.state / "trainers" / "a" / "events.jsonl").read_text(), 9)
+        os.kill(pilot.pid, signal.SIGSTOP)
+        events = on.state / "trainers" / "a" / "events.jsonl"
+        eventually(lambda: '"withheld"' in events.read_text(), 15)
+        eventually(lambda: '"world_size": 1' in events.read_text().rpartition("withheld")[2], 10)
+        assert on.steps("a")
+        os.kill(pilot.pid, signal.SIGCONT)
+        count = len(on.steps("a"))
+        eventually(lambda: len(on.steps("a")) > count + 20)
+        pilot.send_signal(signal.SIGTERM)
+        assert pilot.wait(25) == 0
+        assert_contiguous(on.steps("a"))
+        nothing_left(on)
+    finally:
+        on.close()
+
+
+def test_without_a_pilot_holders_end_when_their_lease_lapses(on: Machine) -> None:
+    on.submit("a", 5000, 0.05, 2)
+    pilot = on.pilot()
+    eventually(lambda: len(on.steps("a")) > 5)
+    pilot.kill()
+    pilot.wait()
+    count = len(on.steps("a"))
+    eventually(lambda: len(on.steps("a")) > count + 10, 5)
+    eventually(lambda: not on.processes(), 40)
+
+
+def test_a_script_that_fails_at_once(on: Machine) -> None:
+    fails = ["--set", "scale_up_s = 0.1"]
+    on.bftrainer(
+        "submit", "--name", "bad", "--max-nodes", 1, "--samples-per-s", 1, *fails, "--set",
+        'command = ["/bin/sh", "-c", "echo no such data set; exit 3"]',
+    )  # fmt: skip
+    pilot = on.pilot()
+    eventually(lambda: on.status("bad") == "queued", 20)
+    eventually(lambda: "no such data set" in str(on.rows("show", "bad")[0]["reason"]), 20)
+    assert on.status("bad") == "queued", "it is tried again after a while"
+    pilot.send_signal(signal.SIGTERM)
+    assert pilot.wait(20) == 0
+    nothing_left(on)
+
+
+def test_sighup_reads_the_configuration_again_and_a_bad_one_changes_nothing(on: Machine) -> None:
+    config = on.state / "bftrainer.toml"
+    good = config.read_text()
+    pilot = on.pilot()
+    eventually(lambda: any("begins" in str(row["text"]) for row in on.rows("events")) if on.state_is_there() else False)
+    config.write_text(good + "[nodse]\n")
+    pilot.send_signal(signal.SIGHUP)
+    eventually(lambda: any("the old configuration stays" in str(row["text"]) for row in on.rows("events")))
+    config.write_text(good.replace("[nodes]", "[nodes]\nmax_nodes = 1"))
+    pilot.send_signal(signal.SIGHUP)
+    eventually(lambda: any("has been read again" in str(row["text"]) for row in on.rows("events")))
+    on.submit("a", 5000, 0.05, 3)
+    eventually(lambda: len(on.rows("nodes")) == 1)
+    eventually(lambda: len(on.steps("a")) > 10)
+    assert len(on.rows("nodes")) == 1, "the new cap holds"
+    pilot.send_signal(signal.SIGTERM)
+    assert pilot.wait(20) == 0
+    nothing_left(on)

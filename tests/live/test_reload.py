@@ -1,0 +1,224 @@
+"""A configuration that is read again: what it changes at once, what waits for the next start, what is refused."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from fakes_live import START_S, FakeClock
+from live_house import House, house, spec
+from live_machine import eventually, machine
+
+from bftrainer.config import PilotConfig
+from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.gate import check_table
+from bftrainer.live.reload import FIXED, changed, merged
+from bftrainer.live.rerun import decide_again
+from bftrainer.registry import Registry
+from bftrainer_adapters.sites import build_site, reconfigure
+from bftrainer_adapters.slurm_config import RELOADED, SlurmSettings
+from bftrainer_adapters.slurm_hold import SlurmHolder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> House:
+    it = house(tmp_path / "state", decisions={"max_parallel": 1})
+    it.cluster.give("n1", "n2", "n3", "n4")
+    return it
+
+
+def reloads(home: House) -> list[str]:
+    with closing(home.store()) as store:
+        assert [v.differs for v in decide_again(store) if v.differs] == [], "the journal decides the same again"
+        return [n.text for n in Registry(store).notes(1000) if n.kind == "reload"]
+
+
+def held(home: House) -> list[str]:
+    return sorted(f.node for f in home.cluster.fragments.values())
+
+
+def test_more_trainers_at_once_and_fewer_again(home: House) -> None:
+    home.submit(*(spec(name, max_nodes=1) for name in "abc"))
+    seen: list[list[str]] = []
+
+    def running() -> list[str]:
+        return sorted(name for name, d in home.launcher.drivers.items() if d.view.on)
+
+    home.at(10, lambda: seen.append(running()))
+    home.at(11, lambda: home.reload(decisions={"max_parallel": 2}))
+    home.at(20, lambda: seen.append(running()))
+    home.at(21, lambda: home.reload(decisions={"max_parallel": 1}))
+    home.at(30, lambda: seen.append(running()))
+    home.at(31, lambda: home.launcher.finish("a"))
+    home.at(40, lambda: seen.append(running()))
+    home.at(41, lambda: home.launcher.finish("b"))
+    home.at(50, lambda: seen.append(running()))
+    home.pilot(55)
+    assert seen == [["a"], ["a", "b"], ["a", "b"], ["b"], ["c"]], "who is admitted stays"
+    assert reloads(home) == ["the configuration has been read again; new: decisions.max_parallel" for _ in range(2)]
+
+
+def test_a_lower_cap_gives_nodes_back_and_a_higher_one_takes_them(home: House) -> None:
+    home.submit(spec("a", max_nodes=4))
+    seen: list[int] = []
+    home.at(10, lambda: seen.append(len(held(home))))
+    home.at(11, lambda: home.reload(nodes={"max_nodes": 2}))
+    home.at(25, lambda: seen.append(len(held(home))))
+    home.at(26, lambda: home.reload(nodes={"max_nodes": 3}))
+    home.at(40, lambda: seen.append(len(held(home))))
+    home.pilot(45)
+    assert seen == [4, 2, 3]
+    assert not home.launcher.overlaps
+    with closing(home.store()) as store:
+        assert sum(f.reason == "above nodes.max_nodes" for f in Registry(store).fragments()) == 2
+    reloads(home)
+
+
+@pytest.mark.parametrize("nodes", [{"exclude": ["n[1-2]"]}, {"hosts": ["n3", "n4"]}])
+def test_what_is_excluded_is_given_back(home: House, nodes: dict[str, list[str]]) -> None:
+    home.submit(spec("a", max_nodes=4))
+    seen: list[list[str]] = []
+    home.at(10, lambda: home.reload(nodes=nodes))
+    home.at(25, lambda: seen.append(held(home)))
+    home.at(26, lambda: home.reload(nodes={}))
+    home.at(50, lambda: seen.append(held(home)))
+    home.pilot(55)
+    assert seen == [["n3", "n4"], ["n1", "n2", "n3", "n4"]]
+    reloads(home)
+
+
+def test_quiet_hours_keep_what_is_held_and_take_nothing_more(home: House) -> None:
+    now = datetime.fromtimestamp(START_S).astimezone()
+    span = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M}"
+    home.submit(spec("a", max_nodes=4))
+    home.at(10, lambda: home.reload(nodes={"quiet_hours": [span]}))
+    home.at(15, lambda: home.cluster.take("n1"))
+    home.at(16, lambda: home.cluster.give("n1"))
+    seen: list[list[str]] = []
+    home.at(40, lambda: seen.append(held(home)))
+    home.at(41, lambda: home.reload(nodes={"quiet_hours": []}))
+    home.at(60, lambda: seen.append(held(home)))
+    home.pilot(65)
+    assert seen == [["n2", "n3", "n4"], ["n1", "n2", "n3", "n4"]]
+
+
+def test_what_holders_were_started_with_stays_and_is_named(home: House) -> None:
+    home.at(
+        5,
+        lambda: home.reload(
+            nodes={"slots": 3, "unused_after_s": 7.0}, times={"lease_s": 9.0}, slurm={"partition": "x"}
+        ),
+    )
+    home.pilot(10)
+    assert reloads(home) == [
+        "the configuration has been read again; new: nodes.unused_after_s; "
+        "as before until the pilot is started again: nodes.slots, times.lease_s, slurm.partition"
+    ]
+    assert home.running.config.nodes.slots == 1
+    assert home.nodes.config.nodes.unused_after_s == 7.0
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"decisions": {"policy": "bftrainr"}}, "unknown policy 'bftrainr', did you mean 'bftrainer'"),
+        ({"decisions": {"solver": "exakt"}}, "exakt"),
+        ({"decisions": {"objective": "throughputt"}}, "unknown objective 'throughputt'"),
+        ({"times": {"poll_s": -1}}, "times.poll_s: input should be greater than 0"),
+    ],
+)
+def test_an_error_changes_nothing_and_ends_nothing(
+    home: House, tables: dict[str, dict[str, object]], words: str
+) -> None:
+    home.submit(spec("a", max_nodes=4), spec("b", max_nodes=4))
+    home.at(10, lambda: home.reload(**{"nodes": {"max_nodes": 1}, **tables}))
+    seen: list[list[str]] = []
+    home.at(30, lambda: seen.append(held(home)))
+    home.pilot(35)
+    assert seen == [["n1", "n2", "n3", "n4"]]
+    (text,) = reloads(home)
+    assert text.startswith("refused, the old configuration stays: ")
+    assert words in text
+    assert "\n" not in text
+
+
+def test_every_key_is_either_taken_or_kept() -> None:
+    """No key is changed in silence: whatever differs is said to be new or as before."""
+    old = PilotConfig()
+    for table, keys in FIXED.items():
+        assert keys <= set(type(getattr(old, table)).model_fields), table
+    tables = {"nodes": {"slots": 2, "max_nodes": 5}, "times": {"lease_s": 5.0, "poll_s": 5.0}, "trace": {"seed": 99}}
+    fresh = check_table(tables, PilotConfig, "test")
+    now, kept = merged(old, fresh)
+    assert kept == ("nodes.slots", "times.lease_s", "trace.seed")
+    assert set(changed(old, fresh)) == {*kept, *changed(old, now)}
+    assert changed(now, merged(now, old)[0]) == ("nodes.max_nodes", "times.poll_s")
+
+
+def test_a_real_pilot_is_sent_sighup(tmp_path: Path) -> None:
+    on = machine(tmp_path, [(0.0, "n1 n2 n3", ""), (3600.0, "", "n1")])
+    try:
+        on.submit("a", 2000, 0.05, 3)
+        pilot = on.pilot()
+        eventually(on.state_is_there)
+        eventually(lambda: len([r for r in on.rows("nodes") if r["trainer"] == "a"]) == 3)
+        path = on.state / "bftrainer.toml"
+        path.write_text(path.read_text().replace("[nodes]\n", '[nodes]\nexclude = ["n1"]\nslots = 2\n'))
+        pilot.send_signal(signal.SIGHUP)
+        eventually(lambda: sorted(str(r["node"]) for r in on.rows("nodes") if r["trainer"] == "a") == ["n2", "n3"])
+        path.write_text("[nodes]\nmax_node = 1\n")
+        pilot.send_signal(signal.SIGHUP)
+        eventually(lambda: "did you mean 'max_nodes'" in str(on.rows("events")))
+        said = str(on.rows("events"))
+        assert "new: nodes.exclude; as before until the pilot is started again: nodes.slots" in said
+        pilot.send_signal(signal.SIGTERM)
+        assert pilot.wait(20) == 0
+        assert "0 differ" in on.bftrainer_replay()
+    finally:
+        on.close()
+
+
+def test_options_of_holders_to_come_are_taken_and_their_partition_stays(tmp_path: Path) -> None:
+    def config(**keys: object) -> PilotConfig:
+        return check_table(
+            {"nodes": {"holder": "slurm"}, "slurm": {"partition": "scavenge", **keys}}, PilotConfig, "test"
+        )
+
+    site = build_site(config(), tmp_path, FakeClock())
+    assert reconfigure(site, config(longest_s=600.0, options=["--constraint=ib"])) == ()
+    assert isinstance(site.holder, SlurmHolder)
+    now = site.holder._slurm.settings
+    assert (now.longest_s, now.options, site.holder._settings) == (600.0, ("--constraint=ib",), now)
+    assert reconfigure(site, config(partition="other", max_pending=3)) == ("slurm.partition",)
+    now = site.holder._slurm.settings
+    assert (now.partition, now.max_pending, now.longest_s) == ("scavenge", 3, 86_400.0)
+    with pytest.raises(InputFileError, match="unknown key 'partitoin'"):
+        reconfigure(site, config(partitoin="x"))
+    workers = config().model_copy(update={"workers": PilotConfig().workers.model_copy(update={"hang_s": 7.0})})
+    assert reconfigure(site, workers) == ()
+    assert site.driver["hang_s"] == 7.0
+    assert site.driver["prefix"], "what the site adds stays"
+
+
+def test_a_shared_cap_that_nobody_could_count_is_refused(tmp_path: Path) -> None:
+    config = check_table({"nodes": {"holder": "trace", "site_max_nodes": 3}}, PilotConfig, "test")
+    with pytest.raises(
+        InvalidValueError, match=r"nodes.site_max_nodes: other pilots' nodes can be counted on Slurm only"
+    ):
+        build_site(config, tmp_path, FakeClock())
+
+
+def test_the_page_on_operations_says_which_keys_wait() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    chapter = page[page.index("## Change the configuration") : page.index("## Stop")]
+    now, waits = (
+        chapter[: chapter.index("- At the next start only")],
+        chapter[chapter.index("- At the next start only") :],
+    )
+    for table, keys in FIXED.items():
+        assert all(f"`{table}.{key}`" in waits for key in keys) or f"`[{table}]`" in waits
+    assert all(f"`{key}`" in now for key in RELOADED)
+    assert set(SlurmSettings.model_fields) >= RELOADED

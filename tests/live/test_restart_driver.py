@@ -1,0 +1,186 @@
+"""Driver ``restart`` as a process: programs that crash, hang, are taken, checkpoint on a signal, or start their own workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_machine import STEPPER, eventually
+
+from bftrainer.gate import check_table
+from bftrainer.live.launcher import DirectoryLauncher, Place
+from bftrainer.live.reports import Ending, View
+from bftrainer.trainer_file import TrainerSpec, settle
+
+TWO = (Place("n1", 1, "f1"), Place("n2", 1, "f2"))
+
+
+class Driven:
+    """One trainer under a real driver."""
+
+    def __init__(self, path: Path, **driver: object) -> None:
+        self.path = path
+        self.launcher = DirectoryLauncher(path / "trainers", {"poll_s": 0.05, **driver})
+
+    def start(self, program: str | list[str], places: tuple[Place, ...] = TWO, **keys: Any) -> None:
+        command = [sys.executable, "-c", program] if isinstance(program, str) else program
+        table = {"name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 2.0, **keys}
+        self.spec = settle(check_table(table, TrainerSpec, "test"), "test", self.path, os.environ)
+        self.launcher.start(self.spec, places)
+
+    def look(self) -> View:
+        return self.launcher.look("t")
+
+    def ends(self, how: Ending, seconds: float = 20.0) -> View:
+        eventually(lambda: self.look().ending is not None and not self.look().alive, seconds)
+        assert self.look().ending is how, self.events()
+        return self.look()
+
+    def events(self, kind: str = "") -> list[dict[str, Any]]:
+        path = self.path / "trainers" / "t" / "events.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [line for line in lines if kind in ("", line["event"])]
+
+    def pids(self) -> list[int]:
+        ended = {e["pid"] for e in self.events("worker_exited")}
+        return [e["pid"] for e in self.events("worker_started") if e["pid"] not in ended]
+
+
+@pytest.fixture
+def driven(tmp_path: Path) -> Iterator[Driven]:
+    it = Driven(tmp_path, hang_s=2.0)
+    yield it
+    it.launcher.kill("t")
+    eventually(lambda: not it.look().alive)
+
+
+def stepper(path: Path, steps: int = 10_000) -> list[str]:
+    return [sys.executable, str(STEPPER), str(path / "c.json"), str(path / "steps"), str(steps), "0.02"]
+
+
+def test_done_when_every_worker_ends_with_0(driven: Driven) -> None:
+    driven.start("import os; print(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['BFTRAINER_HOSTS'])")
+    driven.ends(Ending.DONE)
+    logs = sorted(p.read_text() for p in (driven.path / "trainers/t/logs/1").glob("*.log"))
+    assert logs == ["0 2 n1:1,n2:1\n", "1 2 n1:1,n2:1\n"]
+
+
+def test_a_crash_fails_with_its_last_lines_although_its_peer_was_killed_for_it(driven: Driven) -> None:
+    driven.start("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no data set')\ntime.sleep(60)")
+    view = driven.ends(Ending.FAILED)
+    assert view.tail == ("no data set",)
+    assert view.reason == "status 1"
+    assert driven.events("withheld") == []
+
+
+def test_a_killed_worker_was_taken_and_the_rest_goes_on_without_it(driven: Driven) -> None:
+    driven.start(stepper(driven.path))
+    eventually(lambda: len(driven.pids()) == 2 and (driven.path / "steps").exists())
+    os.kill(driven.pids()[1], signal.SIGKILL)
+    eventually(lambda: len(driven.events("running")) == 2)
+    assert driven.events("running")[-1]["fragments"] == ["f1"]
+    assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
+    driven.launcher.order("t", (*TWO, Place("n3", 1, "f3")))
+    eventually(lambda: driven.events("running")[-1]["fragments"] == ["f1", "f3"])
+
+
+def test_below_its_minimum_it_parks(driven: Driven) -> None:
+    driven.start(stepper(driven.path), min_nodes=2)
+    eventually(lambda: (driven.path / "steps").exists())
+    os.kill(driven.pids()[0], signal.SIGKILL)
+    view = driven.ends(Ending.STOPPED)
+    assert view.reason == "1 nodes, needs 2"
+
+
+def test_no_hosts_is_checkpoint_and_stop(driven: Driven) -> None:
+    driven.start(stepper(driven.path))
+    eventually(lambda: (driven.path / "steps").exists())
+    driven.launcher.order("t", ())
+    driven.ends(Ending.STOPPED)
+    last = int((driven.path / "steps").read_text().split()[-2])
+    assert json.loads((driven.path / "c.json").read_text()) >= last - 1
+
+
+def test_a_signal_asks_programs_that_do_not_read_the_control_file(driven: Driven) -> None:
+    program = (
+        "import signal, sys, time, pathlib\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: (pathlib.Path('saved').write_text('x'), sys.exit(0)))\n"
+        "pathlib.Path('up').write_text('x')\nwhile True: time.sleep(0.01)"
+    )
+    driven.start(program, TWO[:1], stop_signal="SIGUSR1")
+    eventually((driven.path / "up").exists)
+    driven.launcher.ask_to_stop("t")
+    driven.ends(Ending.STOPPED)
+    assert (driven.path / "saved").exists()
+
+
+def test_a_program_that_does_not_listen_is_killed_after_stop_s(driven: Driven) -> None:
+    driven.start("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)", stop_s=0.5)
+    eventually(lambda: len(driven.pids()) == 2)
+    began = time.monotonic()
+    driven.launcher.ask_to_stop("t")
+    driven.ends(Ending.STOPPED)
+    assert time.monotonic() - began < 5
+    assert driven.events("withheld") == [], "killed by us, not taken"
+
+
+def test_a_worker_that_hangs_is_killed_and_the_program_started_again(driven: Driven) -> None:
+    driven.start(stepper(driven.path))
+    eventually(lambda: (driven.path / "steps").exists())
+    for pid in driven.pids():
+        os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: len(driven.events("running")) == 2, 15)
+    assert {e["fragment"] for e in driven.events("hung")} == {"f1", "f2"}
+
+
+def test_once_per_trainer_for_programs_that_start_their_own_workers(driven: Driven) -> None:
+    driven.start("import os; print(os.environ['WORLD_SIZE'], os.environ['BFTRAINER_HOSTS'])", started_per="trainer")
+    driven.ends(Ending.DONE)
+    (log,) = (driven.path / "trainers/t/logs/1").glob("*.log")
+    assert log.read_text() == "2 n1:1,n2:1\n"
+
+
+def test_stage_in_runs_once_per_fragment_before_its_workers(driven: Driven) -> None:
+    places = (Place("n1", 3, "f1"),)
+    stage = ["sleep 0.2; echo $BFTRAINER_FRAGMENT >> staged"]
+    driven.start("import pathlib; print(pathlib.Path('staged').read_text())", places, stage_in=stage)
+    driven.ends(Ending.DONE)
+    assert (driven.path / "staged").read_text() == "f1\n"
+
+
+def test_a_killed_driver_takes_its_workers_with_it_and_is_found_dead(driven: Driven) -> None:
+    driven.start(stepper(driven.path))
+    eventually(lambda: len(driven.pids()) == 2)
+    pids = driven.pids()
+    driven.launcher.kill("t")
+    driven.ends(Ending.KILLED)
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 5)
+
+
+def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Driven) -> None:
+    driven.start(stepper(driven.path))
+    eventually(lambda: (driven.path / "steps").exists())
+    other = DirectoryLauncher(driven.path / "trainers", {})
+    assert other.look("t").alive
+    other.start(driven.spec, TWO)
+    drivers = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert drivers.count(f"restart_driver {driven.path}/trainers/t\n") == 1
+    other.order("t", TWO[:1])
+    eventually(lambda: other.look("t").on == {"f1"})
+
+
+def test_a_class_of_nodes_has_its_own_interface(driven: Driven) -> None:
+    for interface, expected in (("ib7", "ib7"), (None, "lo")):
+        driven.launcher.settings["interface"] = "lo"
+        driven.start("pass", (Place("n1", 1, "f1", interface),))
+        written = json.loads((driven.path / "trainers/t/driver.json").read_bytes())
+        assert written["interface"] == expected
+        driven.ends(Ending.DONE)

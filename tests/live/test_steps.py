@@ -1,0 +1,126 @@
+"""What a driver is told next, and what is free: pure, one line a case. And the fold over what drivers say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bftrainer.live.reports import Ending, View, after_events, after_progress
+from bftrainer.live.steps import (
+    GATHER_S,
+    KILL_AFTER_S,
+    SETTLE_S,
+    AskToStop,
+    Kill,
+    Order,
+    Standing,
+    Start,
+    Step,
+    Wish,
+    carried_out,
+    holds,
+    next_step,
+)
+
+A, B, C = "n1#1", "n2#2", "n3#3"
+NONE: frozenset[str] = frozenset()
+
+
+def some(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+def standing(**changes: object) -> Standing:
+    return Standing(**{"min_nodes": 1, "stop_s": 30.0, **changes})  # type: ignore[arg-type]
+
+
+ALIVE = View(alive=True)
+CASES: dict[str, tuple[Standing, frozenset[str], float, Step | None]] = {
+    "nothing to do without nodes": (standing(), NONE, 0, None),
+    "start": (standing(desired=some(A, B)), NONE, 0, Start(some(A, B))),
+    "wait for a node that is not free": (standing(desired=some(A, B)), some(B), 1, None),
+    "but not for ever": (standing(desired=some(A, B)), some(B), GATHER_S, Start(some(A))),
+    "not below the minimum": (standing(desired=some(A, B), min_nodes=2), some(B), 99, None),
+    "not before its time": (standing(desired=some(A), not_before_s=5.0), NONE, 4, None),
+    "not when it shall stop": (standing(desired=some(A), wish=Wish.STOP), NONE, 0, None),
+    "nothing new": (standing(desired=some(A), ordered=some(A), view=ALIVE), NONE, 0, None),
+    "shrink at once": (standing(desired=some(A), ordered=some(A, B), view=ALIVE), NONE, 0, Order(some(A))),
+    "grow": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), NONE, 0, Order(some(A, B))),
+    "grow when it is free": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), some(B), 0, None),
+    "leave all nodes": (standing(desired=NONE, ordered=some(A), view=ALIVE), NONE, 0, Order(NONE)),
+    "keep what it has below the minimum": (
+        standing(desired=some(A, B, C), ordered=some(A, B), min_nodes=2, view=ALIVE), some(B, C), 99, None,
+    ),
+    "ask to stop": (standing(desired=some(A), ordered=some(A), wish=Wish.STOP, view=ALIVE), NONE, 0, AskToStop()),
+    "ask once": (standing(wish=Wish.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30, None),
+    "then kill": (standing(wish=Wish.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
+    "kill who does not leave": (standing(view=ALIVE, ordered_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
+    "resumed while it stops": (standing(desired=some(A), view=ALIVE, stop_asked_s=0.0), NONE, 1, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_next_step(case: str) -> None:
+    it, taken, now_s, expected = CASES[case]
+    assert next_step(it, taken, now_s) == expected
+
+
+def test_a_node_is_free_only_when_its_driver_says_so() -> None:
+    it = standing(desired=some(A, B), view=ALIVE)
+    carried_out(it, Order(some(A, B)), 0.0)
+    it.view = View(alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)}))
+    carried_out(it, Order(some(A)), 10.0)
+    assert holds(it, 10.0) == some(A, B), "told, not done"
+    assert holds(it, 10.0 + SETTLE_S + 1) == some(A, B), "it still says that it is there"
+    it.view = replace(it.view, on=some("1"), said_s=11.0)
+    assert holds(it, 11.0) == some(A, B), "its worker has not ended"
+    it.view = replace(it.view, with_workers=frozenset({("1", 10)}))
+    assert holds(it, 11.0) == some(A)
+    it.view = replace(it.view, alive=False)
+    assert holds(it, 11.0) == NONE
+
+
+def test_a_driver_that_just_read_its_order_may_still_start_a_worker_there() -> None:
+    it = standing(view=ALIVE)
+    carried_out(it, Start(some(A, B)), 0.0)
+    carried_out(it, Order(some(A)), 0.1)
+    assert holds(it, 0.2) == some(A, B)
+    assert holds(it, 0.1 + SETTLE_S + 0.1) == some(A)
+
+
+LINES = [
+    {"time": 1.0, "event": "started", "incarnation": 1},
+    {"time": 1.1, "event": "worker_started", "fragment": "1", "pid": 10},
+    {"time": 1.2, "event": "worker_started", "fragment": "2", "pid": 20},
+    {"time": 1.3, "event": "running", "fragments": ["1", "2"], "world_size": 2},
+    {"time": 5.0, "event": "worker_exited", "fragment": "2", "pid": 20, "status": -9, "planned": False},
+    {"time": 5.0, "event": "withheld", "fragment": "2", "reason": "x"},
+    {"time": 5.1, "event": "something new", "fragment": "7"},
+    {"time": 5.2, "event": "running", "fragments": ["1"], "world_size": 1},
+    {"time": 9.0, "event": "failed", "reason": "status 1", "tail": ["a", "b"]},
+]
+
+
+def test_what_drivers_say() -> None:
+    view = after_events(View(alive=True), LINES[:4])
+    assert (view.on, view.world_size, view.incarnation) == (some("1", "2"), 2, 1)
+    assert view.occupied == some("1", "2")
+    view = after_events(view, LINES[4:8])
+    assert (view.on, view.withheld, view.with_workers) == (some("1"), some("2"), frozenset({("1", 10)}))
+    view = after_events(view, LINES[8:])
+    assert (view.ending, view.reason, view.tail, view.on) == (Ending.FAILED, "status 1", ("a", "b"), NONE)
+    again = after_events(view, [{"time": 10.0, "event": "started", "incarnation": 2}])
+    assert (again.ending, again.tail, again.incarnation) == (None, (), 2)
+    for i in range(len(LINES)):
+        one_by_one = after_events(after_events(View(), LINES[:i]), LINES[i:])
+        assert one_by_one == after_events(View(), LINES), "however the file is cut"
+
+
+def test_it_trains_once_rank_0_has_reported_since_the_change() -> None:
+    view = after_events(View(alive=True), LINES[:4])
+    assert not view.trains
+    assert not after_progress(view, [{"time": 1.0, "samples": 5}]).trains, "that was before"
+    after = after_progress(view, [{"time": 2.0, "samples": 7, "loss": None, "step": 3}])
+    assert (after.trains, after.samples, after.loss, after.step) == (True, 7.0, None, 3)
+    assert not after_events(after, LINES[7:8]).trains

@@ -1,0 +1,348 @@
+"""LiveWorld and its desks over a cluster in memory: what the pilot does when things happen."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fakes_live import START_S
+from live_house import House, house, spec
+
+from bftrainer.errors import StoreError
+from bftrainer.journal import entries
+from bftrainer.live.reports import Ending
+from bftrainer.live.rerun import decide_again
+from bftrainer.registry import Registry
+from bftrainer.spool import Kind
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> House:
+    return house(tmp_path / "state")
+
+
+def decisions(home: House) -> list[str]:
+    with closing(home.store()) as store:
+        return [v.differs for v in decide_again(store)]
+
+
+def notes(home: House) -> list[str]:
+    with closing(home.store()) as store:
+        return [f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000)]
+
+
+def test_a_trainer_gets_idle_nodes_and_everything_is_let_go_at_the_end(home: House) -> None:
+    home.cluster.give("n1", "n2", "n3")
+    home.submit(spec("a", max_nodes=2))
+    state = home.pilot(20)
+    assert [len(a.nodes) for a in state.active] == [2]
+    assert len(home.cluster.acquired) == 2, "no more nodes than trainers can use"
+    assert home.cluster.fragments == {} or all(f.why == "released" for f in home.cluster.fragments.values())
+    assert [what for what, _, _ in home.launcher.orders] == ["start", "stop"]
+    assert home.spool.pending() == ()
+    assert home.status("a") == "waiting", "what was not done goes on when a pilot comes back"
+    assert not any(decisions(home))
+
+
+def test_nothing_is_held_without_a_trainer(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.pilot(20)
+    assert home.cluster.acquired == []
+
+
+def test_a_node_is_taken_only_after_two_observations(home: House) -> None:
+    home.submit(spec("a"))
+    home.cluster.give("n1")
+    seen: list[int] = []
+    home.after_tick = lambda: seen.append(home.cluster.observations) if not home.cluster.acquired else None
+    home.pilot(5)
+    assert max(seen) == 2 or home.cluster.acquired
+    assert seen[-1] >= 1
+
+
+def test_a_preempted_node_leaves_at_once_and_the_trainer_goes_on(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    home.at(10, lambda: home.cluster.take("n1"))
+    home.pilot(15)
+    taken = next(i for i, (what, _, nodes) in enumerate(home.launcher.orders) if what == "order" and len(nodes) == 1)
+    assert all(node.startswith("n2") for node in home.launcher.orders[taken][2])
+    with closing(home.store()) as store:
+        record = next(f for f in Registry(store).fragments() if f.node == "n1")
+    assert record.asked_back_s is not None
+    assert abs(record.asked_back_s - START_S - 10) < 0.5, "heard within the file poll, not the scheduler's"
+
+
+def test_all_nodes_at_once(home: House) -> None:
+    home.cluster.give("n1", "n2", "n3")
+    home.submit(spec("a", max_nodes=3), spec("b", max_nodes=3))
+
+    def take_all() -> None:
+        for node in ("n1", "n2", "n3"):
+            home.cluster.take(node)
+
+    home.at(10, take_all)
+    home.at(16, lambda: home.cluster.give("n1", "n2"))
+    state = home.pilot(30)
+    assert sum(len(a.nodes) for a in state.active) == 2
+    assert not home.launcher.overlaps
+    assert not any(decisions(home))
+
+
+def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.at(4, lambda: home.cluster.take("n1"))
+    home.at(5, lambda: home.cluster.give("n1"))
+    home.pilot(20)
+    assert home.cluster.acquired == ["n1#1", "n1#2"]
+    with closing(home.store()) as store:
+        first, second = Registry(store).fragments()
+    assert second.asked_s - (first.released_s or 0) >= 5.0, "a node that flaps is left alone for a while"
+
+
+def test_a_node_changes_hands_only_when_it_is_free(home: House) -> None:
+    home.cluster.give(*(f"n{i}" for i in range(4)))
+    home.launcher.slow["a"] = 1.5
+    home.submit(spec("a", max_nodes=4))
+    home.at(8, lambda: home.submit(spec("b", max_nodes=4, samples_per_s=100.0)))
+    home.pilot(25)
+    assert not home.launcher.overlaps
+    assert any(what == "start" and name == "b" for what, name, _ in home.launcher.orders)
+
+
+def test_pause_and_resume(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.at(5, lambda: home.ask(Kind.PAUSE, "a"))
+    home.at(15, lambda: home.ask(Kind.RESUME, "a"))
+    home.at(14, lambda: seen.append(home.status("a")))
+    seen: list[str] = []
+    home.pilot(25)
+    assert seen == ["paused"]
+    assert [what for what, _, _ in home.launcher.orders] == ["start", "stop", "start", "stop"]
+    assert home.status("a") == "waiting"
+
+
+def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.at(5, lambda: home.ask(Kind.CANCEL, "a"))
+    home.at(9, lambda: home.ask(Kind.RESUME, "a"))
+    state = home.pilot(15)
+    assert state.active == ()
+    assert home.status("a") == "cancelled"
+    assert ("stop", "a", frozenset()) in home.launcher.orders
+    assert any("no such trainer" in n for n in notes(home))
+
+
+def test_a_trainer_that_does_not_stop_is_killed(home: House) -> None:
+    home.cluster.give("n1")
+    home.launcher.behaviour["a"] = "deaf"
+    home.submit(spec("a", max_nodes=1))
+    home.at(5, lambda: home.ask(Kind.CANCEL, "a"))
+    home.pilot(30)
+    assert ("kill", "a", frozenset()) in home.launcher.orders
+
+
+def test_done_frees_the_nodes_for_the_next(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1), spec("b", max_nodes=1))
+    home.tables["decisions"] = {"max_parallel": 1}
+    home.__post_init__()
+    home.cluster.give("n1")
+    home.at(6, lambda: home.launcher.finish("a"))
+    home.pilot(20)
+    assert home.status("a") == "done"
+    assert [(w, n) for w, n, _ in home.launcher.orders] == [("start", "a"), ("start", "b"), ("stop", "b")]
+
+
+def test_a_script_that_fails_at_once_backs_off_then_fails_with_its_last_lines(home: House) -> None:
+    home.cluster.give("n1")
+    home.launcher.behaviour["a"] = "fails"
+    home.submit(spec("a", max_nodes=1))
+    home.pilot(120)
+    starts = [w for w, _, _ in home.launcher.orders if w == "start"]
+    assert len(starts) == 4
+    assert home.status("a") == "failed"
+    with closing(home.store()) as store:
+        assert "boom" in Registry(store).trainer("a").reason
+    assert len(home.cluster.acquired) <= 4, "a broken script does not keep taking nodes"
+
+
+def test_what_counts_as_progress_survives_the_death_of_a_pilot(home: House) -> None:
+    """Every incarnation begins anew, outlives a pilot on its way, and fails before it is where the first one was."""
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+
+    def fails_at(samples: float) -> None:
+        home.launcher.progress("a", samples)
+        home.launcher._end("a", Ending.FAILED, "status 1", ("boom",))
+
+    def dies() -> None:
+        if home.clock.elapsed_s() >= at_s + 40:
+            raise StoreError("killed")
+
+    home.at(5, lambda: fails_at(100.0))
+    home.pilot(8)
+    for half in (20.0, 30.0, 40.0):
+        at_s = home.clock.elapsed_s()
+        home.after_tick = dies
+        home.at(35, lambda half=half: home.launcher.progress("a", half))  # type: ignore[misc]
+        with pytest.raises(StoreError):
+            home.pilot(100)
+        home.after_tick = lambda: None
+        home.at(5, lambda half=half: fails_at(half + 10.0))  # type: ignore[misc]
+        home.pilot(8)
+    with closing(home.store()) as store:
+        trainer = Registry(store).trainer("a")
+    assert (trainer.status.value, trainer.failures, trainer.samples_at_failure) == ("failed", 4, 100.0)
+
+
+def test_a_failed_poll_keeps_the_pool_until_it_is_stale_then_everything_is_released(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    pools: list[tuple[float, int]] = []
+    home.after_tick = lambda: pools.append((home.clock.elapsed_s(), len(home.nodes.pool)))
+    home.at(10, lambda: setattr(home.cluster, "down", True))
+    home.at(50, lambda: setattr(home.cluster, "down", False))
+    home.pilot(70)
+    assert all(n == 1 for t, n in pools if 10 < t < 25), "unknown is not idle and not busy"
+    assert all(n == 0 for t, n in pools if 35 < t < 50), "too old to trust"
+    assert any(n == 1 for t, n in pools if t > 55), "and back again"
+    assert sum("poll failed" in n for n in notes(home)) == 1, "an outage is one note"
+
+
+def test_refused_nodes_are_left_alone_and_noted(home: House) -> None:
+    home.cluster.give("n1")
+    home.cluster.refuses.add("n1")
+    home.submit(spec("a"))
+    home.pilot(25)
+    assert 1 <= sum("refused n1" in n for n in notes(home)) <= 2
+
+
+def test_unused_nodes_are_released_and_not_taken_again(home: House) -> None:
+    home.cluster.give("n1", "n2", "n3", "n4")
+    falling = {"nodes": [1, 2, 4], "samples_per_s": [10.0, 20.0, 1.0]}
+    home.submit(spec("a", max_nodes=4, samples_per_s=None, curve=falling))
+    home.pilot(60)
+    assert len(home.cluster.acquired) == 4
+    assert sum(name in home.cluster.released for name in home.cluster.acquired) == 4
+    with closing(home.store()) as store:
+        assert sum(f.reason == "unused" for f in Registry(store).fragments()) == 2
+
+
+def test_caps(tmp_path: Path) -> None:
+    home = house(tmp_path / "s", nodes={"max_nodes": 2, "hosts": ["n[1-3]", "m*"], "exclude": ["n1"]})
+    home.cluster.give("n1", "n2", "n3", "n4", "m1")
+    home.submit(spec("a", max_nodes=4))
+    home.pilot(10)
+    assert sorted(home.cluster.acquired) == ["m1#1", "n2#2"]
+
+
+def test_a_pilot_that_comes_back_takes_over_what_is_there(home: House) -> None:
+    """Crash: the run is cut off by an error at a journal write; fragments and drivers stay."""
+    home.cluster.give("n1", "n2", "n3")
+    home.submit(spec("a", max_nodes=2))
+    armed = False
+
+    def die(step: str) -> None:
+        if armed and step.startswith("decision"):
+            raise StoreError("disk full")
+
+    home.at_step = die
+
+    def more() -> None:
+        nonlocal armed
+        armed = True
+        home.submit(spec("b", max_nodes=1))
+
+    home.at(8, more)
+    with pytest.raises(StoreError):
+        home.pilot(60)
+    assert home.launcher.drivers["a"].view.alive, "training goes on without a pilot"
+    armed = False
+    before = list(home.launcher.orders)
+    state = home.pilot(10)
+    assert {a.trainer.id: len(a.nodes) for a in state.active} == {"a": 2, "b": 1}
+    later = home.launcher.orders[len(before) :]
+    assert [w for w, n, _ in later if n == "a" and w == "start"] == [], "adopted, not started again"
+    assert not any(decisions(home))
+
+
+def test_samples_reach_the_decision(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1, samples_total=1000))
+    home.at(5, lambda: home.launcher.progress("a", 400.0))
+    home.at(6, lambda: home.submit(spec("b", max_nodes=1)))
+    state = home.pilot(8)
+    assert next(a.samples_done for a in state.active if a.trainer.id == "a") == 400.0
+    with closing(home.store()) as store:
+        last = list(entries(store))[-1]
+        assert ("a", 400.0) in last.event.samples_done
+        assert Registry(store).trainer("a").held_node_s > 0
+
+
+def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_it_had(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+
+    def die(step: str) -> None:
+        if home.clock.elapsed_s() > 8 and step.startswith("usage"):
+            raise StoreError("killed")
+
+    home.at_step = die
+    with pytest.raises(StoreError):
+        home.pilot(60)
+    home.at_step = lambda _: None
+    hidden, home.cluster.fragments = home.cluster.fragments, {}
+    home.cluster.down = True
+    before = list(home.launcher.orders)
+
+    def answers_again() -> None:
+        home.cluster.fragments, home.cluster.down = hidden, False
+
+    home.clock.after(8, answers_again)
+    state = home.pilot(20)
+    assert [len(a.nodes) for a in state.active] == [2]
+    later = home.launcher.orders[len(before) :]
+    assert [(w, len(nodes)) for w, _, nodes in later] == [("order", 2), ("stop", 0)], "training was not disturbed"
+    with closing(home.store()) as store:
+        assert len(Registry(store).fragments()) == 2
+
+
+def test_orphans_on_fragments_that_no_driver_has_are_ended(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    home.at_step = lambda step: (_ for _ in ()).throw(StoreError("x")) if home.clock.elapsed_s() > 8 else None
+    with pytest.raises(StoreError):
+        home.pilot(60)
+    home.at_step = lambda _: None
+    home.launcher.kill("a")
+    before = len(home.launcher.orders)
+    home.pilot(4)
+    assert len(home.cluster.cleared) == 2
+    assert home.launcher.orders[before][:2] == ("start", "a"), "at once: its driver died with the pilot's job"
+    assert len(home.cluster.acquired) == 2, "its nodes were kept"
+    with closing(home.store()) as store:
+        assert Registry(store).trainer("a").failures == 0
+    assert not any(decisions(home))
+
+
+def test_orphans_that_cannot_be_ended_cost_their_fragments(home: House) -> None:
+    """Nobody is to train beside them: the holders are released, and their payloads end what is there."""
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    home.at_step = lambda step: (_ for _ in ()).throw(StoreError("x")) if home.clock.elapsed_s() > 8 else None
+    with pytest.raises(StoreError):
+        home.pilot(60)
+    home.at_step = lambda _: None
+    home.launcher.kill("a")
+    home.cluster.cannot_clear = True
+    before = list(home.cluster.acquired)
+    home.pilot(10)
+    assert home.cluster.released[:2] == before
+    started_on = next(nodes for what, _, nodes in reversed(home.launcher.orders) if what == "start")
+    assert not started_on & set(before)
+    assert not any(decisions(home))

@@ -1,0 +1,100 @@
+"""Whatever happens in whatever order: nodes are used by one trainer at a time, nothing submitted is lost, all is let go."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from live_house import House, house, spec
+
+from bftrainer.cluster import NodeView, PendingJob
+from bftrainer.errors import StoreError
+from bftrainer.live.rerun import decide_again
+from bftrainer.registry import Registry
+from bftrainer.spool import Kind
+
+NODES = ("n1", "n2", "n3", "n4", "n5")
+NAMES = ("a", "b", "c")
+WHAT = st.sampled_from(
+    ("take", "give", "plan", "pause", "resume", "cancel", "finish", "fail", "down", "up", "crash", "progress")
+)
+HAPPENINGS = st.lists(
+    st.tuples(st.floats(0.0, 40.0), WHAT, st.sampled_from(NODES), st.sampled_from(NAMES)), max_size=14
+)
+SIZES = st.fixed_dictionaries({name: st.tuples(st.integers(1, 3), st.integers(0, 3)) for name in NAMES})
+
+
+def happen(home: House, what: str, node: str, name: str) -> None:
+    driver = home.launcher.drivers.get(name)
+    match what:
+        case "take":
+            home.cluster.take(node)
+        case "give":
+            home.cluster.give(node)
+        case "plan":
+            home.cluster.pending = [
+                PendingJob("9", "else", ("main",), 1, home.clock.now_s() + soon_s, frozenset({node}))
+                for soon_s in ((7.0,) if name == "a" else (25.0,))
+            ]
+        case "pause" | "resume" | "cancel":
+            home.ask(Kind(what), name)
+        case "finish" if driver:
+            home.launcher.finish(name)
+        case "fail":
+            home.launcher.behaviour[name] = "fails"
+        case "down" | "up":
+            home.cluster.down = what == "down"
+        case "progress" if driver:
+            home.launcher.progress(name, (driver.view.samples or 0) + 10)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(HAPPENINGS, SIZES, st.integers(1, 3), st.sets(st.sampled_from(NODES), max_size=3))
+def test_any_order_of_happenings(
+    happenings: list[tuple[float, str, str, str]], sizes: dict[str, tuple[int, int]], places: int, gpus: set[str]
+) -> None:
+    # In memory where there is such a place: every commit waits for the disk.
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        home = house(Path(folder) / "state", decisions={"solver": "exact", "max_parallel": places})
+        home.cluster.hardware = {node: NodeView(node, "", gres="gpu:2") for node in gpus}
+        home.cluster.give(*NODES[:3])
+        home.launcher.slow["a"] = 1.7
+        for name, (low, more) in sizes.items():
+            home.submit(spec(name, min_nodes=low, max_nodes=low + more))
+        crash = False
+
+        def at_step(step: str) -> None:
+            nonlocal crash
+            if crash and step.endswith(("before", "written")):
+                crash = False
+                raise StoreError(f"made up, at {step}")
+
+        home.at_step = at_step
+
+        def will_crash() -> None:
+            nonlocal crash
+            crash = True
+
+        for at_s, what, node, name in happenings:
+            home.at(at_s, will_crash if what == "crash" else lambda w=what, n=node, t=name: happen(home, w, n, t))
+        ended = False
+        while not ended:
+            try:
+                home.pilot(max(60.0 - home.clock.elapsed_s(), 5.0))
+                ended = True
+            except StoreError:  # noqa: PERF203
+                home.clock.sleep(1.0)  # the supervisor starts it again
+        assert not home.launcher.overlaps
+        for _, _, nodes in home.launcher.orders:
+            assert len({name.partition("#")[0] in gpus for name in nodes}) <= 1, "a trainer on two classes"
+        assert all(not d.view.alive for d in home.launcher.drivers.values()), "no driver is left"
+        assert not [f for f in home.cluster.fragments.values() if f.why != "released" and f.why != "asked back"]
+        with closing(home.store()) as store:
+            assert {t.name for t in Registry(store).trainers()} == set(NAMES), "no submission is lost"
+            assert [v for v in decide_again(store) if v.differs] == [], "the journal gives the same decisions"
+            for fragment in Registry(store).fragments():
+                assert fragment.released_s is not None, fragment
+        assert home.spool.pending() == ()

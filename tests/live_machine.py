@@ -1,0 +1,144 @@
+"""A real pilot on the trace holder: state directory, log, processes; and a look at what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from bftrainer.processes import ProcessId, identify, send
+
+STEPPER = Path(__file__).parent / "live" / "stepper.py"
+CONFIG = """
+[decisions]
+solver = "exact"
+[nodes]
+min_window_s = 0
+flap_back_off_s = 0.5
+unused_after_s = 2
+[times]
+poll_s = 0.2
+file_poll_s = 0.05
+shutdown_s = 20
+lease_s = 6
+[trace]
+log = "log.csv"
+nodes = 100
+speedup = 1
+"""
+
+
+def event_log(rows: list[tuple[float, str, str]]) -> str:
+    """Rows (seconds, joined, left) as an event log."""
+    text = "time,joined,left\n"
+    for at_s, joined, left in rows:
+        text += f"2021-01-01T{int(at_s) // 3600:02d}:{int(at_s) // 60 % 60:02d}:{at_s % 60:06.3f},{joined},{left}\n"
+    return text
+
+
+@dataclass
+class Machine:
+    """``state`` is the pilot's directory, ``work`` the trainers'."""
+
+    state: Path
+    work: Path
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def bftrainer(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "bftrainer", *map(str, arguments), "--state", str(self.state)]
+        return subprocess.run(argv, capture_output=True, text=True, check=check, cwd=self.work, timeout=60)
+
+    def bftrainer_replay(self) -> str:
+        argv = [sys.executable, "-m", "bftrainer", "replay", "journal", str(self.state)]
+        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    def submit(self, name: str, steps: int = 60, pace_s: float = 0.05, max_nodes: int = 2, *more: str) -> None:
+        program = [sys.executable, str(STEPPER), f"{name}.json", f"{name}.steps", str(steps), str(pace_s)]
+        options = ["--name", name, "--max-nodes", max_nodes, "--samples-per-s", 10, "--cwd", self.work]
+        fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 5"]
+        argv = [sys.executable, "-m", "bftrainer", "submit", *map(str, options), *fast, *more]
+        subprocess.run([*argv, "--state", str(self.state), "--", *program], check=True, cwd=self.work, timeout=60)
+
+    def pilot(self, script: Path | None = None, *arguments: str) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-m", "bftrainer", "pilot", "--state", str(self.state)]
+        if script is not None:
+            argv = [sys.executable, str(script), str(self.state), *arguments]
+        with (self.work / "pilot.log").open("ab") as log:
+            child = subprocess.Popen(argv, cwd=self.work, stdout=log, stderr=log)
+        self.children.append(child)
+        return child
+
+    def rows(self, *arguments: object) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.bftrainer(*arguments, "--json").stdout.splitlines()]
+
+    def state_is_there(self) -> bool:
+        return (self.state / "pilot.db").exists() and self.bftrainer("events", check=False).returncode == 0
+
+    def status(self, name: str) -> str:
+        found = {str(row["name"]): str(row["status"]) for row in self.rows("list", "--all")}
+        return found.get(name, "")
+
+    def steps(self, name: str) -> list[tuple[int, int]]:
+        path = self.work / f"{name}.steps"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(int(line.split()[0]), int(line.split()[1])) for line in lines]
+
+    def processes(self) -> list[ProcessId]:
+        """Everything of this state directory that runs, but for pilots: drivers, workers, reapers, the trace machine."""
+        mine = []
+        pilots = {child.pid for child in self.children}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) in pilots:
+                continue
+            try:
+                known = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if str(self.state).encode() in known and (found := identify(int(entry.name))) is not None:
+                mine.append(found)
+        return mine
+
+    def close(self) -> None:
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+        for process in self.processes():
+            send(process, signal.SIGKILL)
+
+
+def machine(path: Path, rows: list[tuple[float, str, str]], config: str = CONFIG) -> Machine:
+    state, work = path / "state", path / "work"
+    state.mkdir(mode=0o700)
+    work.mkdir()
+    os.chmod(path, 0o700)  # noqa: PTH101
+    (state / "bftrainer.toml").write_text(config)
+    (state / "log.csv").write_text(event_log(rows))
+    return Machine(state, work)
+
+
+def eventually(what: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait until it holds; the last look decides."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return
+        time.sleep(0.1)
+    assert what()
+
+
+def assert_contiguous(steps: list[tuple[int, int]], every: int = 10) -> None:
+    """Each incarnation counts by one; the next begins at most ``every`` steps back, after a checkpoint."""
+    assert steps, "it never ran"
+    for (was_in, before), (now_in, step) in pairwise(steps):
+        if now_in == was_in:
+            assert step == before + 1
+        else:
+            assert before + 1 - every <= step <= before + 1, f"step {before} then {step}"

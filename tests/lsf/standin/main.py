@@ -1,0 +1,64 @@
+"""A command of the stand-in, by the name in LSF_STANDIN_COMMAND; first whatever fault was ordered for it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import time
+
+from batch import bkill, bsub, sbatchd
+from show import SHOWS
+from state import locked
+
+COMMANDS = {**SHOWS, "bsub": bsub, "bkill": bkill, "sbatchd": lambda words: sbatchd(words[0])}
+
+
+def fault_of(name: str) -> str:
+    """What is ordered for this call; ``times`` counts down."""
+    if name == "sbatchd":
+        return ""
+    with locked() as state:
+        for key in (name, "*"):
+            fault = state["faults"].get(key)
+            if fault and fault.get("times", 1) > 0:
+                if "times" in fault:
+                    fault["times"] -= 1
+                return str(fault["kind"])
+    return ""
+
+
+def run(name: str, words: list[str]) -> int:
+    fault = fault_of(name)
+    if fault == "down":  # mbatchd is gone: the command says so and tries again for ever
+        while True:
+            print("LSF is down. Please wait ...", file=sys.stderr, flush=True)
+            time.sleep(0.5)
+    if fault == "down-at-once":  # with LSB_NTRIES set
+        print("LSF is down. Please wait ...", file=sys.stderr)
+        return 255
+    if fault == "slow":
+        time.sleep(60)
+    if fault == "no-answer":  # it is done, and nobody hears of it
+        with contextlib.redirect_stdout(io.StringIO()):
+            COMMANDS[name](words)
+        time.sleep(60)
+    if fault == "waits-first":
+        print("Cannot connect to LSF. Please wait ...")
+    if fault == "none":
+        print("No unfinished job found", file=sys.stderr)
+        return 255
+    if fault == "silent":
+        return 0
+    if fault != "truncated":
+        return COMMANDS[name](words)
+    caught = io.StringIO()
+    with contextlib.redirect_stdout(caught):
+        status = COMMANDS[name](words)
+    sys.stdout.write(caught.getvalue()[: len(caught.getvalue()) * 2 // 3])
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(run(os.environ["LSF_STANDIN_COMMAND"], sys.argv[1:]))

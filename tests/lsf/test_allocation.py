@@ -1,0 +1,55 @@
+"""The nodes of the LSF job that the pilot itself runs in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bftrainer.clock import SystemClock
+from bftrainer.config import PilotConfig
+from bftrainer.errors import UserError
+from bftrainer_adapters.lsf_hold import LsfHolder
+from bftrainer_adapters.sites import build_site, reconfigure
+
+NODES = {"nodes": {"holder": "allocation"}}
+
+
+def test_each_host_once_and_no_launch_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostfile = tmp_path / "hosts"
+    hostfile.write_text("batch5\n" + "h36n08\n" * 42 + "h36n09\n" * 42)
+    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+    monkeypatch.setenv("LSB_DJOB_HOSTFILE", str(hostfile))
+    site = build_site(PilotConfig.model_validate(NODES), tmp_path, SystemClock())
+    assert [node.name for node in site.scheduler.observe().nodes] == ["batch5", "h36n08", "h36n09"]
+    assert site.driver["prefix"] == ["blaunch", "{node}"]
+    lsf = {"launch_node": True, "worker_prefix": ["jsrun", "-n1"]}
+    site = build_site(PilotConfig.model_validate({**NODES, "lsf": lsf}), tmp_path, SystemClock())
+    assert [node.name for node in site.scheduler.observe().nodes] == ["h36n08", "h36n09"]
+    with pytest.raises(UserError, match="worker_prefix"):
+        build_site(PilotConfig.model_validate({**NODES, "lsf": {"launch_node": True}}), tmp_path, SystemClock())
+
+
+def test_the_pilots_configuration_names_an_lsf(tmp_path: Path) -> None:
+    lsf = {"queue": "idle", "slots_per_node": 42}
+    site = build_site(PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": lsf}), tmp_path, SystemClock())
+    assert type(site.scheduler).__name__ == "LsfScheduler"
+    assert type(site.holder).__name__ == "LsfHolder"
+    assert "bftrainer_adapters.lsf_worker" in str(site.driver["prefix"])
+    with pytest.raises(UserError, match="quue"):
+        build_site(
+            PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": {"quue": "x"}}), tmp_path, SystemClock()
+        )
+
+
+def test_options_of_holders_to_come_are_taken_over_and_their_queue_stays(tmp_path: Path) -> None:
+    def config(**keys: object) -> PilotConfig:
+        return PilotConfig.model_validate(
+            {"nodes": {"holder": "lsf"}, "lsf": {"queue": "idle", "slots_per_node": 4, **keys}}
+        )
+
+    site = build_site(config(), tmp_path, SystemClock())
+    assert reconfigure(site, config(timeout_s=3.0, queue="other")) == ("lsf.queue",)
+    assert isinstance(site.holder, LsfHolder)
+    now = site.holder._lsf.settings
+    assert (now.queue, now.timeout_s, site.holder._settings) == ("idle", 3.0, now)

@@ -1,0 +1,117 @@
+"""``bftrainer doctor --lsf`` on the stand-in: what it says, what it keeps, and that it only reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lab import Lab
+
+CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "jobstat"\n'
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    lab = Lab(tmp_path / "lsf")
+    yield lab
+    lab.stop()
+
+
+def doctor(lab: Lab, config: str = CONFIG) -> tuple[int, str]:
+    path = lab.root / "bftrainer.toml"
+    path.write_text(config)
+    done = subprocess.run(
+        [sys.executable, "-m", "bftrainer", "doctor", "--lsf", str(path), "--keep", str(lab.root / "kept")],
+        env={**os.environ, **lab.env}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_site_that_is_ready(lab: Lab) -> None:
+    before = (lab.root / "state.json").read_text()
+    status, said = doctor(lab)
+    assert status == 0, said
+    assert "4 hosts, 4 idle" in said
+    assert "1 windows, 4 whole nodes" in said
+    assert "idle ends preempted jobs" in said
+    assert "JOB_TERMINATE_INTERVAL 1 s" in said
+    assert (lab.root / "state.json").read_text() == before
+    assert not (lab.root / "kept").exists()
+
+
+def test_a_queue_that_suspends_is_refused(lab: Lab) -> None:
+    lab.queue("idle", terminate_when="")
+    status, said = doctor(lab)
+    assert status == 1
+    assert "suspends preempted jobs, which keep memory and GPUs" in said
+    assert "docs/lsf.md" in said
+
+
+@pytest.mark.parametrize(
+    ("params", "queue", "words"),
+    [
+        ({"PREEMPT_JOBTYPE": ""}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
+        ({"PREEMPT_JOBTYPE": "EXCLUSIVE"}, {}, "PREEMPT_JOBTYPE = BACKFILL in lsb.params"),
+        ({"NO_PREEMPT_RUN_TIME": "30"}, {}, "set NO_PREEMPT_RUN_TIME = 0 in idle"),
+        ({}, {"settings": {"STOP_COND": "select[ut>0.9]"}}, "or LOAD in TERMINATE_WHEN"),
+        ({}, {"windows": "20:00-8:00"}, "it needs WINDOW in TERMINATE_WHEN"),
+    ],
+)
+def test_what_would_suspend_holders_or_keep_main_jobs_waiting_is_refused_with_the_remedy(
+    lab: Lab, params: dict[str, str], queue: dict[str, object], words: str
+) -> None:
+    lab.edit(lambda state: state["params"].update(params))
+    lab.queue("idle", **queue)
+    status, said = doctor(lab)
+    assert status == 1
+    assert words in " ".join(said.split())
+
+
+def test_an_answer_about_the_queue_that_is_not_understood_is_kept(lab: Lab) -> None:
+    lab.fault("bqueues", "truncated")
+    status, said = doctor(lab)
+    assert status == 1
+    assert "cut short" in " ".join(said.split())
+    assert (lab.root / "kept" / "lsf-queue.txt").read_text().startswith("$ bqueues -l idle\n\nQUEUE: idle")
+
+
+def test_an_application_profile_that_suspends_is_refused(lab: Lab) -> None:
+    lab.change(apps={"dnn": {"suspend": "SIGTSTP"}})
+    status, said = doctor(lab, CONFIG + 'app = "dnn"\n')
+    assert status == 1
+    assert "application profile's SUSPEND action 'SIGTSTP'" in said
+
+
+def test_an_answer_that_is_not_understood_is_kept(lab: Lab) -> None:
+    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Moon"))
+    status, said = doctor(lab)
+    assert status == 1
+    assert "closed_Moon" in said
+    kept = (lab.root / "kept" / "lsf-hosts.txt").read_text()
+    assert kept.startswith("$ bhosts -o")
+    assert "closed_Moon" in kept
+
+
+def test_a_site_whose_slots_are_configured_wrong(lab: Lab) -> None:
+    status, said = doctor(lab, CONFIG.replace("= 4", "= 42"))
+    assert status == 0
+    assert "4 without 42 slots, such as node01" in said
+    assert "0 whole nodes" in said
+
+
+def test_an_lsf_that_is_down_or_not_there(lab: Lab) -> None:
+    lab.fault("*", "down-at-once")
+    status, said = doctor(lab)
+    assert status == 1
+    assert "LSF is down. Please wait ..." in said
+    for path in lab.bin.iterdir():
+        path.unlink()
+    status, said = doctor(lab)
+    assert status == 1
+    assert "bhosts: not found" in said

@@ -1,0 +1,135 @@
+"""What is free on the stand-in LSF, and what its faults do to the answer: never an empty cluster, never an idle node."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lab import Lab, wait_until
+
+from bftrainer.clock import SystemClock
+from bftrainer.errors import BFTrainerError, CommandError, UnknownStateError
+from bftrainer.windows import EndKind, FreeNode, Ours, free_nodes
+from bftrainer_adapters.lsf_config import LsfSettings
+from bftrainer_adapters.lsf_observe import LsfScheduler
+
+OURS = Ours(partitions=frozenset({"idle"}))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    lab = Lab(tmp_path / "lsf")
+    yield lab
+    lab.stop()
+
+
+def scheduler(lab: Lab, timeout_s: float = 10.0, **settings: object) -> LsfScheduler:
+    chosen = LsfSettings.model_validate({"queue": "idle", "slots_per_node": 4, "timeout_s": timeout_s, **settings})
+    return LsfScheduler(chosen, SystemClock(), lab.env)
+
+
+def free(lab: Lab, **settings: object) -> dict[str, FreeNode]:
+    return {f.node.name: f for f in free_nodes(scheduler(lab, **settings).observe(), OURS)}
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("pending", ["bjobs", "jobstat", "none"])
+def test_an_empty_cluster_is_free_without_an_end(lab: Lab, form: str, pending: str) -> None:
+    found = free(lab, format=form, pending=pending, gpus_per_node=6)
+    assert sorted(found) == lab.node_names
+    assert {f.end.at_s for f in found.values()} == {math.inf}
+    assert {f.node.node_class for f in found.values()} == {"6 gpu"}
+
+
+def test_windows_end_when_bslots_says_so(lab: Lab) -> None:
+    now_s = time.time()
+    lab.change(plans={"node01": now_s + 600, "node02": now_s + 3600})
+    found = free(lab)
+    assert sorted(found) == lab.node_names
+    assert 590 < found["node01"].end.at_s - now_s <= 600
+    assert 3590 < found["node02"].end.at_s - now_s <= 3600
+    assert found["node01"].end.kind is EndKind.PENDING_JOB
+    assert found["node03"].end.kind is EndKind.NEVER
+
+
+def test_an_idle_host_in_no_window_is_not_free(lab: Lab) -> None:
+    lab.change(plans=dict.fromkeys(lab.node_names, time.time() - 1))
+    seen = scheduler(lab).observe()  # "No backfill window exists at this time", status 255
+    assert len(seen.nodes) == 4
+    assert free_nodes(seen, OURS) == ()
+
+
+def test_hosts_with_jobs_reserved_slots_or_closed_are_not_free(lab: Lab) -> None:
+    lab.edit(lambda state: state["hosts"]["node01"].update(rsv=2))
+    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Adm"))
+    job = lab.main_job("node03")
+    wait_until(lambda: lab.started_s(job), "the job to start")
+    assert sorted(free(lab)) == ["node04"]
+    assert sorted(free(lab, format="text")) == ["node04"]
+
+
+def test_a_reservation_ends_a_window(lab: Lab) -> None:
+    begin, end = (time.localtime(time.time() + s) for s in (3 * 3600, 5 * 3600))
+    window = "-".join(f"{t.tm_mon}/{t.tm_mday}/{t.tm_hour}/{t.tm_min}" for t in (begin, end))
+    head = "RSVID       TYPE    USER   NCPUS      RSV_HOSTS           TIME_WINDOW \n"
+    lab.change(reservations=f"{head}user1#0     user    user1   0/4    node02:0/4   {window} \n")
+    found = free(lab)
+    assert found["node02"].end.kind is EndKind.RESERVATION
+    assert 3 * 3600 - 120 < found["node02"].end.at_s - time.time() <= 3 * 3600
+    assert found["node01"].end.kind is EndKind.NEVER
+
+
+def test_waiting_jobs_are_counted_in_nodes(lab: Lab) -> None:
+    lab.main_job(*lab.node_names)
+    lab.main_job(*lab.node_names)
+    (waiting,) = scheduler(lab).observe().pending
+    assert (waiting.size, waiting.partitions) == (4, ("normal",))
+
+
+def test_an_unknown_host_status_is_an_error_with_its_text(lab: Lab) -> None:
+    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Moon"))
+    with pytest.raises(UnknownStateError, match="closed_Moon"):
+        scheduler(lab).observe()
+
+
+@pytest.mark.parametrize("name", ["bhosts", "bjobs", "bslots", "brsvs"])
+@pytest.mark.parametrize("kind", ["down-at-once", "truncated", "silent"])
+def test_a_fault_of_any_command_is_an_error_and_passes(lab: Lab, name: str, kind: str) -> None:
+    month = time.localtime().tm_mon
+    line = f"a#0 user a 0/4 node02:0/4 {month}/28/6/0-{month}/28/8/0"
+    header = "RSVID TYPE USER NCPUS RSV_HOSTS TIME_WINDOW"
+    lab.change(plans={"node01": time.time() + 600}, reservations=f"{header}\n{line}\n")
+    lab.main_job("node04")
+    lab.main_job("node04")
+    lab.fault(name, kind, times=1)
+    with pytest.raises(BFTrainerError):
+        scheduler(lab).observe()
+    assert len(scheduler(lab).observe().nodes) == 4
+
+
+@pytest.mark.parametrize("kind", ["down", "slow"])
+def test_a_command_that_never_answers_is_killed(lab: Lab, kind: str) -> None:
+    lab.fault("bhosts", kind)
+    began = time.monotonic()
+    with pytest.raises(CommandError, match=r"no answer within 0\.5 s"):
+        scheduler(lab, timeout_s=0.5).observe()
+    assert time.monotonic() - began < 5
+
+
+def test_please_wait_before_the_answer_is_not_part_of_it(lab: Lab) -> None:
+    lab.fault("*", "waits-first")
+    assert len(scheduler(lab, reservations=False, pending="none").observe().nodes) == 4
+
+
+def test_no_unfinished_job_found_is_an_empty_queue_but_no_answer_about_hosts(lab: Lab) -> None:
+    lab.fault("bjobs", "none")
+    assert scheduler(lab).observe().pending == ()
+    lab.fault("bhosts", "none")
+    with pytest.raises(BFTrainerError):
+        scheduler(lab).observe()

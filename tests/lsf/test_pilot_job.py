@@ -1,0 +1,118 @@
+"""The LSF job around the pilot: what bjobs says of it, what a successor is made from, and LSF's bad days."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lab import Lab, wait_until
+
+from bftrainer.clock import SystemClock
+from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
+from bftrainer_adapters.batch_job import batch_job
+from bftrainer_adapters.held import JobPhase
+from bftrainer_adapters.lsf_pilot_job import LsfPilotJob, job_is_gone, parse_job, successor_argv
+from bftrainer_adapters.slurm_pilot_job import SlurmPilotJob
+
+RECORD = """{
+  "COMMAND":"bjobs",
+  "JOBS":1,
+  "RECORDS":[
+    {
+      "JOBID":"806290",
+      "STAT":"RUN",
+      "USER":"me",
+      "QUEUE":"batch",
+      "PROJ_NAME":"BIP152",
+      "RUN_TIME":"16038 second(s)",
+      "RUNTIMELIMIT":"1440.0",
+      "JOB_NAME":"my pilot"
+    }
+  ]
+}
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    lab = Lab(tmp_path / "lsf", nodes=2)
+    for name, value in lab.env.items():
+        monkeypatch.setenv(name, value)
+    yield lab
+    lab.stop()
+
+
+def running(lab: Lab) -> str:
+    text = lab.run("bsub", "-q", "normal", "-J", "p", "-W", "5", "sleep", "100")
+    job = text.partition("<")[2].partition(">")[0]
+    wait_until(lambda: lab.job(job)["stat"] == "RUN", "the job to run")
+    return job
+
+
+def test_what_bjobs_says_is_taken_over() -> None:
+    job = parse_job(RECORD)
+    assert job is not None
+    assert (job.phase, job.left_s) == (JobPhase.RUNS, 1440 * 60 - 16038)
+    assert successor_argv("806290", job) == [
+        "bsub", "-w", "ended(806290)", "-J", "my pilot", "-q", "batch", "-P", "BIP152",
+    ]  # fmt: skip
+    waits = parse_job(RECORD.replace('"RUN"', '"PEND"').replace("1440.0", ""))
+    assert waits is not None
+    assert (waits.phase, waits.left_s) == (JobPhase.WAITS, None)
+    assert parse_job("Job <12> is not found\n") is None
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    for cut in range(len(RECORD.rstrip())):
+        with pytest.raises(SchedulerError):
+            parse_job(RECORD[:cut])
+    with pytest.raises(UnknownStateError, match="MOON"):
+        parse_job(RECORD.replace('"RUN"', '"MOON"'))
+    with pytest.raises(SchedulerError, match="is no time"):
+        parse_job(RECORD.replace("1440.0", "fortnight"))
+
+
+def test_a_script_in_the_state_directory_goes_before_ours(lab: Lab, tmp_path: Path) -> None:
+    own = LsfPilotJob("1", tmp_path, SystemClock())
+    assert own.script() == Path(__file__).parents[2] / "jobscripts" / "pilot.lsf"
+    (tmp_path / "pilot.lsf").write_text("#!/bin/bash\n#BSUB -P mine\nsleep 100\n")
+    own = LsfPilotJob(running(lab), tmp_path, SystemClock())
+    successor = lab.job(own.submit_successor())
+    assert (successor["stat"], successor["name"], successor["project"]) == ("PEND", "p", "mine")
+
+
+@pytest.mark.parametrize("kind", ["down-at-once", "truncated", "silent", "none"])
+def test_while_lsf_does_not_answer_nobody_knows_and_nothing_is_submitted(lab: Lab, tmp_path: Path, kind: str) -> None:
+    job = running(lab)
+    own = LsfPilotJob(job, tmp_path, SystemClock())
+    lab.fault("bjobs", kind)
+    assert job_is_gone(job) is None
+    for question in (own.ends_s, own.submit_successor):
+        with pytest.raises((CommandError, SchedulerError)):
+            question()
+    lab.heal()
+    assert job_is_gone(job) is False
+    assert own.ends_s() is not None
+    lab.forget(job)
+    assert job_is_gone(job) is True
+
+
+@pytest.mark.parametrize(
+    ("holder", "variables", "kind"),
+    [
+        ("lsf", {"LSB_JOBID": "1"}, LsfPilotJob),
+        ("lsf", {"SLURM_JOB_ID": "1"}, None),
+        ("slurm", {"LSB_JOBID": "1"}, None),
+        ("slurm", {"SLURM_JOB_ID": "1"}, SlurmPilotJob),
+        ("allocation", {"LSB_JOBID": "1"}, LsfPilotJob),
+        ("allocation", {"SLURM_JOB_ID": "1"}, SlurmPilotJob),
+        ("allocation", {}, None),
+    ],
+)
+def test_whose_job_it_is(holder: str, variables: dict[str, str], kind: type | None, tmp_path: Path) -> None:
+    job = batch_job(variables, holder, tmp_path, SystemClock())
+    assert (job.id == "1", type(job.own)) == (kind is not None, kind or type(None))

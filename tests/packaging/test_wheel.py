@@ -1,0 +1,94 @@
+"""What users get: the wheel and the sdist, built here without a network (hatchling is one of the dev packages)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Top-level entries that a build may read. Copied, so that an untidy checkout cannot make the test pass or fail.
+SOURCES = (
+    "pyproject.toml README.md LICENSE CHANGELOG.md CONTRIBUTING.md CITATION.cff Makefile .gitignore"
+    " bftrainer adapters replay jobscripts tests docs .ci"
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist of a clean copy."""
+    copy = tmp_path_factory.mktemp("wheel") / "source"
+    copy.mkdir()
+    for name in SOURCES.split():
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, copy / name)
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build"], cwd=copy, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return copy / "dist"
+
+
+@pytest.fixture(scope="module")
+def in_wheel(built: Path) -> set[str]:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def files(folder: str, package: str) -> set[str]:
+    """The files of a package (modules, schemas, templates), as they should be called in the wheel."""
+    top = ROOT / folder
+    found = (path for path in (top / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(top).as_posix() for path in found}
+
+
+@pytest.mark.parametrize(
+    ("folder", "package"), [(".", "bftrainer"), ("adapters", "bftrainer_adapters"), ("replay", "bftrainer_replay")]
+)
+def test_wheel_has_every_file(in_wheel: set[str], folder: str, package: str) -> None:
+    assert files(folder, package) <= in_wheel
+
+
+@pytest.mark.parametrize("package", ["bftrainer", "bftrainer_adapters", "bftrainer_replay"])
+def test_wheel_is_typed(in_wheel: set[str], package: str) -> None:
+    assert f"{package}/py.typed" in in_wheel
+
+
+def test_wheel_installs_jobscripts_and_examples(in_wheel: set[str]) -> None:
+    installed = {name.split("/data/share/bftrainer/")[-1] for name in in_wheel if "/data/" in name}
+    jobscripts = {f"jobscripts/{path.name}" for path in (ROOT / "jobscripts").iterdir()}
+    examples = {f"examples/{path.name}" for path in (ROOT / "docs" / "examples").iterdir() if path.is_file()}
+    assert installed == jobscripts | examples
+
+
+def test_wheel_has_nothing_else(in_wheel: set[str]) -> None:
+    tops = {name.split("/")[0] for name in in_wheel}
+    assert tops >= {"bftrainer", "bftrainer_adapters", "bftrainer_replay"}
+    assert all(top.startswith("bftrainer") for top in tops)
+    assert not [name for name in in_wheel if "test" in name.removeprefix("bftrainer/testing/")]
+
+
+def test_wheel_installs_the_command_and_the_licence(built: Path, in_wheel: set[str]) -> None:
+    (wheel,) = built.glob("*.whl")
+    (points,) = (name for name in in_wheel if name.endswith(".dist-info/entry_points.txt"))
+    with zipfile.ZipFile(wheel) as archive:
+        assert "bftrainer = bftrainer.cli.main:main" in archive.read(points).decode()
+    assert [name for name in in_wheel if name.endswith("licenses/LICENSE")]
+
+
+def test_sdist_has_what_a_rebuild_needs(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {"pyproject.toml", "README.md", "LICENSE", "bftrainer/__init__.py", "jobscripts/replay.slurm"} <= names
+    assert "replay/bftrainer_replay/__init__.py" in names
+    assert "adapters/bftrainer_adapters/__init__.py" in names

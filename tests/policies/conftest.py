@@ -1,0 +1,21 @@
+"""Fixtures for tests of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.policies.settings import PolicySettings
+
+
+@pytest.fixture
+def settings_with() -> Callable[..., PolicySettings]:
+    """Settings with a policy's own options."""
+
+    def make(**options: float) -> PolicySettings:
+        return PolicySettings(Exact(), OBJECTIVES["throughput"], options=tuple(options.items()))
+
+    return make

@@ -1,0 +1,135 @@
+"""The conformance suite: all of ours pass it, policies that break a promise do not, and a third party's way through it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from bftrainer.cli.main import run
+from bftrainer.events import Event
+from bftrainer.policies.equal_share import EqualShare
+from bftrainer.state import Decision, State
+from bftrainer.testing import checks
+from bftrainer.testing.policy_contract import builder_of
+
+POLICIES = (
+    "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid",
+    "loss-phase", "flowcon",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("check", checks.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_ours_pass(policy: str, check: object) -> None:
+    assert callable(check)
+    check(builder_of(policy))
+
+
+@dataclass(frozen=True)
+class Spoiled:
+    """Equal share with something wrong."""
+
+    wrong: str
+    name: str = "spoiled"
+    calls = itertools.count()
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        decision, memory = EqualShare().decide(state, event)
+        counts, asked = decision.counts, next(self.calls)
+        if self.wrong == "one more":
+            return Decision(tuple(n + (j == 0) for j, n in enumerate(counts))), memory
+        if self.wrong == "too few counts":
+            return Decision(counts[1:]), memory
+        if self.wrong == "floats":
+            return Decision(tuple(float(n) for n in counts)), memory  # type: ignore[arg-type]
+        if self.wrong == "wakes now":
+            return replace(decision, wake_at_s=state.at_s), memory
+        if self.wrong == "impure":
+            return (Decision((0,) * len(counts)), memory) if asked % 2 else (decision, memory)
+        if self.wrong == "list as memory":
+            return decision, [1]
+        if self.wrong == "nobody":
+            return Decision((0,) * len(counts)), memory
+        raise AssertionError(self.wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "check", "complaint"),
+    [
+        ("one more", checks.check_counts_are_legal, "nodes"),
+        ("one more", checks.check_nothing_to_give, "where there are none"),
+        ("too few counts", checks.check_counts_are_legal, "counts for"),
+        ("floats", checks.check_counts_are_legal, "not all int"),
+        ("wakes now", checks.check_counts_are_legal, "asks to be woken"),
+        ("impure", checks.check_pure, "remembers|decides otherwise"),
+        ("nobody", checks.check_somebody_trains, "never got a node"),
+    ],
+)
+def test_broken_promises_are_found(wrong: str, check: checks.Build, complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        check(lambda: Spoiled(wrong))  # type: ignore[call-arg]
+
+
+def test_a_memory_that_cannot_be_journalled_is_found() -> None:
+    with pytest.raises(Exception, match="cannot be journalled"):
+        checks.check_memory_survives(lambda: Spoiled("list as memory"))
+
+
+def test_a_name_with_blanks_is_found() -> None:
+    with pytest.raises(AssertionError, match="one word"):
+        checks.check_name(lambda: Spoiled("", name="my policy"))
+
+
+def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
+    return subprocess.run(
+        [*command, "bftrainer.testing.policy_contract", "--policy", policy],
+        cwd=folder, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
+    )  # fmt: skip
+
+
+def test_a_new_policy_of_30_lines_passes_and_a_spoiled_one_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    assert run(["policy", "new", "my-policy", "--out", str(folder)]) == 0
+    module = folder / "my_policy_policy.py"
+    assert len(module.read_text().splitlines()) <= 32
+    assert 'my-policy = "my_policy_policy:build"' in (folder / "pyproject.toml").read_text()
+    passed = conformance(folder, "my_policy_policy:build")
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert f"{len(checks.CHECKS)} passed" in passed.stdout
+    module.write_text(module.read_text().replace("free -= nodes", "pass"))
+    failed = conformance(folder, "my_policy_policy:MyPolicy")
+    assert failed.returncode == 1
+    assert "nodes given out, the pool has" in failed.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [("My Policy", "expected lower-case words"), ("afs-l", "is taken"), ("class", "expected lower-case words")],
+)
+def test_bad_names_are_refused(name: str, complaint: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "new", name]) == 2
+    assert complaint in capfd.readouterr().err
+
+
+def test_nothing_is_overwritten(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kept").write_text("mine")
+    assert run(["policy", "new", "other", "--out", str(tmp_path)]) == 2
+    assert "not empty" in capfd.readouterr().err
+
+
+def test_policy_list_says_what_each_needs(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "list"]) == 0
+    lines = {line.split()[0]: line for line in capfd.readouterr().out.splitlines()}
+    assert set(POLICIES) <= set(lines)
+    assert "samples_total" in lines["afs-l"]
+    assert "reports_loss" in lines["flowcon"]
+    assert "not on a pool" in lines["specon"]

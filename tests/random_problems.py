@@ -1,0 +1,79 @@
+"""Seeded random allocation problems, for the tests that want a fixed number of them and for the bench."""
+
+from __future__ import annotations
+
+import random
+
+from bftrainer.model import Curve
+from bftrainer.problem import Claim, Problem
+
+
+def mixed(rng: random.Random) -> Problem:
+    """1-12 trainers on 1-60 nodes: every shape of curve, dead zones, maps with and without room, some listed sizes."""
+    pool = rng.randint(1, 60)
+    claims = []
+    free = pool if rng.random() < 0.8 else 0  # else: nobody holds anything
+    full = rng.random() < 0.3  # the map leaves no room
+    trainers = rng.randint(1, 12)
+    for j in range(trainers):
+        largest = rng.randint(1, max(1, rng.choice((4, 16, pool, pool + 8))))
+        smallest = rng.choice((1, 1, rng.randint(1, largest)))
+        current = min(rng.randint(0, largest), free)
+        if not full and rng.random() < 0.4:
+            current = 0
+        free -= current
+        sizes = listed(rng, smallest, largest) if rng.random() < 0.15 else None
+        claims.append(
+            Claim(
+                f"t{j}",
+                curve(rng, smallest, largest),
+                smallest,
+                largest,
+                rng.choice((0.0, rng.uniform(1, 60), rng.uniform(60, 600))),
+                rng.choice((0.0, rng.uniform(1, 60))),
+                current,
+                sizes,
+            )
+        )
+    return Problem(pool, rng.choice((0.0, 10.0, 120.0, 120.0, 3600.0)), tuple(claims))
+
+
+def listed(rng: random.Random, smallest: int, largest: int) -> tuple[int, ...]:
+    """Powers of two mostly; 0 nearly always among them, as without it a pool is soon too small."""
+    powers = [2**i for i in range(12) if smallest <= 2**i <= largest]
+    some = powers if powers and rng.random() < 0.6 else sorted({rng.randint(smallest, largest) for _ in range(3)})
+    return (0, *some) if rng.random() < 0.9 else tuple(some)
+
+
+def curve(rng: random.Random, smallest: int, largest: int) -> Curve:
+    """Concave, convex, irregular (it may fall) or linear, with 1 to 7 breakpoints that cover [smallest, largest]."""
+    first, last = rng.randint(1, smallest), rng.randint(largest, largest + 6)
+    nodes = sorted({first, last, *(rng.randint(first, last) for _ in range(rng.randint(0, 5)))})
+    unit = 10 ** rng.uniform(0, 4)
+    shape = rng.choice(("concave", "convex", "irregular", "linear"))
+    power = {"concave": rng.uniform(0.3, 0.99), "convex": rng.uniform(1.1, 2.0)}.get(shape, 1.0)
+    noise = {"irregular": 0.6}.get(shape, 0.0)
+    return Curve(tuple(nodes), tuple(unit * n**power * rng.uniform(1 - noise, 1 + noise) for n in nodes))
+
+
+def like_table_2(rng: random.Random, trainers: int, pool: int) -> Problem:
+    """Concave curves of 7 breakpoints (1 to 64 nodes) as the paper's Table 2 has, and a random feasible current map."""
+    nodes = (1, 2, 4, 8, 16, 32, 64)
+    claims = []
+    free = pool
+    for j in range(trainers):
+        power, unit = rng.uniform(0.6, 0.98), rng.uniform(100, 3000)
+        current = min(rng.randint(0, min(64, max(1, 2 * pool // trainers))), free)
+        free -= current
+        claims.append(
+            Claim(
+                f"t{j}",
+                Curve(nodes, tuple(unit * n**power for n in nodes)),
+                rng.choice((1, 1, 2, 4)),
+                64,
+                rng.uniform(5, 60),
+                rng.uniform(5, 30),
+                current,
+            )
+        )
+    return Problem(pool, 120.0, tuple(claims))

@@ -1,0 +1,103 @@
+"""``bftrainer record --scheduler lsf`` beside the stand-in: the dry check of a site that only reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lsf"))
+sys.path.insert(0, str(Path(__file__).parent))
+from lab import Lab, wait_until
+from recording import Recording, changes_of, idle_at_the_end
+
+from bftrainer_replay.characterize import characterize
+from bftrainer_replay.logs.event_log import read_event_log
+from bftrainer_replay.logs.model import cut
+
+LSF = ("--scheduler", "lsf")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    lab = Lab(tmp_path / "lsf")
+    yield lab
+    lab.stop()
+
+
+def test_a_job_is_in_the_record_with_its_node_and_times(lab: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "idle.csv"
+    recording = Recording(out, lab.env, (*LSF, "--json"))
+    everyone = frozenset(lab.node_names)
+    recording.until(lambda log: idle_at_the_end(log) == everyone, "four idle nodes")
+    asked_s = time.time()
+    job = lab.main_job("node03", seconds=4)
+    recording.until(lambda log: idle_at_the_end(log) == everyone - {"node03"}, "the job to have its node")
+    recording.until(lambda log: idle_at_the_end(log) == everyone, "its node to be idle again")
+    status, said, complaints = recording.end()
+    assert status == 0, complaints
+    assert "a node has 4 slots, as 4 of 4 hosts have" in complaints
+    assert json.loads(said)["failed"] == 0
+    log = read_event_log(out)
+    (left_s, _), (joined_s, _) = changes_of(log, frozenset({"node03"}))
+    started_s = lab.started_s(job)
+    assert started_s is not None
+    # LSF tells no time, so a look is dated from before its first question: it may be as much earlier as it takes.
+    assert asked_s - 1 < left_s < joined_s
+    assert joined_s > started_s + 1
+    found = characterize(cut(log))
+    assert found.node_hours * 3600 == pytest.approx(4 * found.span_h * 3600 - (joined_s - left_s))
+    assert (found.machine_nodes, found.fragments) == (4, 5)
+
+
+def test_an_unknown_answer_is_kept_and_told_once_and_nothing_is_taken_to_be_idle(lab: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "idle.csv"
+    recording = Recording(out, lab.env, (*LSF, "--slots-per-node", "4"))
+    recording.until(lambda log: idle_at_the_end(log) == frozenset(lab.node_names), "four idle nodes")
+    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Moon"))
+    kept = tmp_path / "idle.csv.answers" / "lsf-bhosts-1.txt"
+    wait_until(kept.exists, "the answer to be kept")
+    status, said, complaints = recording.end()
+    assert status == 0
+    assert complaints.count("closed_Moon") == 1
+    assert f"please send this file in with an issue: {kept}" in complaints
+    assert kept.read_text().startswith("$ bhosts -o")
+    assert "closed_Moon" in kept.read_text()
+    assert " 0 failed" not in said
+
+
+def test_the_first_answer_of_all_is_not_understood(lab: Lab, tmp_path: Path) -> None:
+    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Moon"))
+    recording = Recording(tmp_path / "idle.csv", lab.env, (*LSF, "--keep", str(tmp_path / "kept")))
+    _, complaints = recording.process.communicate(timeout=60)
+    assert recording.process.returncode == 1
+    assert f"unknown node state 'closed_Moon' (please send this file in with an issue: {tmp_path}/kept/" in complaints
+    assert "closed_Moon" in (tmp_path / "kept" / "lsf-bhosts-1.txt").read_text()
+
+
+def test_an_lsf_that_is_down_for_a_while(lab: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "idle.csv"
+    recording = Recording(out, lab.env, (*LSF, "--slots-per-node", "4"))
+    recording.until(lambda log: len(idle_at_the_end(log)) == 4, "four idle nodes")
+    lab.fault("*", "down-at-once")
+    time.sleep(1.5)  # long enough for a look
+    before = len(out.read_text().splitlines())
+    lab.heal()
+    lab.main_job("node01")
+    recording.until(lambda log: len(out.read_text().splitlines()) > before, "the record to go on")
+    assert recording.end()[0] == 0
+    assert not read_event_log(out).gaps
+
+
+def test_no_lsf_at_all(lab: Lab, tmp_path: Path) -> None:
+    for path in lab.bin.iterdir():
+        path.unlink()
+    recording = Recording(tmp_path / "idle.csv", lab.env, (*LSF, "--for", "30s"))
+    _, complaints = recording.process.communicate(timeout=60)
+    assert recording.process.returncode == 1
+    assert "bhosts: not found" in complaints
+    assert "Traceback" not in complaints

@@ -1,0 +1,98 @@
+"""``bftrainer record`` beside a real Slurm: a job runs, and the record knows which nodes it had, and when."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from slurm_lab import Lab, wait_until
+
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import Recording, changes_of, idle_at_the_end
+
+from bftrainer.cli.main import run
+from bftrainer_replay.characterize import characterize
+from bftrainer_replay.logs.event_log import read_event_log
+from bftrainer_replay.logs.model import cut
+
+
+def test_a_job_is_in_the_record_with_its_nodes_and_times(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "idle.csv"
+    recording = Recording(out, lab.env, ("--json",))
+    everyone = frozenset(lab.node_names)
+    try:
+        recording.until(lambda log: idle_at_the_end(log) == everyone, "eight idle nodes")
+        lab.submit("true", "-N1", "--hold")  # could not start on an empty machine either
+        job = lab.submit(
+            f"date +%s > {lab.root}/log/began; sleep 4; date +%s > {lab.root}/log/ended", "-N3", "--exclusive"
+        )
+        recording.until(lambda log: len(idle_at_the_end(log)) == 5, "the job to have three nodes")
+        recording.until(lambda log: idle_at_the_end(log) == everyone, "the nodes to be idle again")
+    finally:
+        status, said, complaints = recording.end()
+    assert (status, complaints) == (0, "note: looking every 1 s; 10 s is what schedulers ask not to exceed for long\n")
+    totals = json.loads(said)
+    assert (totals["failed"], totals["gaps"], totals["machine_nodes"]) == (0, 0, 8)
+    log = read_event_log(out)
+    (held,) = {event.change.left for event in log.events if event.change.left}
+    assert held == frozenset(re.findall(r"node\d\d", lab.run("scontrol", "show", "hostnames", _nodes_of(lab, job))))
+    (left_s, gone), (joined_s, back) = changes_of(log, held)
+    assert (gone, back) == (False, True)
+    # Slurm's times are whole seconds, and what happens is seen at the next look: how late that is, the machine decides.
+    began, ended = (int((lab.root / "log" / name).read_text()) for name in ("began", "ended"))
+    assert began - 1 <= left_s <= ended
+    assert ended - 1 <= joined_s <= log.events[-1].at_s
+    found = characterize(cut(log))
+    assert found.idle_while is not None
+    assert found.idle_while.shares() == (1, 0, 0)
+    assert found.node_hours * 3600 == pytest.approx(8 * found.span_h * 3600 - 3 * (joined_s - left_s))
+    assert found.machine_nodes == 8
+    assert run(["replay", "characterize", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine_nodes"] == 8
+
+
+def _nodes_of(lab: Lab, job: str) -> str:
+    found = re.search(r"^   NodeList=(\S+)", lab.run("scontrol", "show", "job", job), re.MULTILINE)
+    assert found
+    return found[1]
+
+
+def test_an_eligible_job_that_waits_is_in_the_record(lab: Lab, tmp_path: Path) -> None:
+    lab.submit("sleep 600", "-N3", "--exclusive")
+    lab.submit("true", "-N7", "--exclusive")
+    wait_until(lambda: lab.run("squeue", "-h", "-t", "PD", "-o", "%r").split() == ["Resources"], "the second to wait")
+    recording = Recording(tmp_path / "idle.csv", lab.env)
+    recording.until(lambda log: len(idle_at_the_end(log)) == 5, "five idle nodes")
+    assert recording.end()[0] == 0
+    found = characterize(cut(read_event_log(tmp_path / "idle.csv"))).idle_while
+    assert found is not None
+    assert found.shares() == (0, 0, 1)
+
+
+def test_killed_and_started_again_and_a_slurm_that_does_not_answer(lab: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "idle.csv"
+    recording = Recording(out, lab.env)
+    recording.until(lambda log: len(idle_at_the_end(log)) == 8, "eight idle nodes")
+    recording.kill()
+    lab.put_fake("squeue", "#!/bin/sh\necho garbage\n")
+    recording = Recording(out, lab.env)
+    kept = tmp_path / "idle.csv.answers" / "slurm-squeue-1.txt"
+    wait_until(kept.exists, "the answer to be kept")
+    (lab.root / "bin" / "squeue").unlink()
+    before = len(out.read_text().splitlines())
+    recording.until(lambda log: len(out.read_text().splitlines()) > before, "the record to go on")
+    status, said, complaints = recording.end(signal.SIGINT)
+    assert status == 0
+    assert "squeue's header is 'garbage'" in complaints
+    assert kept.read_text().startswith("$ squeue -a -t PD")
+    assert kept.read_text().endswith("garbage\n")
+    assert " failed, " in said
+    log = read_event_log(out)
+    assert len(idle_at_the_end(log)) == 8
+    assert not any(event.change.left for event in log.events if not log.gaps)

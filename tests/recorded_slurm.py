@@ -1,0 +1,27 @@
+"""Recorded answers of Slurm, without the lines that say where they come from."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+from data import data_file
+
+FOLDER = Path(__file__).parent / "recorded" / "slurm-22.05.8"
+MOMENTS = ("after_preempt", "future_resv", "planned_with_placeholders", "pyslurm_moment")
+
+
+def recorded(name: str) -> str:
+    text = (FOLDER / name).read_text()
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("# "))
+
+
+def foreign(archive: str, ending: str) -> str:
+    """A file of the archives of other sites' outputs (tests marked ``data``), by the end of its path."""
+    content = data_file(f"slurm-formats/{archive}.tar.gz").read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        (member,) = [m for m in tar.getmembers() if m.isfile() and m.name.endswith(ending)]
+        file = tar.extractfile(member)
+        assert file is not None
+        return file.read().decode()

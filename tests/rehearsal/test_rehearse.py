@@ -1,0 +1,194 @@
+"""`bftrainer rehearse` finds each planted fault, and nothing in a sound script; the shipped examples pass."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import bftrainer, complaint
+from live_machine import eventually
+
+TRAINER = Path(__file__).parent / "trainer.py"
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+FOUND_BY = {
+    "no-checkpoint": {"checkpoint", "changes", "kill"},
+    "not-atomic": {"atomic"},
+    "ignores-sigterm": {"stops"},
+    "forgets-optimizer": {"state"},
+    "counts-twice": {"samples"},
+}
+"""The checks that fail, for each fault."""
+
+
+def trainer_file(folder: Path, command: list[str], **keys: Any) -> Path:
+    table = {"name": "rehearsed", "command": [sys.executable, *command], "max_nodes": 4, "stop_s": 20.0, **keys}
+    path = folder / "trainer.toml"
+    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items()))
+    return path
+
+
+def planted(folder: Path, fault: str, **keys: Any) -> Path:
+    shutil.copy(TRAINER, folder)
+    return trainer_file(folder, ["trainer.py", fault], **keys)
+
+
+def rehearsed(file: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    ended = bftrainer("rehearse", file, "--json", "--window-s", "0.3", *options)
+    assert ended.err == "", "silent in a pipe"
+    return ended.status, json.loads(ended.out)
+
+
+def verdicts(found: dict[str, Any], verdict: str) -> set[str]:
+    return {check["check"] for check in found["checks"] if check["verdict"] == verdict}
+
+
+@pytest.mark.slow
+def test_a_sound_script_passes_every_check_in_a_copy_of_its_directory(tmp_path: Path) -> None:
+    status, found = rehearsed(planted(tmp_path, "sound"))
+    assert len(verdicts(found, "pass")) == len(found["checks"]) == 10, found
+    assert status == 0
+    assert found["passed"] is True
+    assert found["scale_up_s"] > 0
+    assert found["scale_down_s"] > 0
+    assert {path.name for path in tmp_path.iterdir()} == {"trainer.py", "trainer.toml"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FOUND_BY)
+def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -> None:
+    keys = {"stop_s": 1.0, "stop_signal": "SIGTERM"} if fault == "ignores-sigterm" else {}
+    status, found = rehearsed(planted(tmp_path, fault, **keys), "--quick")
+    assert verdicts(found, "FAIL") == FOUND_BY[fault], found
+    assert status == 1
+    assert found["passed"] is False
+    assert all(check["remedy"] for check in found["checks"] if check["verdict"] == "FAIL")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("launcher", "script", "options", "package"),
+    [
+        ("restart", "numpy_parallel.py", ["--steps=1000000", "--pace-s=0.01"], "numpy"),
+        ("torchrun", "torch_digits.py", ["--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"], "torch"),
+        ("horovod", "horovod_digits.py", ["--epochs=100000", "--step-s=0.02"], "horovod"),
+    ],
+)
+def test_the_shipped_examples_pass(
+    launcher: str, script: str, options: list[str], package: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if launcher == "horovod":
+        request.getfixturevalue("elastic_horovod")
+    if importlib.util.find_spec(package) is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            f"{package} is not installed; sh .ci/horovod.sh installs it"
+        )
+    shutil.copy(EXAMPLES / script, tmp_path)
+    file = trainer_file(tmp_path, [script, *options], launcher=launcher)
+    status, found = rehearsed(file, "--quick")
+    assert verdicts(found, "FAIL") == set(), found
+    assert status == 0
+    # Its order of data after a start is another one, so Horovod's sampler need not give the same losses.
+    assert verdicts(found, "cannot tell") <= ({"state"} if launcher == "horovod" else set()), found
+    assert found["scale_up_s"] > 0
+
+
+@pytest.mark.slow
+def test_training_that_is_complete_too_early_cannot_be_judged_whole(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "numpy_parallel.py", tmp_path)
+    status, found = rehearsed(trainer_file(tmp_path, ["numpy_parallel.py", "--steps", "40"]), "--quick")
+    assert status == 1
+    assert verdicts(found, "FAIL") == set()
+    assert "kill" in verdicts(found, "cannot tell")
+    starts = found["checks"][0]
+    assert (starts["check"], starts["verdict"]) == ("starts", "cannot tell")
+    assert "more work" in starts["remedy"]
+
+
+def test_a_script_that_fails_is_shown_with_its_last_words(tmp_path: Path) -> None:
+    status, found = rehearsed(trainer_file(tmp_path, ["-c", "raise SystemExit('no data set')"]))
+    assert status == 1
+    assert verdicts(found, "FAIL") == {"starts"}
+    assert "no data set" in found["checks"][0]["seen"]
+
+
+def test_a_table_for_people_with_what_to_do(tmp_path: Path) -> None:
+    ended = bftrainer("rehearse", trainer_file(tmp_path, ["-c", "raise SystemExit('no data set')"]), "--keep")
+    assert ended.status == 1
+    lines = ended.out.splitlines()
+    assert any(line.startswith("FAIL         starts and reports its steps") for line in lines)
+    assert any(line.strip().startswith("-> ") for line in lines)
+    assert lines[-1].startswith("kept: ")
+    kept = Path(lines[-1].removeprefix("kept: "))
+    assert (kept / "trainers/rehearsed/events.jsonl").exists()
+    shutil.rmtree(kept)
+
+
+def test_mistakes_are_one_line_and_nothing_is_played(tmp_path: Path) -> None:
+    assert "no_such_key" in complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], no_such_key=1)))
+    (tmp_path / "data.bin").write_bytes(b"x" * 1_100_000)
+    text = complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"]), "--copy-mb", "1"))
+    assert "--in-place" in text
+    assert "launcher" in complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], launcher="mpi")))
+
+
+@pytest.mark.slow
+def test_a_pilot_that_requires_it_takes_what_has_passed_and_nothing_else(tmp_path: Path) -> None:
+    state, work = tmp_path / "state", tmp_path / "work"
+    work.mkdir()
+    state.mkdir(mode=0o700)
+    (state / "bftrainer.toml").write_text("[workers]\nrequire_rehearsal = true\n")
+    file = planted(work, "sound")
+    text = complaint(bftrainer("submit", file, "--state", state))
+    assert f"bftrainer rehearse {file}" in text
+    assert not list(state.glob("spool/*/*")), "nothing is queued"
+    assert rehearsed(file, "--quick", "--state", str(state))[0] == 0
+    again = ["--name", "other", "--set", f"command={json.dumps([sys.executable, 'trainer.py', 'sound', 'x'])}"]
+    assert bftrainer("submit", file, "--state", state, *again).status == 0, "its arguments do not count"
+    with (work / "trainer.py").open("a") as out:
+        out.write("# changed\n")
+    complaint(bftrainer("submit", file, "--state", state))
+
+
+@pytest.mark.slow
+def test_in_place_uses_the_real_checkpoint_and_leaves_it_whole(tmp_path: Path) -> None:
+    for _ in range(2):
+        status, found = rehearsed(planted(tmp_path, "not-atomic"), "--quick", "--in-place")
+        assert (status, verdicts(found, "FAIL")) == (1, {"atomic"}), found
+        assert verdicts(found, "cannot tell") == {"state"}
+    saved = json.loads((tmp_path / "checkpoint.json").read_text())
+    assert saved["step"] > 50
+
+
+@pytest.mark.slow
+def test_what_ends_it_ends_all_that_it_has_started(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "bftrainer", "rehearse", str(planted(tmp_path, "sound"))]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(argv, env={**os.environ, "TMPDIR": str(scratch)}, stdout=subprocess.DEVNULL)
+    eventually(lambda: list(scratch.glob("*/trainers/rehearsed/progress.jsonl")))
+    assert mentioned(scratch)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 130
+    assert mentioned(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def mentioned(folder: Path) -> list[str]:
+    """Processes with this folder in their arguments or environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"{folder}/bftrainer-rehearse".encode() in words:
+            found.append(process.name)
+    return found

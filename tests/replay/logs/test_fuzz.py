@@ -1,0 +1,209 @@
+"""Bad input: a refusal with file and line, or a counted skip. Never a hang, a traceback or a silently shorter log.
+
+Hypothesis mutates the beginnings of real logs (tests marked ``data``) and of the examples of the other tests.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+from data import data_file
+from hypothesis import HealthCheck, given, settings
+from log_examples import EXAMPLES, SACCT
+from mutations import mutated
+from reading_logs import PLAIN, read, totals
+
+from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.open import NAMES, Opened, open_log
+from bftrainer_replay.logs.source import ImportOptions
+
+# Beginnings of real logs, by format: file, how many lines.
+REAL = {
+    "sacct": ("xdmod-sacct-nodelist/phillips.log.gz", 40),
+    "pbs": ("mira-2018-weeks/wk1.log.gz", 20),
+    "alcf": ("theta-lumos-2023/data_theta.csv.gz", 60),
+    "swf": ("wagap-2013-nodeids/wagap-2013.swf.gz", 40),
+    "events": ("summit-2021-02/summit-2021-02-events.csv.gz", 60),
+}
+IN_ARCHIVE = {
+    "sacct-json": "sarc-sacct-json-v0.0.43/raisin_1714003200.json",
+    "lsb.acct": "xdmod-shredder-lsf/accounting-logs.log",
+}
+
+
+def records_of(name: str, data: bytes) -> int | None:
+    """How many records a line-based log has, counted without the importer; None where a record is not a line."""
+    lines = [line.rstrip("\r") for line in data.decode("utf-8-sig", errors="surrogateescape").split("\n")]
+    if name in ("sacct", "jobcomp", "lsb.acct"):
+        lines = [line for line in lines if line and not line.startswith("#")]
+    elif name == "pbs":
+        lines = [line for line in lines if line]
+    elif name == "swf":
+        lines = [line for line in lines if line.strip() and not line.lstrip().startswith(";")]
+    elif name == "alcf":
+        lines = [line for line in lines if line.strip()]
+    else:
+        return None
+    has_header = name == "alcf" or (name == "sacct" and "Start|" in lines[0] + "|")
+    return len(lines) - has_header
+
+
+def opened_or_refused(path: Path, options: ImportOptions) -> Opened | None:
+    """None where the log is refused, in one line that names it."""
+    try:
+        return open_log(path, options)
+    except UserError as error:
+        refusal = error
+    assert str(path) in (refusal.where if isinstance(refusal, InputFileError) else str(refusal))
+    assert "\n" not in str(refusal)
+    return None
+
+
+def is_read_or_refused(path: Path, name: str, data: bytes) -> None:
+    path.write_bytes(data)
+    for skip_bad in (False, True):
+        options = ImportOptions(format=name, skip_bad=skip_bad, outages=PLAIN.outages, debounce_s=0)
+        opened = opened_or_refused(path, options)
+        if opened is None:
+            continue
+        if opened.is_event_log:
+            rows = [line for line in data.split(b"\n")[1:] if line.strip(b"\r")]
+            assert len(opened.log.events) == len(rows)
+            continue
+        read_, used, passed, skipped = totals(opened)
+        assert read_ == used + passed + skipped
+        assert skip_bad or not skipped
+        assert records_of(name, data) in (None, read_)
+        times = [event.at_s for event in opened.log.events]
+        assert all(a < b for a, b in itertools.pairwise(times))
+
+
+_SETTINGS = settings(
+    max_examples=100, deadline=3000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_themselves_are_read_and_recognised(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(EXAMPLES[name])
+    by_name, by_content = open_log(path, ImportOptions(format=name)), open_log(path)
+    assert by_name.totals == by_content.totals
+    assert by_name.log.events == by_content.log.events
+    assert len(by_name.log.events) > 1
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_mutated_examples(tmp_path: Path, name: str) -> None:
+    @_SETTINGS
+    @given(mutated(EXAMPLES[name]))
+    def fuzz(data: bytes) -> None:
+        is_read_or_refused(tmp_path / "log", name, data)
+
+    fuzz()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", [*REAL, *IN_ARCHIVE])
+def test_mutated_real_logs(tmp_path: Path, name: str) -> None:
+    if name in REAL:
+        file, count = REAL[name]
+        with gzip.open(data_file(file)) as lines:
+            content = b"".join(itertools.islice(lines, count))
+    else:
+        with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
+            member = archive.extractfile(next(each for each in archive.getnames() if each.endswith(IN_ARCHIVE[name])))
+            assert member is not None
+            content = member.read()
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    assert totals(open_log(path, ImportOptions(skip_bad=True)))[1] > 0 if name != "events" else open_log(path)
+
+    @_SETTINGS
+    @given(mutated(content))
+    def fuzz(data: bytes) -> None:
+        is_read_or_refused(path, name, data)
+
+    fuzz()
+
+
+BROKEN = {
+    "empty": b"",
+    "blank lines": b"\n\n\n",
+    "binary": bytes(range(256)) * 64,
+    "zeros": bytes(100_000),
+    "utf-16": SACCT.decode().encode("utf-16"),
+    "utf-32": SACCT.decode().encode("utf-32"),
+    "a line of ten million": b"7" * 10_000_000 + b"\n",
+    "a line of forty million": b"x" * 40_000_000 + b"\n",
+    "truncated gzip": gzip.compress(SACCT * 50)[:-20],
+    "damaged gzip": gzip.compress(SACCT)[:30] + b"\x00\x01\x02\x03" + gzip.compress(SACCT)[34:],
+    "not gzip": b"\x1f\x8b\x08\x00 and so on",
+    "not bzip2": b"BZh9 and so on",
+    "not xz": b"\xfd7zXZ\x00 and so on",
+    "a header only": SACCT.split(b"\n")[0] + b"\n",
+}
+
+
+@pytest.mark.parametrize("name", ["by content", *EXAMPLES, "pickle"])
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_files_are_refused_by_every_importer(tmp_path: Path, kind: str, name: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(BROKEN[kind])
+    for skip_bad in (False, True):
+        options = ImportOptions(format=None if name == "by content" else name, skip_bad=skip_bad)
+        with pytest.raises(InputFileError) as refusal:
+            open_log(path, options)
+        assert re.fullmatch(rf"{re.escape(str(path))}(?::\d+)?", refusal.value.where)
+        assert len(refusal.value.problem) < 1000
+
+
+@pytest.mark.parametrize("name", [each for each in EXAMPLES if each not in ("sacct-json", "bhist", "events")])
+def test_a_line_of_ten_million_characters_among_good_ones(tmp_path: Path, name: str) -> None:
+    lines = EXAMPLES[name].splitlines(keepends=True)
+    for filler in (b"7" * 10_000_000, (b"7 " * 5_000_000), (b"7|" * 5_000_000), (b"a=7;" * 2_500_000)):
+        data = b"".join([*lines, filler + b"\n", lines[-1]])
+        with pytest.raises(InputFileError, match=rf"log:{len(lines) + 1}: "):
+            read(tmp_path, data, format=name)
+        assert totals(read(tmp_path, data, format=name, skip_bad=True))[3] == 1
+
+
+def test_names_in_latin_1_are_no_reason_to_lose_a_job(tmp_path: Path) -> None:
+    plain = read(tmp_path, SACCT)
+    assert read(tmp_path, SACCT.replace(b"|a\n", b"|f\xfcr\n")).log.events == plain.log.events
+    with pytest.raises(InputFileError, match=r"log:2: .*no node name"):
+        read(tmp_path, SACCT.replace(b"|cn1|", b"|cn\xfc|"))
+
+
+def test_compressed_logs_with_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    import bz2
+    import lzma
+
+    plain = read(tmp_path, SACCT)
+    for data in (
+        gzip.compress(SACCT),
+        bz2.compress(SACCT),
+        lzma.compress(SACCT),
+        b"\xef\xbb\xbf" + SACCT,
+        SACCT.replace(b"\n", b"\r\n"),
+    ):
+        assert read(tmp_path, data).log.events == plain.log.events
+
+
+def test_a_last_line_without_an_end_is_told(tmp_path: Path) -> None:
+    assert not any("cut off" in remark for remark in read(tmp_path, SACCT).remarks)
+    assert any("cut off" in remark for remark in read(tmp_path, SACCT[:-1]).remarks)
+
+
+def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputFileError, match=r"log:1: 'hello' begins no log of a known format; .*" + re.escape(", ".join(NAMES))
+    ):
+        read(tmp_path, "hello\n")
+    with pytest.raises(UserError, match="unknown format 'slurm'"):
+        read(tmp_path, SACCT, format="slurm")

@@ -1,0 +1,139 @@
+"""Idle nodes from jobs: by hand, and against an oracle that walks every second."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bftrainer_replay.logs.first_fit import most_at_once, place
+from bftrainer_replay.logs.idle import idle_events
+from bftrainer_replay.logs.jobs import JobRows, JobTable
+from bftrainer_replay.logs.model import PoolEvent
+from bftrainer_replay.logs.span import Span
+
+Jobs = list[tuple[float, float, list[str]]]
+
+
+def table_of(jobs: Jobs, names: str = "") -> JobTable:
+    rows = JobRows()
+    rows.declare(names)
+    for start, end, nodes in jobs:
+        rows.add(start, start, start, end, len(nodes), rows.ids(nodes))
+    return rows.table()
+
+
+def seen(events: tuple[PoolEvent, ...]) -> list[tuple[float, str, str]]:
+    return [(e.at_s, "".join(sorted(e.change.joined)), "".join(sorted(e.change.left))) for e in events]
+
+
+def test_gaps_between_jobs_are_idle() -> None:
+    table = table_of([(0, 10, ["a"]), (20, 30, ["a"]), (5, 25, ["b"])])
+    expected = [(0, "b", ""), (5, "", "b"), (10, "a", ""), (20, "", "a"), (25, "b", ""), (30, "", "")]
+    assert seen(idle_events(table, Span(0, 30, ()), 0)) == expected
+
+
+def test_back_to_back_jobs_leave_no_gap_and_overlaps_count_once() -> None:
+    table = table_of([(0, 10, ["a"]), (10, 20, ["a"]), (15, 18, ["a"]), (19, 30, ["a"])])
+    assert seen(idle_events(table, Span(0, 40, ()), 0)) == [(0, "", ""), (30, "a", ""), (40, "", "")]
+
+
+def test_gaps_under_the_debounce_are_transitions_but_not_at_the_edges() -> None:
+    table = table_of([(3, 10, ["a"]), (15, 20, ["a"]), (30, 38, ["a"])])
+    found = seen(idle_events(table, Span(0, 40, ()), 6))
+    assert found == [(0, "a", ""), (3, "", "a"), (20, "a", ""), (30, "", "a"), (38, "a", ""), (40, "", "")]
+
+
+def test_an_outage_takes_all_nodes_out() -> None:
+    table = table_of([(0, 10, ["a"]), (50, 60, ["b"])])
+    found = seen(idle_events(table, Span(0, 60, ((20, 40),)), 0))
+    assert found == [(0, "b", ""), (10, "a", ""), (20, "", "ab"), (40, "ab", ""), (50, "", "b"), (60, "", "")]
+
+
+def test_a_job_that_still_runs_holds_its_nodes_to_the_end() -> None:
+    table = table_of([(5, math.inf, ["a"])], "b")
+    assert seen(idle_events(table, Span(0, 60, ()), 0)) == [(0, "ab", ""), (5, "", "a"), (60, "", "")]
+
+
+@st.composite
+def some_jobs(draw: st.DrawFn) -> Jobs:
+    jobs: Jobs = []
+    for _ in range(draw(st.integers(0, 12))):
+        start, length = draw(st.integers(-10, 60)), draw(st.integers(1, 30))
+        jobs.append(
+            (start + 100.0, start + length + 100.0, draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)))
+        )
+    return jobs
+
+
+@given(some_jobs(), st.integers(1, 8), st.lists(st.tuples(st.integers(100, 140), st.integers(1, 15)), max_size=2))
+def test_every_second_agrees_with_a_plain_oracle(jobs: Jobs, debounce: int, out: list[tuple[int, int]]) -> None:
+    start, end = 100, 160
+    outages = tuple((float(a), float(a + b)) for a, b in out)
+    table = table_of(jobs, "abcd")
+    held = jobs + [(a, b, list("abcd")) for a, b in outages]
+    expected = {}
+    for node in "abcd":
+        idle = [not any(s <= t < e and node in nodes for s, e, nodes in held) for t in range(start, end)]
+        begin = 0
+        for t in range(len(idle) + 1):
+            if t == len(idle) or idle[t] != idle[begin]:
+                if idle[begin] and t - begin < debounce and begin > 0 and t < len(idle):
+                    idle[begin:t] = [False] * (t - begin)
+                begin = t
+        expected[node] = idle
+    events = idle_events(table, Span(start, end, outages), debounce)
+    times = [event.at_s for event in events]
+    assert times == sorted(set(times))
+    assert (times[0], times[-1]) == (start, end)
+    pool: set[str] = set()
+    found = {node: [] for node in "abcd"}  # type: dict[str, list[bool]]
+    place_ = 0
+    for t in range(start, end):
+        while place_ < len(events) and events[place_].at_s <= t:
+            change = events[place_].change
+            assert change.left <= pool
+            assert not change.joined & pool
+            pool = (pool - change.left) | change.joined
+            place_ += 1
+        for node in "abcd":
+            found[node].append(node in pool)
+    assert found == expected
+
+
+def test_first_fit_takes_the_lowest_free_nodes() -> None:
+    rows = JobRows()
+    for start, end, asked in ((0, 10, 2), (1, 5, 1), (5, 20, 2), (10, 20, 2), (30, 40, 9)):
+        rows.add(start, start, start, end, asked, None)
+    assert rows.without_ids == 5
+    table = rows.table()
+    assert most_at_once(table) == 9
+    placed, short = place(table, 4)
+    begins, ends = placed.first[:-1], placed.first[1:]
+    nodes = [sorted(placed.names[i][-1] for i in placed.members[a:b]) for a, b in zip(begins, ends, strict=True)]
+    assert nodes == [["1", "2"], ["3"], ["3", "4"], ["1", "2"], ["1", "2", "3", "4"]]
+    assert short == 1
+    assert all(name.startswith("firstfit-") for name in placed.names)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(1, 5)), min_size=1, max_size=25))
+def test_first_fit_keeps_the_counts_of_the_log(jobs: list[tuple[int, int, int]]) -> None:
+    rows = JobRows()
+    for start, length, asked in jobs:
+        rows.add(start, start, start, start + length, asked, None)
+    table = rows.table()
+    size = most_at_once(table)
+    placed, short = place(table, size)
+    assert short == 0
+    busy = np.zeros(100, dtype=int)
+    for start, length, asked in jobs:
+        busy[start : start + length] += asked
+    pool, at = 0, 0
+    events = idle_events(placed, Span(0, 100, ()), 0)
+    for second in range(100):
+        while at < len(events) and events[at].at_s <= second:
+            pool += len(events[at].change.joined) - len(events[at].change.left)
+            at += 1
+        assert pool == size - busy[second]

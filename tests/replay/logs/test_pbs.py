@@ -1,0 +1,126 @@
+"""PBS, Torque and Cobalt accounting lines. The texts are minimal examples by hand; those marked ``data`` are real."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from data import data_file
+from reading_logs import changes, read, totals
+
+from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.torus import all_nodes, nodes_of_block
+
+T = 1_600_000_000
+
+
+def entry(kind: str, job: str, text: str) -> str:
+    return f"09/13/2020 12:26:40;{kind};{job};user=u queue=q {text}\n"
+
+
+def ended(job: str, submit: int, start: int, end: int, place: str, count: int, key: str = "exec_host") -> str:
+    text = f"ctime={submit} qtime={submit} etime={submit} start={start} {key}={place} Resource_List.nodect={count} end={end}"
+    return entry("E", job, text)
+
+
+LAST = ended("99", T + 300, T + 300, T + 900, "h9/0", 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("h1/3+h1/2", "h2/0+h3/0"),
+        ("h1/0-3,5", "h2/0-3+h3/1"),
+        ("h1/0*8", "h2/0*8+h3/0*8"),
+        ("(h1:ncpus=8:mem=1kb)", "(h2:ncpus=8+h2[1]:ncpus=8)+(h3:ncpus=4)"),
+    ],
+)
+def test_forms_of_exec_host_and_exec_vnode(tmp_path: Path, first: str, second: str) -> None:
+    key = "exec_vnode" if first.startswith("(") else "exec_host"
+    text = (
+        ended("1", T, T, T + 100, first, 1, key)
+        + ended("2", T, T, T + 200, second, 2, key)
+        + ended("3", T + 50, T + 250, T + 400, first, 1, key)
+        + LAST
+    )
+    found = read(tmp_path, text)
+    names = [(at, [n for n in j if n != "h9"], [n for n in k if n != "h9"]) for at, j, k in changes(found)]
+    assert names == [(0, ["h1"], []), (100, ["h2", "h3"], []), (150, [], ["h1"]), (200, [], [])]
+    assert totals(found) == (4, 4, 0, 0)
+
+
+def test_starts_without_an_end_still_run_and_reruns_end_a_run(tmp_path: Path) -> None:
+    text = (
+        entry("Q", "1", "")
+        + entry("S", "1", f"ctime={T} start={T + 10} exec_host=h1/0 Resource_List.nodect=1")
+        + "09/13/2020 12:28:20;R;1;\n"  # T + 100
+        + entry("S", "1", f"ctime={T} start={T + 200} exec_host=h2/0 Resource_List.nodect=1")
+        + entry("S", "2", f"ctime={T} start={T} exec_host=h3/0 Resource_List.nodect=1")
+        + entry("E", "2", f"ctime={T} start={T} exec_host=h3/0 Resource_List.nodect=1 end={T + 50}")
+        + entry("D", "7", "requestor=u@h")
+        + entry("E", "8", f"ctime={T + 5} Resource_List.nodect=4 end={T + 80}")
+        + ended("3", T + 400, T + 400, T + 500, "h3/0", 1)
+    )
+    found = read(tmp_path, text)
+    assert changes(found) == [
+        (0, ["h2", "h3"], []),
+        (50, ["h1"], []),
+        (150, [], ["h2"]),
+        (350, [], ["h3"]),
+        (450, [], []),
+    ]
+    assert totals(found) == (9, 7, 2, 0)
+    assert found.log.queue is not None
+    assert 4 in found.log.queue.nodes.tolist()
+
+
+def test_mira_blocks_wrap_and_count() -> None:
+    assert len(all_nodes()) == 49152
+    assert len(nodes_of_block("MIR-00000-73FF1-16384")) == 16384
+    wrapped = nodes_of_block("MIR-70000-00000-2")
+    assert wrapped == ["MIR-70000", "MIR-00000"]
+    assert nodes_of_block("MIR-00000-00000-1-1") == ["MIR-00000"]
+
+
+@pytest.mark.parametrize(
+    "block", ["MIR-00000-73FF1-16383", "MIR-80000-80000-1", "MIR-0000-00000-1", "MIR-00000-00000", "MIR-00002-00002-1"]
+)
+def test_odd_blocks_are_refused(tmp_path: Path, block: str) -> None:
+    with pytest.raises(InputFileError, match=r"log:1: .*(?:block|torus|box)"):
+        read(tmp_path, ended("1", T, T, T + 100, block, 1) + LAST)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (f"end={T + 100}", f"end={T - 100}", "before it starts"),
+        (f"end={T + 100}", "end=x", "is no time"),
+        (f"end={T + 100}", "", "has no end"),
+        ("exec_host=h1/0", "", "without exec_host"),
+        ("exec_host=h1/0", "exec_host=+", "is no node"),
+        ("nodect=1", "nodect=-1", "no number of nodes"),
+        ("09/13/2020 12", "09/13/2020X12", "no accounting record"),
+        ("exec_host=h1/0", "exec_host=1-99999999", "no range of nodes"),
+    ],
+)
+def test_bad_records(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    bad = ended("1", T, T, T + 100, "h1/0", 1).replace(old, new, 1)
+    good = ended("2", T, T, T + 200, "h2/0", 1)
+    with pytest.raises(InputFileError, match=rf"log:2: .*{problem}"):
+        read(tmp_path, good + bad + LAST)
+    assert totals(read(tmp_path, good + bad + LAST, skip_bad=True)) == (3, 2, 0, 1)
+
+
+@pytest.mark.data
+def test_real_pbs_lines(tmp_path: Path) -> None:
+    with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
+        name = next(each for each in archive.getnames() if each.endswith("xdmod-shredder-pbs/accounting-logs.log"))
+        content = archive.extractfile(name)
+        assert content is not None
+        data = content.read()
+    with pytest.raises(InputFileError, match="log:6: the job ran, without exec_host"):
+        read(tmp_path, data)
+    found = read(tmp_path, data, skip_bad=True)
+    assert totals(found) == (9, 8, 0, 1)
+    assert {"i02n30", "i02n31", "i02n32", "i02n33"} <= set(found.log.nodes())

@@ -1,0 +1,260 @@
+"""sacct --parsable2 and --json, jobcomp/filetxt.
+
+The texts are minimal examples made by hand after the real ones, which the tests marked ``data`` read where they are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tarfile
+from pathlib import Path
+
+import pytest
+from data import data_file
+from reading_logs import changes, read, totals
+
+from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.open import open_log
+from bftrainer_replay.logs.source import ImportOptions
+
+HEADER = "JobID|Submit|Eligible|Start|End|NNodes|NodeList|State"
+DAY = "2026-02-01T"
+
+
+def line(job: str, submit: str, start: str, end: str, nodes: str, state: str = "COMPLETED", count: int = 1) -> str:
+    times = [each if each[:1].isalpha() else DAY + each for each in (submit, submit, start, end)]
+    return "|".join((job, *times, str(count), nodes, state))
+
+
+THREE = [
+    line("1", "00:00:00", "00:00:00", "01:00:00", "cn1"),
+    line("2", "00:00:00", "00:00:00", "02:00:00", "cn[2-3]", count=2),
+    line("3", "00:30:00", "02:30:00", "03:00:00", "cn[1-3]", count=3),
+]
+IDLE = [(0, ["cn1"], []), (3600, ["cn2", "cn3"], []), (5400, [], [])]  # what starts at the very end is not seen
+
+
+def sacct(*lines: str, header: str = HEADER) -> str:
+    return "\n".join((header, *lines)) + "\n"
+
+
+def with_end(*lines: str) -> str:
+    """With a last job, so that the log reaches to 02:30."""
+    return sacct(*lines, line("9", "02:30:00", "02:30:00", "04:00:00", "cn9"))
+
+
+def test_idle_nodes_and_the_queue(tmp_path: Path) -> None:
+    found = read(tmp_path, with_end(*THREE))
+    names = [(at, [n for n in j if n != "cn9"], [n for n in k if n != "cn9"]) for at, j, k in changes(found)]
+    assert names == IDLE
+    assert totals(found) == (4, 4, 0, 0)
+    queue = found.log.queue
+    assert queue is not None
+    assert queue.nodes.tolist() == [1, 2, 3, 1]
+    assert (queue.start_s - queue.eligible_s).tolist() == [0, 0, 7200, 0]
+    assert found.log.note == ""
+
+
+def test_any_order_of_columns_bars_in_names_and_trailing_bars(tmp_path: Path) -> None:
+    plain = read(tmp_path, with_end(*THREE))
+    rows = [row.split("|") for row in with_end(*THREE).splitlines()]
+    for order in ([7, 6, 5, 4, 3, 2, 1, 0], [3, 1, 0, 2, 4, 6, 5, 7]):
+        text = "\n".join("|".join(row[k] for k in order) for row in rows) + "\n"
+        assert read(tmp_path, text).log.events == plain.log.events
+    names = ["JobName", "a|b", "", "|||", "x"]
+    text = "\n".join("|".join((*row[:4], name, *row[4:])) for row, name in zip(rows, names, strict=True)) + "\n"
+    assert read(tmp_path, text).log.events == plain.log.events
+    text = "".join("|".join(row) + "|\n" for row in rows)  # sacct --parsable
+    assert read(tmp_path, text).log.events == plain.log.events
+
+
+def test_steps_arrays_het_jobs_and_jobs_that_never_ran(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        sacct(
+            *THREE,
+            line("1.batch", "00:00:00", "00:00:00", "01:00:00", "cn1"),
+            line("1.0", "00:00:00", "00:00:00", "01:00:00", "cn1"),
+            line("4_7", "00:00:00", "00:00:00", "01:00:00", "cn4"),
+            line("5+0", "00:00:00", "00:00:00", "01:00:00", "cn5"),
+            line("5+1", "00:00:00", "00:00:00", "01:00:00", "cn6"),
+            line("6_[1-3,8%2]", "00:00:00", "Unknown", "Unknown", "None assigned", "PENDING"),
+            line("7", "00:00:00", "None", "02:00:00", "None assigned", "CANCELLED by 0"),
+            line("8", "02:30:00", "02:30:00", "Unknown", "cn1", "RUNNING"),
+            line("10", "00:00:00", "00:00:00", "00:00:00", "", "FAILED", 0),
+        ),
+    )
+    assert totals(found) == (12, 9, 3, 0)
+    assert "2 steps" in found.totals[0]
+    assert found.log.queue is not None
+    assert sum(math.isnan(start) for start in found.log.queue.start_s) == 5
+    assert set(found.log.nodes()) == {"cn1", "cn2", "cn3", "cn4", "cn5", "cn6"}
+
+
+def test_a_job_that_was_never_eligible_never_waits(tmp_path: Path) -> None:
+    held = f"4|{DAY}00:00:00|Unknown|Unknown|Unknown|1|None assigned|PENDING"
+    queue = read(tmp_path, with_end(*THREE, held)).log.queue
+    assert queue is not None
+    assert queue.eligible_s[-1] == math.inf
+
+
+def test_running_jobs_keep_their_nodes(tmp_path: Path) -> None:
+    found = read(tmp_path, sacct(*THREE, line("4", "00:10:00", "00:30:00", "00:30:00", "cn4", "RUNNING")))
+    assert found.log.events[-1].at_s - found.log.events[0].at_s == 7200  # to 03:00, the last time there is
+    assert "cn4" not in {name for event in found.log.events[1:] for name in event.change.joined}
+
+
+def test_without_node_list_nodes_are_simulated_and_marked(tmp_path: Path) -> None:
+    rows = [row.split("|") for row in with_end(*THREE).splitlines()]
+    found = read(tmp_path, "\n".join("|".join(row[:6]) for row in rows) + "\n", machine_nodes=4)
+    assert found.log.note.startswith("nodes simulated by first-fit")
+    assert "simulated by first-fit" in found.log.source
+    assert all(name.startswith("firstfit-") for name in found.log.nodes())
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        ("1|x", "has 2 fields, expected 8"),
+        (line("1", "00:00:00", "00:00:00", "01:00:00", "cn1", "FLYING"), "job state 'FLYING' is unknown"),
+        (line("1", "00:00:00", "02:00:00", "01:00:00", "cn1"), "ends 3,600 s before it starts"),
+        (line("1", "00:00:00", "00:00:00", "01:00:00", "None assigned"), "the job ran, on None assigned"),
+        (line("1", "00:00:00", "00:00:00", "01:00:00", "cn[1-2]"), "names 2 nodes, the job has 1"),
+        (line("1", "00:00:00", "00:00:00", "01:00:00", "cn[1-"), "bracket"),
+        (line("1", "00:00:00", "00:00:00", "01:00:00", "other[1-2]"), "names 2 nodes, the job has 1"),
+        (line("1", "00:00:00", "00:00:00", "25:00:00", "cn1"), "is no time"),
+        (line("1", "Unknown", "Unknown", "Unknown", "cn1"), "no submit"),
+        (line("1_[x]", "00:00:00", "Unknown", "Unknown", ""), "no job id of an array"),
+    ],
+)
+def test_bad_lines_are_refused_or_counted(tmp_path: Path, bad: str, problem: str) -> None:
+    text = with_end(THREE[0], bad, *THREE[1:])
+    with pytest.raises(InputFileError) as refusal:
+        read(tmp_path, text)
+    assert refusal.value.where == f"{tmp_path / 'log'}:3"
+    assert problem in refusal.value.problem
+    skipped = read(tmp_path, text, skip_bad=True)
+    assert totals(skipped) == (5, 4, 0, 1)
+    assert problem in skipped.totals[1]
+    assert (
+        skipped.log.events == read(tmp_path, with_end(*THREE)).log.events
+    )  # nodes that only bad lines name are no nodes
+
+
+def test_the_zone_of_the_log(tmp_path: Path) -> None:
+    utc, zurich = read(tmp_path, with_end(*THREE)), read(tmp_path, with_end(*THREE), timezone="Europe/Zurich")
+    assert utc.log.events[0].at_s - zurich.log.events[0].at_s == 3600
+    assert any("--timezone" in remark for remark in utc.remarks)
+    assert not any("--timezone" in remark for remark in zurich.remarks)
+    epochs = with_end(*THREE)
+    for hour in range(5):
+        for half in ("00", "30"):
+            stamp = 1769904000 + 3600 * hour + 60 * int(half)
+            epochs = epochs.replace(f"{DAY}0{hour}:{half}:00", str(stamp))
+    assert read(tmp_path, epochs, timezone="Europe/Zurich").log.events == utc.log.events
+
+
+def test_without_a_header_the_columns_can_be_given(tmp_path: Path) -> None:
+    text = with_end(*THREE)
+    body = text.split("\n", 1)[1]
+    given = read(tmp_path, body, format="sacct", columns=HEADER.replace("|", ","))
+    assert given.log.events == read(tmp_path, text).log.events
+    with pytest.raises(UserError, match="lack start"):
+        read(tmp_path, body, format="sacct", columns="JobID,Submit,End,NNodes")
+
+
+def job(start: int, end: int, nodes: str, count: int, old: bool, state: str = "COMPLETED") -> dict[str, object]:
+    """22.05 writes plain values; later versions lists of states and, for some numbers, {set, infinite, number}."""
+    times: dict[str, object] = {"submission": start - 60, "eligible": start - 60, "start": start, "end": end}
+    if not old:
+        times = {key: {"set": True, "infinite": False, "number": value} for key, value in times.items()}
+    return {"job_id": 1, "allocation_nodes": count, "nodes": nodes, "time": times, "name": 'a"]}{',
+            "state": {"current": state if old else [state]}, "steps": [{"step": {"id": "1.batch"}}],
+            "tres": {"requested": [{"type": "node", "count": 2}]}}  # fmt: skip
+
+
+@pytest.mark.parametrize("old", [True, False])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_of_old_and_new_versions(tmp_path: Path, old: bool, indent: int | None) -> None:
+    t = 1_769_904_000
+    jobs = [job(t, t + 100, "cn1", 1, old), job(t, t + 300, "cn[2-3]", 2, old), job(t + 200, t + 250, "cn1", 1, old),
+            job(0, 0, "None assigned", 0, old, "PENDING"), job(t + 400, 0, "cn1", 1, old, "RUNNING")]  # fmt: skip
+    text = json.dumps({"meta": {"slurm": {}}, "jobs": jobs, "errors": []}, indent=indent)
+    with pytest.raises(InputFileError, match="no submit"):
+        read(tmp_path, text)
+    jobs[3]["time"] = {"submission": t, "eligible": t, "start": 0, "end": 0}
+    found = read(tmp_path, json.dumps({"meta": {"slurm": {}}, "jobs": jobs, "errors": []}, indent=indent))
+    assert changes(found) == [
+        (0, ["cn1"], []),
+        (100, [], ["cn1"]),
+        (150, ["cn1"], []),
+        (200, ["cn2", "cn3"], []),
+        (300, [], []),
+    ]
+    assert totals(found) == (5, 5, 0, 0)
+    assert found.log.queue is not None
+    assert sorted(found.log.queue.nodes.tolist()) == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"meta": {}, "jobs": [', "ends before the list"),
+        ('{"meta": {}, "jobs": [{"a": 1', "ends inside of a job"),
+        ('{"meta": {}}', 'has no list "jobs"'),
+        ('{"meta": {}, "jobs": []}', "has no job"),
+        ('{"meta": {}, "jobs": [{"a": }]}', "is no JSON"),
+        ('{"meta": {}, "jobs": [[]]}', "expected an object"),
+        ('{"meta": {}, "jobs": [{}]}', 'has no "time"'),
+        ('{"meta": {}, "jobs": [' + "[" * 100_000 + "]" * 100_000 + "]}", "log"),
+    ],
+)
+def test_broken_json(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(InputFileError, match=problem):
+        read(tmp_path, text)
+
+
+JOBCOMP = (
+    "JobId={id} UserId=u(1) GroupId=g(1) Name={name} JobState=COMPLETED Partition=main TimeLimit=6 StartTime={start} "
+    "EndTime={end} NodeList={nodes} NodeCnt={count} ProcCnt=2 WorkDir=/h ReservationName= Tres=cpu=1 Account= QOS= "
+    "WcKey= Cluster=c SubmitTime={submit} EligibleTime={submit} DerivedExitCode=0:0 ExitCode=0:0 \n"
+)
+
+
+def test_jobcomp(tmp_path: Path) -> None:
+    rows = [("00:00:00", "00:00:00", "01:00:00", "cn1", 1), ("00:00:00", "00:00:00", "02:00:00", "cn[2-3]", 2),
+            ("00:30:00", "02:30:00", "03:00:00", "cn[1-3]", 3), ("02:30:00", "02:30:00", "04:00:00", "cn9", 1)]  # fmt: skip
+    text = "".join(
+        JOBCOMP.format(id=k, name="a b=c NodeCnt=7", submit=DAY + s, start=DAY + a, end=DAY + e, nodes=n, count=c)
+        for k, (s, a, e, n, c) in enumerate(rows)
+    )
+    assert read(tmp_path, text).log.events == read(tmp_path, with_end(*THREE)).log.events
+    with pytest.raises(InputFileError, match=r"log:2: the node list names 2 nodes, the job has 3"):
+        read(tmp_path, text.replace("NodeCnt=2", "NodeCnt=3"))
+
+
+@pytest.mark.data
+def test_three_forms_of_one_real_cluster_agree() -> None:
+    """A 22.05 cluster's sacct, sacct --json and jobcomp of the same jobs: the same idle nodes, where they know the same."""
+    folder = data_file("../samples/slurm-22.05.8")
+    options = ImportOptions(debounce_s=0, warm_up_h=0, cool_down_h=0, outages=("none",))
+    for name in ("after_preempt", "planned", "future_resv", "planned_with_placeholders", "pyslurm_moment"):
+        text, as_json = (open_log(folder / f"{name}.sacct.{kind}", options) for kind in ("txt", "json"))
+        assert text.log.events == as_json.log.events, name
+        assert (text.log.queue is None) == (as_json.log.queue is None)
+    assert totals(open_log(folder / "jobcomp_filetxt.log", options))[3] == 0
+
+
+@pytest.mark.data
+def test_real_json_of_23_11(tmp_path: Path) -> None:
+    with tarfile.open(data_file("slurm-formats/scheduler-output-samples.tar.gz")) as archive:
+        members = [m for m in archive.getmembers() if "sarc-sacct-json" in m.name and m.name.endswith("00.json")]
+        assert len(members) > 10
+        for member in members:
+            content = archive.extractfile(member)
+            assert content is not None
+            data = content.read()
+            found = read(tmp_path, data)
+            assert totals(found)[0] == len(json.loads(data)["jobs"]), member.name
+            assert totals(found)[3] == 0, found.totals

@@ -1,0 +1,123 @@
+"""``bftrainer doctor --state`` on a real Slurm, as it should be and with planted faults. It only reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import started
+from slurm_lab import DEFAULTS, Lab
+
+CONFIG = """
+[nodes]
+holder = "slurm"
+[workers]
+allow_root = true
+[slurm]
+partition = "scavenge"
+"""
+
+
+@pytest.fixture(scope="module")
+def plain_lab() -> Iterator[Lab]:
+    yield from started(DEFAULTS)
+
+
+def doctor(lab: Lab, path: Path, config: str = CONFIG, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Exit status and checks by name; torch is left out, since importing it takes seconds."""
+    state, stub = path / "state", path / "stub"
+    path.chmod(0o700)
+    for folder in (state, stub):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    (state / "bftrainer.toml").write_text(config)
+    (stub / "torch.py").write_text("raise ModuleNotFoundError('left out')")
+    done = subprocess.run(
+        [sys.executable, "-m", "bftrainer", "doctor", "--json", *(arguments or ("--state", str(state)))],
+        env={**os.environ, **lab.env, "PYTHONPATH": str(stub)}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    report = json.loads(done.stdout)
+    assert report["ok"] is (done.returncode == 0), done.stdout
+    for check in report["checks"]:
+        assert check["state"] == "OK" or check["remedy"], f"no remedy: {check}"
+    return done.returncode, {check["name"]: check for check in report["checks"]}
+
+
+def warned(checks: dict[str, dict[str, Any]]) -> set[str]:
+    """Warnings, but for those of this machine: root, and all nodes behind one loopback interface."""
+    return {name for name, check in checks.items() if check["state"] == "WARNING"} - {"user", "interface"}
+
+
+def test_both_settings(lab: Lab, plain_lab: Lab, tmp_path: Path) -> None:
+    status, checks = doctor(lab, tmp_path)
+    assert status == 0, checks
+    assert warned(checks) == {"tracking"}
+    assert checks["look"]["detail"].startswith("8 nodes, 8 idle, 0 jobs wait")
+    assert "sbatch would take a holder on node" in checks["holder"]["detail"]
+    status, checks = doctor(plain_lab, tmp_path)
+    assert status == 0, checks
+    assert warned(checks) == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
+    assert plain_lab.run("squeue", "-h", "-t", "all") == "", "it only asked"
+
+
+FAULTS = [
+    ("PreemptMode=OFF", "PreemptMode=CANCEL", "preemption", "nothing ends a holder"),
+    ("PriorityTier=20", "PriorityTier=1", "preemption", "no partition with its nodes is above scavenge"),
+    ("State=DOWN", "State=UP", "partition", "partition scavenge is DOWN"),
+    ("MaxTime=60", "MaxTime=UNLIMITED", "partition", "MaxTime 3600 s, slurm.longest_s is 86400"),
+]
+
+
+def test_planted_faults(plain_lab: Lab, tmp_path: Path) -> None:
+    for planted, mended, name, words in FAULTS:
+        plain_lab.run("scontrol", "update", "PartitionName=scavenge", planted)
+        status, checks = doctor(plain_lab, tmp_path)
+        plain_lab.run("scontrol", "update", "PartitionName=scavenge", mended)
+        assert status == 1, planted
+        assert checks[name]["state"] == "BROKEN"
+        assert words in checks[name]["detail"]
+    assert doctor(plain_lab, tmp_path)[0] == 0
+
+
+def test_a_wrong_configuration_of_holders(plain_lab: Lab, tmp_path: Path) -> None:
+    status, checks = doctor(plain_lab, tmp_path, CONFIG.replace('"scavenge"', '"scavange"'))
+    assert status == 1
+    assert checks["partition"]["detail"] == "there is no partition 'scavange'; there are main, scavenge"
+    for line, name, words in (
+        ('options = ["--constraint=ib"]', "holder", "sbatch: exit status"),
+        ('holder_script = "/nowhere/holder.slurm"', "holder", "no holder script at /nowhere/holder.slurm"),
+        ('partitoin = "x"', "slurm", "did you mean 'partition'"),
+    ):
+        status, checks = doctor(plain_lab, tmp_path, f"{CONFIG}{line}\n")
+        assert (status, checks[name]["state"]) == (1, "BROKEN")
+        assert words in checks[name]["detail"]
+
+
+def test_a_slurm_that_does_not_answer_or_answers_strangely(plain_lab: Lab, tmp_path: Path) -> None:
+    fakes = plain_lab.root / "bin"
+    for program, script, name, words in (
+        ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", "slurm", "Unable to contact"),
+        ("scontrol", "exit 0", "slurm", "answered nothing at all"),
+        ("scontrol", "sleep 1000", "slurm", "no answer within 3 s"),
+        ("squeue", "echo garbage", "look", "squeue's header is 'garbage'"),
+    ):
+        plain_lab.put_fake(program, f"#!/bin/sh\n{script}\n")
+        status, checks = doctor(plain_lab, tmp_path, CONFIG + "timeout_s = 3.0\n")
+        (fakes / program).unlink()
+        assert (status, checks[name]["state"]) == (1, "BROKEN")
+        assert words in checks[name]["detail"]
+
+
+def test_without_a_state_directory_nothing_of_the_site_is_required(plain_lab: Lab, tmp_path: Path) -> None:
+    plain_lab.put_fake("sdiag", "#!/bin/sh\nexit 1\n")
+    status, checks = doctor(plain_lab, tmp_path, CONFIG, "--keep", str(tmp_path))
+    (plain_lab.root / "bin" / "sdiag").unlink()
+    assert status == 0
+    assert checks["look"]["state"] == "BROKEN"
+    assert checks["epilog"]["state"] == "WARNING"
+    assert "partition" not in checks

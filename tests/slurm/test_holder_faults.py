@@ -1,0 +1,208 @@
+"""What goes wrong on a real cluster, and what the holder makes of it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from clusters_under_test import RealSlurm
+from slurm_lab import BAD_ANSWERS, Lab, wait_until
+
+from bftrainer.cluster import Claim, Fragment, Phase
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer_adapters.slurm_hold import SlurmHolder
+
+
+@pytest.fixture
+def cluster(lab: Lab, tmp_path: Path) -> Iterator[RealSlurm]:
+    real = RealSlurm(lab, tmp_path)
+    yield real
+    lab.tidy_up()
+    real.close()
+
+
+def hold(cluster: RealSlurm, count: int, **settings: object) -> tuple[SlurmHolder, dict[str, Fragment]]:
+    holder = cluster.holder(**settings)
+    holder.poll()
+    acquired = holder.acquire(tuple(Claim(node) for node in cluster.nodes[:count]))
+    assert len(acquired.fragments) == count
+    wait_until(lambda: [f.phase for f in holder.poll()] == [Phase.READY] * count, "holders to be ready")
+    return holder, {fragment.node: fragment for fragment in holder.poll()}
+
+
+def until_gone(holder: SlurmHolder, name: str) -> Fragment:
+    found: list[Fragment] = []
+
+    def gone() -> bool:
+        holder.renew()
+        found.extend(f for f in holder.poll() if f.name == name and f.phase is Phase.GONE)
+        return bool(found)
+
+    wait_until(gone, f"{name} to be gone", 40)
+    return found[0]
+
+
+@pytest.mark.parametrize("kind", BAD_ANSWERS)
+def test_a_squeue_that_cannot_be_trusted_takes_nothing_away(cluster: RealSlurm, kind: str) -> None:
+    holder, held = hold(cluster, 2, timeout_s=1.0)
+    cluster.lab.put_fake("squeue", f"#!/bin/sh\n{BAD_ANSWERS[kind]}\n")
+    for _ in range(2):
+        time.sleep(1.1)  # so that squeue is asked each time
+        assert [f.phase for f in holder.poll()] == [Phase.READY] * 2
+    with pytest.raises((CommandError, SchedulerError)):
+        cluster.scheduler.observe()
+    (cluster.lab.root / "bin" / "squeue").unlink()
+    holder.release(frozenset(f.name for f in held.values()))
+    wait_until(lambda: not holder.poll(), "holders to end", 40)
+
+
+def test_a_squeue_that_lists_nobody_is_asked_twice_and_scontrol_has_the_last_word(cluster: RealSlurm) -> None:
+    holder, held = hold(cluster, 1)
+    header = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"
+    cluster.lab.put_fake("squeue", f"#!/bin/sh\necho '{header}'\n")
+    for _ in range(4):
+        time.sleep(1.1)
+        assert [f.phase for f in holder.poll()] == [Phase.READY]
+    assert held
+
+
+def test_a_holder_that_was_cancelled_by_hand_is_gone(cluster: RealSlurm) -> None:
+    holder, held = hold(cluster, 2)
+    first, second = held.values()
+    cluster.start_worker(first, "trap '' TERM; while :; do sleep 0.5; done")
+    cluster.lab.run("scancel", first.id)
+    assert until_gone(holder, first.name).why
+    assert cluster.workers() == 0
+    assert [f.name for f in holder.poll()] == [second.name]
+
+
+def test_a_holder_on_a_node_that_goes_down_is_gone_and_says_so(cluster: RealSlurm) -> None:
+    holder, held = hold(cluster, 2)
+    node, other = cluster.nodes[:2]
+    cluster.lab.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    gone = until_gone(holder, held[node].name)
+    assert gone.why
+    assert [f.node for f in holder.poll()] == [other]
+
+
+def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
+    holder, held = hold(cluster, 1)
+    fragment = held[cluster.nodes[0]]
+    cluster.start_worker(fragment, "setsid bash -c \"trap '' TERM; while :; do sleep 0.5; done\" & wait")
+    cluster.start_worker(fragment, "env -u SLURM_JOB_ID setsid sleep 1000 & wait")
+    holder.release(frozenset({fragment.name}))
+    until_gone(holder, fragment.name)
+    assert cluster.workers() == 0
+    assert list(holder.holders.glob("*#*")) == []
+
+
+def test_released_while_slurmctld_is_down_the_payload_still_ends(cluster: RealSlurm) -> None:
+    holder, held = hold(cluster, 1, timeout_s=2.0)
+    fragment = held[cluster.nodes[0]]
+    cluster.start_worker(fragment)
+    cluster.go_silent()
+    holder.release(frozenset({fragment.name}))
+    wait_until(lambda: cluster.workers() == 0, "the worker to end")
+    assert [f.phase for f in holder.poll()] == [Phase.LEAVING]
+    cluster.answer_again()
+    until_gone(holder, fragment.name)
+
+
+def test_a_node_that_is_taken_first_is_given_up_in_time(cluster: RealSlurm) -> None:
+    """A main job is quicker: the holder waits, is cancelled, and its node is left alone for a while."""
+    cluster.main_job(8, minutes=5)
+    cluster.until(lambda: "R" in cluster.lab.run("squeue", "-h", "-o", "%t"), "the main job to run")
+    holder = cluster.holder(start_within_s=2.0)
+    holder.poll()
+    begun = time.monotonic()
+    (fragment,) = holder.acquire((Claim(cluster.nodes[0]),)).fragments
+    gone = until_gone(holder, fragment.name)
+    assert "not running within 2 s" in gone.why
+    assert 2.0 <= time.monotonic() - begun < 12.0
+    (refusal,) = holder.acquire((Claim(cluster.nodes[0]),)).refusals
+    assert refusal.retry_s > 5
+    assert "holder" not in cluster.lab.run("squeue", "-h", "-o", "%j")
+
+
+def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSlurm) -> None:
+    holder = cluster.holder(partition="nowhere")
+    holder.poll()
+    claims = tuple(Claim(node) for node in cluster.nodes[:4])
+    first = holder.acquire(claims)
+    assert first.fragments == ()
+    assert "invalid partition" in first.refusals[0].reason
+    assert [r.node for r in first.refusals] == cluster.nodes[:4]
+    assert "not asked" in first.refusals[2].reason
+    waits = [holder.acquire(claims[:1]).refusals[0].retry_s]
+    assert 0 < waits[0] <= 11
+
+
+def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind(cluster: RealSlurm) -> None:
+    holder = cluster.holder(timeout_s=2.0)
+    holder.poll()
+    sbatch = shutil.which("sbatch")
+    assert sbatch is not None
+    cluster.lab.put_fake("sbatch", f'#!/bin/sh\n{sbatch} "$@" >/dev/null\nsleep 1000\n')
+    (refusal,) = holder.acquire((Claim(cluster.nodes[0]),)).refusals
+    assert "no answer within 2 s" in refusal.reason
+    (cluster.lab.root / "bin" / "sbatch").unlink()
+    assert "bftrainer-holder" in cluster.lab.run("squeue", "-h", "-o", "%j")
+
+    def ended() -> bool:
+        assert holder.poll() == ()
+        return "bftrainer-holder" not in cluster.lab.run("squeue", "-h", "-o", "%j")
+
+    wait_until(ended, "the holder that nobody knows to be cancelled", 40)
+
+
+def test_no_more_wait_at_once_than_allowed(cluster: RealSlurm) -> None:
+    holder = cluster.holder(max_pending=3)
+    holder.poll()
+    acquired = holder.acquire(tuple(Claim(node) for node in cluster.nodes))
+    assert (len(acquired.fragments), len(acquired.refusals)) == (3, 5)
+    assert "max_pending" in acquired.refusals[0].reason
+
+
+def test_a_payload_that_cannot_start_says_why(cluster: RealSlurm) -> None:
+    holder = cluster.holder(python="/nowhere/python3")
+    holder.poll()
+    (fragment,) = holder.acquire((Claim(cluster.nodes[0]),)).fragments
+    assert "/nowhere/python3" in until_gone(holder, fragment.name).why
+
+
+def test_what_an_administrator_sees(cluster: RealSlurm) -> None:
+    hold(cluster, 1)
+    shown = cluster.lab.run("squeue", "-h", "-o", "%j|%P|%k").strip()
+    assert shown.startswith("bftrainer-holder|scavenge|bftrainer: idle node held by pilot test of ")
+    assert "given back at once" in shown
+
+
+def test_variables_of_the_pilots_own_job_do_not_reach_holders(
+    cluster: RealSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"SLURM_MEM_PER_NODE": "1", "SBATCH_PARTITION": "nowhere", "SLURM_JOB_ID": "4711"}.items():
+        monkeypatch.setenv(name, value)
+    _, held = hold(cluster, 1)
+    assert "4711" not in held[cluster.nodes[0]].name
+
+
+def test_orphans_that_cannot_be_ended_are_not_passed_over(cluster: RealSlurm) -> None:
+    holder, held = hold(cluster, 1, timeout_s=2.0)
+    cluster.start_worker(held[cluster.nodes[0]])
+    names = frozenset(f.name for f in held.values())
+    cluster.go_silent()
+    with pytest.raises((CommandError, SchedulerError)):
+        holder.clear(names)
+    cluster.answer_again()
+
+    def cleared() -> bool:
+        with suppress(CommandError, SchedulerError):
+            holder.clear(names)
+        return cluster.workers() == 0
+
+    cluster.until(cleared, "the worker to end")
+    assert [f.phase for f in holder.poll()] == [Phase.READY]

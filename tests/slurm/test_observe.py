@@ -1,0 +1,77 @@
+"""Looking at a real Slurm: sites that hide jobs, clocks that are wrong, commands that cannot be trusted."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from slurm_lab import Lab, Settings
+
+from bftrainer.cluster import Hidden
+from bftrainer.errors import CommandError, SchedulerError, WindowsUnknownError
+from bftrainer.windows import Ours, free_nodes
+from bftrainer_adapters.slurm_observe import Format, SlurmScheduler
+
+
+@pytest.fixture
+def secretive() -> Iterator[Lab]:
+    """A site with PrivateData=jobs."""
+    folder = Path(tempfile.mkdtemp(prefix="bftrainer-slurm."))
+    lab = Lab(folder, replace(Settings(), nodes=2, private_data="jobs,usage"))
+    try:
+        lab.start()
+        yield lab
+    finally:
+        lab.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.usefixtures("lab")  # skips, or in CI fails, where Slurm is missing
+def test_a_site_that_hides_jobs_is_refused_unless_a_window_is_assumed(secretive: Lab) -> None:
+    seen = SlurmScheduler(env=secretive.env, user="somebody").observe()
+    assert seen.hidden == {Hidden.JOBS}
+    with pytest.raises(WindowsUnknownError, match="assume_window_s"):
+        free_nodes(seen, Ours())
+    assert [round(f.window_s(seen.at_s)) for f in free_nodes(seen, Ours(assume_window_s=600.0))] == [600, 600]
+    root_sees = SlurmScheduler(env=secretive.env, user="root").observe()
+    assert root_sees.hidden == frozenset()
+
+
+def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    monkeypatch.setenv("SQUEUE_FORMAT", "%i")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    seen = SlurmScheduler(env=lab.env).observe()
+    assert len(free_nodes(seen, Ours())) == 8
+    # Of a quiet cluster the last plan is old; a time zone taken for another would be hours off.
+    assert seen.planned_s is None or 0 <= seen.at_s - seen.planned_s < 3600
+
+
+def test_json_says_what_text_says_or_is_refused(lab: Lab) -> None:
+    """scontrol --json came with 23.02, scheduled nodes in squeue --json with 23.11."""
+    by_json = SlurmScheduler(format=Format.JSON, env=lab.env)
+    release = tuple(int(part) for part in re.findall(r"\d+", lab.run("sinfo", "--version"))[:2])
+    if release < (23, 11):
+        with pytest.raises((CommandError, SchedulerError)):
+            by_json.observe()
+        return
+    by_text = SlurmScheduler(env=lab.env).observe()
+    assert {(n.name, n.flags, n.partitions) for n in by_json.observe().nodes} == {
+        (n.name, n.flags, n.partitions) for n in by_text.nodes
+    }
+
+
+@pytest.mark.parametrize("program", ["squeue", "scontrol", "sdiag"])
+@pytest.mark.parametrize("kind", ["exit 0", "echo garbage", "printf 'JOBID|USER'", "exit 1", "sleep 1000"])
+def test_what_cannot_be_trusted_is_an_error(lab: Lab, program: str, kind: str) -> None:
+    lab.put_fake(program, f"#!/bin/sh\n{kind}\n")
+    try:
+        with pytest.raises((CommandError, SchedulerError)):
+            SlurmScheduler(env=lab.env, timeout_s=1.0).observe()
+    finally:
+        (lab.root / "bin" / program).unlink()

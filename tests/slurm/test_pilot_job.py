@@ -1,0 +1,47 @@
+"""The whole story on a real Slurm with real Elastic Horovod: the pilot is a job, trainers come and go by the command line."""
+
+from __future__ import annotations
+
+import pytest
+from pilot_job import QUICK, PilotJob
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
+
+
+def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(on: PilotJob) -> None:
+    on.configure(**QUICK)
+    launchers = {"a": "horovod", "b": "horovod", "stock": "horovodrun", "plain": "restart"}
+    for name, launcher in launchers.items():
+        on.submit(name, launcher)
+    pilot = on.sbatch()
+    on.until_training(*launchers, size=2, seconds=120)
+    assert len(on.machine.rows("nodes")) == 8
+
+    for size, trainers in ((1, 4), (4, 3)):
+        _, nodes, ours = on.main_job(size)
+        assert not ours, "nothing of ours is on the nodes of a main job"
+        on.until_training(*launchers, least=trainers)
+        assert not on.ours_on(nodes)
+    on.end_main_jobs()
+    on.until_training(*launchers, size=2)
+
+    _, nodes, ours = on.main_job(8)
+    assert len(nodes) == 8
+    assert not ours
+    on.until("all wait", lambda: {on.machine.status(n) for n in launchers} == {"waiting"})
+    assert not on.ours_on(nodes)
+    on.end_main_jobs()
+    on.until_training(*launchers, seconds=120)
+    on.finish(*launchers)
+    on.until("all are done", lambda: {on.machine.status(n) for n in launchers} == {"done"})
+
+    on.stop(pilot)
+    on.until("nothing of ours is left", lambda: not on.left(), 20)
+    for name in launchers:
+        on.check_story(name)
+    assert on.sizes("a") >= {1, 2}
+    assert "0 differ" in on.machine.bftrainer_replay()
+    assert "refused" not in {row["kind"] for row in on.machine.rows("events")}, (
+        "a node of other partitions is left alone"
+    )
+    assert all(row["released_s"] is not None for row in on.machine.rows("nodes", "--all"))

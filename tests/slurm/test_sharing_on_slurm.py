@@ -1,0 +1,138 @@
+"""Two pilots on one real Slurm: they see each other by their jobs' comments, and leave each other's holders alone."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_machine import Machine, eventually, machine
+from slurm_lab import Lab
+
+from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm_neighbours import SlurmNeighbours, list_argv, parse_neighbours
+
+CONFIG = """
+[decisions]
+solver = "exact"
+[nodes]
+holder = "slurm"
+flap_back_off_s = 1
+unused_after_s = 3600
+site_max_nodes = 5
+hosts = ["{hosts}"]
+[times]
+poll_s = 1
+shutdown_s = 30
+[workers]
+allow_root = true
+[slurm]
+partition = "scavenge"
+"""
+
+
+@pytest.fixture
+def two(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Machine, Machine]]:
+    for name, value in lab.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    made = []
+    for name, hosts in (("ann", "node[01-04]"), ("bea", "node[04-08]")):
+        (tmp_path / name).mkdir(mode=0o700)
+        made.append(machine(tmp_path / name, [], CONFIG.format(hosts=hosts)))
+    yield made[0], made[1]
+    for one in made:
+        one.close()
+    lab.tidy_up()
+
+
+def holders(lab: Lab) -> list[str]:
+    return lab.run("squeue", "-h", "-n", "bftrainer-holder", "-t", "PD,R", "-o", "%n").split()
+
+
+def nodes_of(one: Machine) -> set[str]:
+    return {str(row["node"]) for row in one.rows("nodes") if row["taken_s"] is not None}
+
+
+@pytest.mark.slow
+def test_two_pilots_with_a_shared_cap(two: tuple[Machine, Machine], lab: Lab) -> None:
+    ann, bea = two
+    for one in two:
+        one.submit("t", 100_000, 0.05, 4)
+    first = ann.pilot()
+    eventually(ann.state_is_there)
+    eventually(lambda: len(nodes_of(ann)) == 4, 60)
+    refused = bea.bftrainer("pilot", check=False)
+    assert refused.returncode == 2
+    assert len(refused.stderr.splitlines()) == 1
+    assert "nodes.hosts: node04 also in the list of pilot state-" in refused.stderr
+    assert f"of {getpass.getuser()} (job " in refused.stderr
+
+    config = bea.state / "bftrainer.toml"
+    config.write_text(CONFIG.format(hosts="node[05-08]"))
+    second = bea.pilot()
+    eventually(lambda: bea.state_is_there() and len(nodes_of(bea)) == 1, 60)
+    anns = nodes_of(ann)
+    assert anns == {"node01", "node02", "node03", "node04"}
+    assert nodes_of(bea) < {"node05", "node06", "node07", "node08"}
+    assert len(holders(lab)) == 5, "the cap is that of both"
+
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(40) == 0
+    eventually(lambda: sorted(holders(lab)) == sorted(anns), 20)
+    assert nodes_of(ann) == anns, "the other's end touched none of its holders"
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(40) == 0
+
+
+def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> None:
+    job = lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-pilot")
+    user = getpass.getuser()
+    claims: list[tuple[str, ...]] = []
+    pilot = SlurmNeighbours("ann-1", user, job, claims.append, env=lab.env)
+    other = SlurmNeighbours("bea-2", user, env=lab.env)
+    assert other.look() == ()
+    pilot.announce(("node[01-04,07]", "gpu*"))
+    (seen,) = other.look()
+    assert (seen.pilot, seen.user, seen.hosts, seen.holders, seen.job) == (
+        "ann-1", user, ("node[01-04,07]", "gpu*"), (), job,
+    )  # fmt: skip
+    assert pilot.look() == ()
+    assert claims == [("node[01-04,07]", "gpu*")]
+    pilot.announce(())
+    assert other.look()[0].hosts == (), "a reload may let them go"
+
+
+def test_another_user_sees_the_same(lab: Lab) -> None:
+    if os.geteuid():
+        pytest.skip("only root can ask as somebody else")
+    job = lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-pilot")
+    SlurmNeighbours("ann-1", "root", job, env=lab.env).announce(("node01",))
+    lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    (seen,) = parse_neighbours(lab.run(*nobody, *list_argv()), "ann-1", "nobody")
+    assert (seen.pilot, seen.user, seen.hosts) == ("ann-1", "root", ("node01",)), "the same name, but another user's"
+
+
+def test_comments_that_others_write_do_no_harm(lab: Lab) -> None:
+    lies = (
+        "",
+        "bftrainer: pilot x of y; hosts a|b",
+        "a\nb|c",
+        "bftrainer: idle node held by pilot z of y; hosts [",
+        "é",
+    )
+    for words in lies:
+        lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-holder", f"--comment={words}")
+    text = lab.run(*list_argv())
+    found = parse_neighbours(text, "mine", getpass.getuser())
+    assert sum(len(one.holders) for one in found) == 5, "whatever they say, they count"
+    with pytest.raises(SchedulerError):
+        parse_neighbours("", "mine", "me")
+    with pytest.raises(SchedulerError):
+        parse_neighbours(text.rstrip("\n"), "mine", "me")
+    with pytest.raises(SchedulerError):
+        parse_neighbours("slurm_load_jobs error: Unable to contact\n", "mine", "me")

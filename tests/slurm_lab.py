@@ -1,0 +1,304 @@
+"""A real Slurm cluster on this machine for as long as a test needs it: munged, slurmctld and a slurmd per node.
+
+Everything is below one folder, listens on 127.0.0.1 only, on ports that were free, and needs no systemd, no cgroups and no
+root (as an ordinary user that user is SlurmUser). Tried with Debian's 22.05.8: 8 nodes are idle after about a second.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bftrainer.command import run, scrubbed
+from bftrainer.processes import send, with_variable
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "scontrol", "sdiag")
+FOLDERS = ("etc", "ctld", "log", "run", "spool", "munge", "cgroup", "bin")
+BAD_ANSWERS = {
+    "empty": "exit 0",
+    "garbage": "echo 'slurm_load_jobs error: Socket timed out'",
+    "truncated": "printf 'JOBID|STATE|REQ_NODES|END_TIME|REASON|COMM'",
+    "failing": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+    "hung": "sleep 1000",
+}
+"""Scripts in place of squeue whose answers cannot be trusted."""
+_PATH = f"/usr/sbin:/sbin:{os.environ['PATH']}"
+
+
+def missing_programs() -> list[str]:
+    return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What differs between sites. The default is the recommended set-up with short waits."""
+
+    nodes: int = 8
+    grace_s: int = 30
+    kill_wait_s: int = 5
+    scheduler: str = (
+        "bf_interval=1,bf_window=2880,bf_resolution=1,bf_continue,sched_min_interval=0,batch_sched_delay=0,"
+        "sched_interval=2,preempt_youngest_first"
+    )
+    controller: str = "enable_configless,preempt_send_user_signal"
+    private_data: str = ""
+    service: int = 0
+    """Further nodes, in a partition of that name only: where pilots sit, and no main job."""
+    epilog: str = "/bin/true"
+    """Any. Without one slurmctld (22.05.8) hears of a holder's end in an answer that makes it plan only at its next turn, up
+    to 1 s later; with one, in a message that makes it start jobs at once (0.13 s after the notice instead of 0.53)."""
+
+
+# Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
+DEFAULTS = Settings(kill_wait_s=30, scheduler="bf_interval=30", controller="enable_configless", epilog="")
+
+_SLURM_CONF = """\
+ClusterName=lab
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+# Two labs on one machine must not share job ids: a holder's payload knows its job by it. Ports are the lab's own.
+FirstJobId={first_job}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={root}/munge/socket
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+StateSaveLocation={root}/ctld
+SlurmdSpoolDir={root}/spool/%n
+SlurmctldPidFile={root}/run/slurmctld.pid
+SlurmdPidFile={root}/run/slurmd.%n.pid
+SlurmctldLogFile={root}/log/slurmctld.log
+SlurmdLogFile={root}/log/slurmd.%n.log
+LogTimeFormat=iso8601_ms
+SlurmctldDebug=info
+SlurmdDebug=info
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SlurmctldTimeout=30
+SlurmdTimeout=300
+InactiveLimit=0
+MinJobAge=60
+KillWait={settings.kill_wait_s}
+MailProg=/bin/true
+TCPTimeout=5
+SlurmdParameters=config_overrides
+SlurmctldParameters={settings.controller}
+PropagateResourceLimits=NONE
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters={settings.scheduler}
+PriorityType=priority/multifactor
+PriorityWeightAge=0
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+{more}
+{nodes}
+PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF OverSubscribe=EXCLUSIVE DefaultTime=60
+PartitionName=scavenge Nodes={of_main} PriorityTier=1 PreemptMode=CANCEL GraceTime={settings.grace_s} \
+OverSubscribe=EXCLUSIVE DefaultTime=60
+{of_service}
+"""
+
+
+@dataclass
+class Lab:
+    """The cluster. ``env`` is what a command needs to reach it; ``bin`` comes first on its PATH, for fakes."""
+
+    root: Path
+    settings: Settings = field(default_factory=Settings)
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def conf(self) -> Path:
+        return self.root / "etc" / "slurm.conf"
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"SLURM_CONF": str(self.conf), "PATH": f"{self.root}/bin:{_PATH}"}
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"node{n:02d}" for n in range(1, self.settings.nodes + 1)]
+
+    @property
+    def service_names(self) -> list[str]:
+        return [f"svc{n:02d}" for n in range(1, self.settings.service + 1)]
+
+    def start(self) -> None:
+        for name in FOLDERS:
+            (self.root / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+        (self.root / "run" / "munge.key").write_bytes(os.urandom(1024))
+        (self.root / "run" / "munge.key").chmod(0o600)
+        self._write_configuration()
+        self._start(
+            "munged", "--foreground", "--force", f"--key-file={self.root}/run/munge.key",
+            f"--socket={self.root}/munge/socket", f"--pid-file={self.root}/run/munged.pid",
+            f"--seed-file={self.root}/run/munge.seed", f"--log-file={self.root}/log/munged.log",
+        )  # fmt: skip
+        wait_until(lambda: (self.root / "munge" / "socket").exists(), "munged to listen")
+        self.start_controller(clean=True)
+        for name in [*self.node_names, *self.service_names]:
+            self.start_node(name)
+        self.wait_idle()
+
+    def start_controller(self, clean: bool = False) -> None:
+        self._start("slurmctld", "-D", "-i", *(["-c"] if clean else []))
+
+    def stop_daemon(self, name: str) -> None:
+        """End one daemon and wait for it."""
+        process = self.daemons.pop(name)
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+    def stop(self) -> None:
+        """End the jobs, the daemons, and whatever their jobs have left; the latter are found by their SLURM_CONF."""
+        if "slurmctld" in self.daemons:
+            with suppress(Exception):
+                self.cancel_all()
+        for name in sorted(self.daemons, reverse=True):
+            self.daemons[name].terminate()
+        for name in sorted(self.daemons, reverse=True):
+            self.stop_daemon(name)
+        for process in self.processes():
+            send(process, signal.SIGKILL)
+
+    def processes(self) -> list[object]:
+        """Everything that was started with this cluster's configuration: daemons, steps, jobs."""
+        return list(with_variable("SLURM_CONF", str(self.conf)))
+
+    def cancel_all(self) -> None:
+        """Cancel every job and wait until none is left."""
+        self.run("scancel", "--user", getpass.getuser())
+        wait_until(lambda: not self.run("squeue", "-h"), "all jobs to end", seconds=45)
+
+    def tidy_up(self) -> None:
+        """Back to eight idle nodes: no fakes, jobs, reservations or broken nodes."""
+        for fake in (self.root / "bin").iterdir():
+            fake.unlink()
+        if "slurmctld" not in self.daemons:
+            self.start_controller()
+        wait_until(lambda: self.answers("squeue", "-h"), "slurmctld to answer")
+        for line in self.run("scontrol", "-o", "show", "reservation").splitlines():
+            if line.startswith("ReservationName="):
+                self.run("scontrol", "delete", line.split()[0])
+        self.cancel_all()
+        for name in self.node_names:
+            if f"slurmd {name}" not in self.daemons:
+                self.start_node(name)
+        if self._states() != ["idle"] * self.settings.nodes:
+            with suppress(Exception):
+                self.run("scontrol", "update", f"NodeName={','.join(self.node_names)}", "State=RESUME")
+        self.wait_idle()
+
+    def start_node(self, name: str) -> None:
+        self._start(f"slurmd {name}", "-D", "-N", name)
+
+    def put_fake(self, program: str, script: str) -> None:
+        """A program that is found before the real one."""
+        path = self.root / "bin" / program
+        path.write_text(script)
+        path.chmod(0o755)
+
+    def answers(self, *argv: str) -> bool:
+        with suppress(Exception):
+            self.run(*argv)
+            return True
+        return False
+
+    def wait_idle(self) -> None:
+        """Until every node is idle (``idle*``, not responding, is not)."""
+        wanted = ["idle"] * self.settings.nodes
+        wait_until(lambda: self._states() == wanted, "all nodes to be idle")
+
+    def run(self, *argv: str, stdin: str | None = None, timeout_s: float = 15.0) -> str:
+        return run(argv, timeout_s=timeout_s, env=self.env, stdin=stdin)
+
+    def submit(self, script: str, *options: str) -> str:
+        """``sbatch`` a script; its job id."""
+        out = f"--output={self.root}/log/job-%j.out"
+        return self.run("sbatch", "--parsable", out, *options, stdin=f"#!/bin/bash\n{script}\n").strip()
+
+    def _states(self) -> list[str]:
+        with suppress(Exception):
+            return self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T").split()
+        return []
+
+    def _start(self, name: str, *arguments: str) -> None:
+        program = shutil.which(name.split()[0], path=_PATH)
+        assert program, name
+        log = (self.root / "log" / f"{name.replace(' ', '.')}.err").open("ab")
+        with log:
+            self.daemons[name] = subprocess.Popen(
+                [program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**scrubbed(os.environ), **self.env}, start_new_session=True,
+            )  # fmt: skip
+
+    def _service_partition(self) -> str:
+        """Pilots share its nodes, a core each."""
+        if not self.service_names:
+            return ""
+        return (
+            f"PartitionName=service Nodes={','.join(self.service_names)} PriorityTier=10 PreemptMode=OFF DefaultTime=60"
+        )
+
+    def _write_configuration(self) -> None:
+        host = socket.gethostname().split(".")[0]
+        names = [*self.node_names, *self.service_names]
+        controller, *ports = free_ports(1 + len(names))
+        nodes = "\n".join(
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 Boards=1 SocketsPerBoard=1 "
+            "CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 State=UNKNOWN"
+            for name, port in zip(names, ports, strict=True)
+        )
+        chosen = {"PrivateData": self.settings.private_data, "Epilog": self.settings.epilog}
+        more = "\n".join(f"{key}={value}" for key, value in chosen.items() if value)
+        text = _SLURM_CONF.format(
+            host=host, port=controller, first_job=controller * 1000, user=getpass.getuser(), root=self.root,
+            settings=self.settings, nodes=nodes,
+            more=more, of_main=",".join(self.node_names), of_service=self._service_partition(),
+        )  # fmt: skip
+        self.conf.write_text(text)
+        # slurmd starts a cgroup plugin even if nothing uses one; with v1 named it starts on any machine, and makes no cgroup.
+        cgroup = f"CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint={self.root}/cgroup\n"
+        self.conf.with_name("cgroup.conf").write_text(cgroup)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody has now, below those that connections get (32768 and up on Linux)."""
+    found: list[int] = []
+    for port in random.Random().sample(range(18_000, 32_000), 2_000):
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("no free ports")
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0, every_s: float = 0.05) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"waited {seconds:g} s for {what}"
+        time.sleep(every_s)

@@ -1,0 +1,196 @@
+"""What a DistributedDataParallel trainer lives through: nodes that come and go, with notice and without."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from horovod_trainer import CHECKOUT, Line, Trainer
+
+from bftrainer.progress import STOPPED_STATUS
+from bftrainer_adapters.driver.process import identify
+
+pytestmark = pytest.mark.slow
+EXAMPLE = CHECKOUT / "docs/examples/torch_digits.py"
+COMMAND = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"]
+
+
+def torch_trainer(folder: Path, command: list[str] | None = None, **driver: Any) -> Trainer:
+    if importlib.util.find_spec("torch") is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("torch is not installed; sh .ci/horovod.sh installs it")
+    return Trainer(folder, command or COMMAND, driver="torchrun", **driver)
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Iterator[Trainer]:
+    with torch_trainer(tmp_path / "trainer") as made:
+        yield made
+
+
+def check_continuity(trainer: Trainer, *, lost: int = 0, batch: int = 32) -> None:
+    """Steps are contiguous and paid for; an incarnation goes on where the last one ended, at most ``lost`` steps before.
+
+    All ranks begin with the same weights, those that the checkpoint was written with.
+    """
+    trainer.read()
+    lines = [line for line in trainer.progress if line["phase"] == "running"]
+    for old, new in itertools.pairwise(lines):
+        steps = new["step"] - old["step"]
+        if old["incarnation"] == new["incarnation"]:
+            assert steps >= 0, (old, new)
+        else:
+            saved = [
+                line for line in trainer.progress if line["phase"] == "checkpointed" and line["time"] < new["time"]
+            ]
+            assert new["step"] == saved[-1]["step"] + 1, (saved[-1], new)
+            assert steps >= 1 - lost, (old, new)
+            begun = {words for words in weights(trainer, new["incarnation"]) if words[0] == saved[-1]["step"]}
+            assert begun == {(saved[-1]["step"], saved[-1]["checksum"])}
+        if (
+            new["step"] > old["step"]
+            and new["world_size"] == old["world_size"]
+            and new["samples"] % 4096 > old["samples"] % 4096
+        ):
+            assert new["samples"] - old["samples"] == steps * batch * new["world_size"], (old, new)
+
+
+def weights(trainer: Trainer, incarnation: int) -> set[tuple[int, float]]:
+    """Step and weights that the ranks of an incarnation have begun with."""
+    found = set()
+    for log in trainer.path.glob(f"logs/{incarnation}/*.log"):
+        for words in (line.split() for line in log.read_text().splitlines() if line.startswith("rank ")):
+            found.add((int(words[6].rstrip(":")), float(words[-1])))
+    return found
+
+
+def running(trainer: Trainer) -> list[Line]:
+    return [event for event in trainer.events if event["event"] == "running"]
+
+
+def test_grows_shrinks_and_loses_rank_0_by_order(trainer: Trainer) -> None:
+    trainer.start("a:1:1")
+    trainer.steps(1)
+    asked_s = trainer.hosts("a:1:1 b:1:2 c:1:3")
+    stopping = trainer.event("stopping", asked_s)
+    trainer.event("running", asked_s, world_size=3, fragments=["1", "2", "3"])
+    meanwhile = [line for line in trainer.progress if asked_s < line["time"] < stopping["time"]]
+    assert meanwhile, "training went on while the joining workers did their imports"
+    trainer.steps(3)
+    asked_s = trainer.hosts("b:1:2 c:1:3")  # rank 0 leaves
+    trainer.event("running", asked_s, fragments=["2", "3"])
+    assert identify(trainer.worker("1")) is None, "a fragment is free once the trainer runs without it"
+    trainer.steps(2)
+    asked_s = trainer.hosts("d:2:4")  # none of the old ones, and two workers on one node
+    trainer.event("running", asked_s, fragments=["4"], world_size=2)
+    trainer.steps(2)
+    assert not [event for event in trainer.events if event["event"] == "withheld"]
+    check_continuity(trainer)
+    trainer.control("stop")
+    assert trainer.wait() == STOPPED_STATUS
+    assert trainer.event("stopped")["checkpointed"] is True
+    assert trainer.left() == []
+
+
+def test_an_order_that_is_taken_back_costs_nothing(trainer: Trainer) -> None:
+    trainer.start("a:1:1")
+    trainer.steps(1)
+    asked_s = trainer.hosts("a:1:1 b:1:2")
+    trainer.event("warming", asked_s, fragment="2")
+    asked_s = trainer.hosts("a:1:1")
+    trainer.event("warming_cancelled", asked_s, fragment="2")
+    trainer.steps(1, count=30)
+    assert len(running(trainer)) == 1
+    assert identify(trainer.worker("2")) is None
+
+
+def test_a_killed_worker_costs_its_fragment_and_the_steps_since_the_checkpoint(trainer: Trainer) -> None:
+    trainer.start("a:1:1 b:1:2")
+    trainer.steps(2, count=30)
+    killed_s = trainer.kill("2")
+    assert trainer.event("withheld", killed_s, fragment="2")["time"] - killed_s < 1.0
+    trainer.event("running", killed_s, fragments=["1"])
+    trainer.steps(1, count=30)
+    asked_s = trainer.hosts("a:1:1 b:1:9")
+    trainer.event("running", asked_s, fragments=["1", "9"])
+    trainer.steps(2)
+    # Lines come once a second, so up to 50 steps before the last line count as well.
+    check_continuity(trainer, lost=20)
+
+
+def test_a_stopped_worker_is_found_and_all_start_again(tmp_path: Path) -> None:
+    with torch_trainer(tmp_path / "trainer", hang_s=4) as trainer:
+        trainer.start("a:1:1 b:1:2")
+        trainer.steps(2, count=30)
+        stopped_s = trainer.kill("2", signal.SIGSTOP)
+        trainer.event("hung", stopped_s, fragment="2")
+        trainer.event("running", stopped_s, fragments=["1", "2"])
+        trainer.steps(2)
+        check_continuity(trainer, lost=60)
+
+
+def test_without_nodes_it_checkpoints_stops_and_goes_on_later(trainer: Trainer) -> None:
+    trainer.start("a:1:1")
+    trainer.steps(1)
+    trainer.hosts("")
+    assert trainer.wait() == STOPPED_STATUS
+    assert trainer.event("stopped")["checkpointed"]
+    trainer.start("b:1:2")
+    trainer.steps(1)
+    check_continuity(trainer)
+
+
+def test_torchrun_itself_is_refused_with_what_to_write_instead(tmp_path: Path) -> None:
+    with torch_trainer(tmp_path / "trainer", ["torchrun", "--nproc-per-node=2", "train.py"]) as trainer:
+        trainer.start("a:1:1")
+        assert trainer.wait() == 1
+        assert "expected the script alone" in trainer.event("failed")["reason"]
+
+
+def test_workers_see_what_torchrun_would_tell_them(tmp_path: Path) -> None:
+    wanted = (
+        "RANK LOCAL_RANK GROUP_RANK ROLE_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_WORLD_SIZE MASTER_ADDR OMP_NUM_THREADS"
+    )
+    program = f"import os; print(*(os.environ[name] for name in {wanted.split()!r})); import torch.distributed as d; "
+    program += "print(d.is_torchelastic_launched())"
+    with torch_trainer(tmp_path / "trainer", [sys.executable, "-c", program]) as trainer:
+        trainer.start("a:2:1 b:1:2")
+        assert trainer.wait() == 0
+        said = sorted(log.read_text() for log in trainer.path.glob("logs/1/*.log"))
+    assert said == [
+        "0 0 0 0 3 2 2 127.0.0.1 1\nTrue\n", "1 1 0 1 3 2 2 127.0.0.1 1\nTrue\n", "2 0 1 2 3 1 2 127.0.0.1 1\nTrue\n"
+    ]  # fmt: skip
+
+
+def test_the_store_listens_on_its_interface_and_runs_nothing_that_is_put_there(
+    trainer: Trainer, tmp_path: Path
+) -> None:
+    import torch.distributed as dist
+
+    trainer.start("a:1:1")
+    trainer.steps(1)
+    environ = Path(f"/proc/{trainer.worker('1')}/environ").read_bytes().split(b"\0")
+    facts = dict(item.decode().partition("=")[::2] for item in environ if b"=" in item)
+    port = int(facts["MASTER_PORT"])
+    tables = [line.split() for v in ("tcp", "tcp6") for line in Path(f"/proc/net/{v}").read_text().splitlines()[1:]]
+    listening = [words[1] for words in tables if words[3] == "0A" and words[1].endswith(f":{port:04X}")]
+    assert listening == [f"0100007F:{port:04X}"]
+    proof = tmp_path / "run"
+    pickled = b"cposix\nsystem\n(S'touch " + str(proof).encode() + b"'\ntR."
+    store = dist.TCPStore("127.0.0.1", port, is_master=False)
+    for key in ("worker_addresses", "/rdzv", "torch.rendezvous.1", "default_pg/0//0"):
+        store.set(key, pickled)
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"DELETE / HTTP/1.1\r\n\r\n" + os.urandom(4096))
+    trainer.steps(1, count=30)
+    asked_s = trainer.hosts("a:1:1 b:1:2")
+    trainer.event("running", asked_s, world_size=2)
+    trainer.steps(2)
+    assert not proof.exists()
