@@ -30,7 +30,7 @@ class Sweep(payload.Sweep):
 
     def find(self):  # type: () -> set[int]
         """What is to die."""
-        there = payload.processes()
+        there = payload.processes(self.others)
         spared = {self.me, os.getpid(), *ancestors(there, self.me), *ancestors(there, os.getpid())}
         return {pid for pid in there if pid not in spared and self.of_job(pid)}
 

@@ -35,23 +35,31 @@ RELEASED = b"released"
 ASKED_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def processes():  # type: () -> dict[int, tuple[int, bytes, bytes]]
-    """Parent, name and start of every living process that may be ours, by pid; kernel threads are not among them."""
+def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, bytes, bytes]]
+    """Parent, name and start of every living process that may be ours, by pid.
+
+    ``others`` are pids that are not looked at; kernel threads (a thousand on a large node) and other users' processes are
+    added to it.
+    """
     uid = os.getuid()
+    others = set() if others is None else others
     ours = (uid, 0)  # root's too: the step managers are its children's parents
     found = {}
     for name in os.listdir("/proc"):
-        if not name.isdigit():
+        if not name.isdigit() or int(name) in others:
             continue
         try:
             if uid != 0 and os.stat("/proc/" + name).st_uid not in ours:
+                others.add(int(name))
                 continue
             with open("/proc/" + name + "/stat", "rb") as file:
                 head, _, tail = file.read().rpartition(b")")
             fields = tail.split(None, 20)
         except OSError:
             continue
-        if fields[0] not in (b"Z", b"X") and not int(fields[6]) & KERNEL_THREAD:
+        if int(fields[6]) & KERNEL_THREAD:
+            others.add(int(name))
+        elif fields[0] not in (b"Z", b"X"):
             found[int(name)] = (int(fields[1]), head.partition(b"(")[2], fields[19])
     return found
 
@@ -75,6 +83,8 @@ class Sweep:
         self.place = b"/job_" + self.job + b"/step_"
         self.has_cgroups = self.place in read(me, "cgroup")
         self.foreign = set()  # type: set[tuple[int, bytes]]
+        # Pids that a pass has settled: the next pass, milliseconds later, looks only at what is new, or ours, or undecided.
+        self.others = set()  # type: set[int]
 
     def belongs(self, pid, start):  # type: (int, bytes) -> bool
         """A process of one of the job's steps: by its environment, or by the cgroup that Slurm put it in."""
@@ -100,7 +110,7 @@ class Sweep:
 
     def find(self):  # type: () -> set[int]
         """What is to die: members, children of other steps' managers, and everything below them."""
-        there = processes()
+        there = processes(self.others)
         managers = {pid for pid, (_, name, _) in there.items() if name == b"slurmstepd"}
         spared = managers | {self.me}
         found = {pid for pid, (_, _, start) in there.items() if pid not in spared and self.belongs(pid, start)}
@@ -110,6 +120,9 @@ class Sweep:
             below = {pid for pid, (parent, _, _) in there.items() if parent in below and pid not in spared} - roots
             roots = roots | below
             found |= below
+        for pid, (parent, _, start) in there.items():
+            if (pid, start) in self.foreign and pid not in found and not {pid, parent} & managers:
+                self.others.add(pid)
         return found
 
     def run(self):  # type: () -> int

@@ -100,6 +100,21 @@ def test_what_forks_while_it_is_killed_dies_too(tmp_path: Path, started: list[su
     assert payload.Sweep(JOB, 0).find() == set()
 
 
+def test_a_second_pass_looks_only_at_what_is_new_or_ours(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """A node may have a thousand kernel threads and a few hundred daemons; a main job waits for every pass."""
+    sweep = payload.Sweep(JOB, 0)
+    first = start_worker(started, "UP; exec sleep 1000", tmp_path / "1")
+    stranger = start_worker(started, "UP; exec sleep 1000", tmp_path / "2", SLURM_JOB_ID=JOB + "0")
+    assert sweep.find() == {first.pid}
+    again = payload.processes(sweep.others)
+    assert first.pid in again
+    assert stranger.pid in sweep.others
+    second = start_worker(started, "UP; exec sleep 1000", tmp_path / "3")
+    assert sweep.find() == {first.pid, second.pid}
+
+
 def test_a_file_system_that_hangs_does_not_keep_the_node(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
