@@ -100,14 +100,16 @@ class RealSlurm:
 
     @property
     def scheduler(self) -> Scheduler:
-        return SlurmScheduler(env=self.lab.env, timeout_s=5)
+        return SlurmScheduler(env=self.lab.env, timeout_s=15)
 
     @property
     def nodes(self) -> list[str]:
         return self.lab.node_names
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> SlurmHolder:
-        chosen = SlurmSettings.model_validate({"partition": "scavenge", "timeout_s": 5.0, **settings})
+        chosen = SlurmSettings.model_validate(
+            {"partition": "scavenge", "timeout_s": 15.0, "start_within_s": 30.0, **settings}
+        )
         folder = self.state / f"holders-{pilot}"
         return SlurmHolder(chosen, folder, pilot, SystemClock(), lease_s, poll_s=1.0, env=self.lab.env)
 
@@ -159,7 +161,7 @@ class RealSlurm:
     def close(self) -> None:
         self.lab.cancel_all()
         for process in self.sruns:
-            process.wait(10)
+            process.wait(60)
 
 
 def _is_srun(pid: int) -> bool:

@@ -94,7 +94,7 @@ class Impact:
         wait_until(lambda: not self.holder.poll(), "holders to end", 60)
         self.lab.wait_idle()
         for process in self.slurm.sruns:
-            process.wait(10)
+            process.wait(60)
         self.slurm.sruns.clear()
         return start
 

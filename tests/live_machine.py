@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from patience import PATIENCE
+
 from bftrainer.processes import ProcessId, identify, send
 
 STEPPER = Path(__file__).parent / "live" / "stepper.py"
@@ -126,7 +128,7 @@ def machine(path: Path, rows: list[tuple[float, str, str]], config: str = CONFIG
 
 def eventually(what: Callable[[], object], seconds: float = 30.0) -> None:
     """Wait until it holds; the last look decides."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * PATIENCE
     while time.monotonic() < end:
         if what():
             return

@@ -106,7 +106,7 @@ class StandInLsf:
         self.lab.stop()
         for process in self.prefixes:
             process.kill()
-            process.wait(10)
+            process.wait(60)
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from live_machine import Machine
+from patience import PATIENCE
 from slurm_lab import Lab, wait_until
 
 from bftrainer.command import run
@@ -37,7 +38,7 @@ QUICK: dict[str, object] = {
     "learning_measure": False,  # the curves that are submitted share the nodes evenly
     "nodes_flap_back_off_s": 1.0,
     "times_poll_s": 1.0,
-    "times_shutdown_s": 40.0,
+    "times_shutdown_s": 90.0,
     "workers_allow_root": True,
     "workers_allow_stock_horovodrun": True,
     "slurm_partition": "scavenge",
@@ -79,7 +80,7 @@ class PilotJob:
             *options,
             str(PILOT_SCRIPT),
         ]
-        return run(argv, timeout_s=15, env=env).strip()
+        return run(argv, timeout_s=60, env=env).strip()
 
     def submit(self, name: str, launcher: str, max_nodes: int = 2, pace_s: float = 0.1) -> None:
         """A trainer in a folder of its own. Its curve flattens, so that four of them share the nodes."""
@@ -90,8 +91,8 @@ class PilotJob:
         sizes = list(range(1, max_nodes + 1))
         settings = {
             "curve": f"{{ nodes = {sizes}, samples_per_s = {[round(10 * n**0.7, 2) for n in sizes]} }}",
-            "env": '{ OMP_NUM_THREADS = "1", HOROVOD_GLOO_TIMEOUT_SECONDS = "20" }',
-            "scale_up_s": "1", "scale_down_s": "0.5", "stop_s": "15",
+            "env": '{ OMP_NUM_THREADS = "1", HOROVOD_GLOO_TIMEOUT_SECONDS = "30" }',
+            "scale_up_s": "1", "scale_down_s": "0.5", "stop_s": "30",
         }  # fmt: skip
         sets = [word for key, value in settings.items() for word in ("--set", f"{key} = {value}")]
         sets += ["--set", f"command = {json.dumps([sys.executable, str(script), str(pace_s)])}"]
@@ -126,6 +127,7 @@ class PilotJob:
 
     def until(self, what: str, holds: Callable[[], object], seconds: float = 60.0) -> None:
         """Wait; the failure tells the story."""
+        seconds *= PATIENCE
         give_up = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < give_up, f"waited {seconds:g} s for: {what}\n{self.story()}"
@@ -154,6 +156,19 @@ class PilotJob:
         self.lab.run("scancel", "--batch", "--signal=TERM", *jobs)
         self.until("pilots' jobs to complete", lambda: {self.state_of(job) for job in jobs} == {"COMPLETED"})
 
+    def stop_all(self) -> None:
+        """The same where one may be handing over to the next just now."""
+        told: set[str] = set()
+
+        def over() -> bool:
+            fresh = set(self.running_pilots()) - told
+            if fresh:
+                self.lab.run("scancel", "--batch", "--signal=TERM", *fresh)
+                told.update(fresh)
+            return not self.left()
+
+        self.until("nothing of ours to be left, and nobody to wait", over)
+
     def waiting_pilots(self) -> list[str]:
         return self.lab.run("squeue", "-h", "-p", "service", "-t", "PD", "-o", "%i").split()
 
@@ -176,6 +191,15 @@ class PilotJob:
     def fragments(self) -> set[str]:
         """What the pilot holds."""
         return {str(row["fragment"]) for row in self.machine.rows("nodes")}
+
+    def all_used(self, count: int) -> Callable[[], bool]:
+        """Whether so many nodes are held, and each has its trainer."""
+
+        def used() -> bool:
+            rows = self.machine.rows("nodes")
+            return len(rows) == count and all(row["trainer"] for row in rows)
+
+        return used
 
     def sizes(self, name: str) -> set[int]:
         """The sizes at which it has trained."""

@@ -19,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patience import PATIENCE
+
 from bftrainer.command import run, scrubbed
 from bftrainer.processes import send, with_variable
 
@@ -167,10 +169,10 @@ class Lab:
         process = self.daemons.pop(name)
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(30)
 
     def stop(self) -> None:
         """End the jobs, the daemons, and whatever their jobs have left; the latter are found by their SLURM_CONF."""
@@ -232,7 +234,7 @@ class Lab:
         wanted = ["idle"] * self.settings.nodes
         wait_until(lambda: self._states() == wanted, "all nodes to be idle")
 
-    def run(self, *argv: str, stdin: str | None = None, timeout_s: float = 15.0) -> str:
+    def run(self, *argv: str, stdin: str | None = None, timeout_s: float = 60.0) -> str:
         return run(argv, timeout_s=timeout_s, env=self.env, stdin=stdin)
 
     def submit(self, script: str, *options: str) -> str:
@@ -298,6 +300,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0, every_s: float = 0.05) -> None:
+    seconds *= PATIENCE
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, f"waited {seconds:g} s for {what}"

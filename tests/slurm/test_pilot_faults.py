@@ -23,7 +23,7 @@ holder = "slurm"
 flap_back_off_s = 1
 [times]
 poll_s = 1
-shutdown_s = 30
+shutdown_s = 90
 [workers]
 allow_root = true
 [slurm]
@@ -100,7 +100,7 @@ def test_one_fault_after_the_other(on: Machine, lab: Lab) -> None:
     assert node not in held(on).values(), "a node that is down is not taken"
 
     pilot.send_signal(signal.SIGTERM)
-    assert pilot.wait(45) == 0, (on.work / "pilot.log").read_text()
+    assert pilot.wait(120) == 0, (on.work / "pilot.log").read_text()
     assert_contiguous(on.steps("a"))
     assert "0 differ" in on.bftrainer_replay()
     assert all(row["released_s"] is not None for row in on.rows("nodes", "--all"))

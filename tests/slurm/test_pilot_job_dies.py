@@ -26,6 +26,7 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
         on.submit(name, launcher)
     first = on.sbatch(BFTRAINER_RESTART_S="1")
     on.until_training(*trainers)
+    on.until("all five nodes to be used", on.all_used(5))
 
     # kill -9 of the process alone, and that while Slurm does not answer: the job script starts another, which finds everything
     # as it is and waits with it.
@@ -87,15 +88,15 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
 
 
 def test_a_job_hands_over_before_its_limit(on: PilotJob) -> None:
-    """25 s to let go and 10 to spare, of 60: the first job trains for 25 s, and so would those that follow."""
-    on.configure(**{**QUICK, "times_shutdown_s": 25.0, "nodes_max_nodes": 3})
+    """80 s to let go and 10 to spare, of 120: the first job trains for 30 s, and so would those that follow."""
+    on.configure(**{**QUICK, "times_shutdown_s": 80.0, "nodes_max_nodes": 3})
     on.submit("a", "horovod")
     on.submit("plain", "restart", max_nodes=1)
-    first = on.sbatch("--time=1")
+    first = on.sbatch("--time=2")
     on.until_training("a", "plain")
     on.until("a successor", lambda: on.waiting_pilots())
     (second,) = on.waiting_pilots()
-    assert on.lab.run("squeue", "-h", "-j", second, "-o", "%P|%l").strip() == "service|1:00", (
+    assert on.lab.run("squeue", "-h", "-j", second, "-o", "%P|%l").strip() == "service|2:00", (
         "as the first was submitted"
     )
     on.until("the first job to be over", lambda: on.state_of(first) == "COMPLETED")
@@ -105,8 +106,7 @@ def test_a_job_hands_over_before_its_limit(on: PilotJob) -> None:
     on.finish("a", "plain")
     on.until("all are done", lambda: {on.machine.status(n) for n in ("a", "plain")} == {"done"})
     on.until("another successor", lambda: on.waiting_pilots())
-    on.stop(*on.running_pilots())
-    on.until("nothing of ours is left, and nobody waits", lambda: not on.left())
+    on.stop_all()
     for name in ("a", "plain"):
         on.check_story(name)
     assert "0 differ" in on.machine.bftrainer_replay()

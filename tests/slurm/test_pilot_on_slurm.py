@@ -19,7 +19,7 @@ holder = "slurm"
 flap_back_off_s = 1
 [times]
 poll_s = 1
-shutdown_s = 30
+shutdown_s = 90
 [workers]
 allow_root = true
 [slurm]
@@ -39,14 +39,15 @@ def on(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ma
 
 @pytest.mark.slow
 def test_a_trainer_on_nodes_that_nobody_wants(on: Machine, lab: Lab) -> None:
-    on.submit("a", 1500, 0.05, 4)
+    on.submit("a", 100_000, 0.05, 4)
     pilot = on.pilot()
     eventually(on.state_is_there)
     eventually(lambda: len([r for r in on.rows("nodes") if r["trainer"] == "a"]) == 4, 40)
     eventually(lambda: len(on.steps("a")) > 20, 30)
-    main = lab.submit("sleep 5", "-p", "main", "-N8", "-t", "1")
+    main = lab.submit("sleep 600", "-p", "main", "-N8", "-t", "10")
     eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 10)
     eventually(lambda: on.status("a") == "waiting", 20)
+    lab.run("scancel", main)
     eventually(lambda: len([r for r in on.rows("nodes") if r["trainer"] == "a"]) == 4, 60)
     count = len(on.steps("a"))
     eventually(lambda: len(on.steps("a")) > count + 20, 30)
@@ -58,7 +59,7 @@ def test_a_trainer_on_nodes_that_nobody_wants(on: Machine, lab: Lab) -> None:
     count = len(on.steps("a"))
     eventually(lambda: len(on.steps("a")) > count + 20, 30)
     again.send_signal(signal.SIGTERM)
-    assert again.wait(35) == 0
+    assert again.wait(120) == 0
     assert_contiguous(on.steps("a"))
     assert "0 differ" in on.bftrainer_replay()
     assert all(row["released_s"] is not None for row in on.rows("nodes", "--all"))

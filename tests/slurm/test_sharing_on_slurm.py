@@ -26,7 +26,7 @@ site_max_nodes = 5
 hosts = ["{hosts}"]
 [times]
 poll_s = 1
-shutdown_s = 30
+shutdown_s = 90
 [workers]
 allow_root = true
 [slurm]
@@ -81,11 +81,11 @@ def test_two_pilots_with_a_shared_cap(two: tuple[Machine, Machine], lab: Lab) ->
     assert len(holders(lab)) == 5, "the cap is that of both"
 
     second.send_signal(signal.SIGTERM)
-    assert second.wait(40) == 0
+    assert second.wait(120) == 0
     eventually(lambda: sorted(holders(lab)) == sorted(anns), 20)
     assert nodes_of(ann) == anns, "the other's end touched none of its holders"
     first.send_signal(signal.SIGTERM)
-    assert first.wait(40) == 0
+    assert first.wait(120) == 0
 
 
 def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> None:
