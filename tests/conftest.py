@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from promises import PromiseBrokenError
 from slurm_lab import Lab, Settings, missing_programs
 
 
@@ -56,6 +57,19 @@ def elastic_horovod() -> None:
         if os.environ.get("CI"):
             pytest.fail(f"CI leaves nothing out: {reason}")
         pytest.skip(reason)
+
+
+REAL = ("contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun")
+"""Folders whose tests run other programs against the clock."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A story on a real machine is told a second time if it fails, unless a promise was broken: decision 6."""
+    for item in items:
+        real = item.path.parent.name in REAL or item.get_closest_marker("slow")
+        drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if real and not drawn:
+            item.add_marker(pytest.mark.flaky(reruns=1, rerun_except=[PromiseBrokenError.__name__]))
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from typing import Any
 
 from live_machine import Machine
 from patience import PATIENCE
+from promises import promised
 from slurm_lab import Lab, wait_until
 
 from bftrainer.command import run
@@ -246,7 +247,8 @@ class PilotJob:
     def check_story(self, name: str) -> None:
         """Steps are contiguous apart from replay since the last commit; weights are what they were. See below."""
         every = CHECKPOINT_EVERY if self.launchers[name] in ("restart", "torchrun") else COMMIT_EVERY
-        check_story(self.lines(name, "steps"), self.lines(name, "begins"), self.lines(name, "saved"), every)
+        with promised():
+            check_story(self.lines(name, "steps"), self.lines(name, "begins"), self.lines(name, "saved"), every)
 
     def check_saved(self, name: str) -> None:
         """It was stopped by the rules: nothing is to be made again."""

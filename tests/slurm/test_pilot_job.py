@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pilot_job import QUICK, PilotJob
+from promises import promise
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 
@@ -19,7 +20,7 @@ def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(on: PilotJob) -> Non
 
     for size, trainers in ((1, 4), (4, 3)):
         _, nodes, ours = on.main_job(size)
-        assert not ours, "nothing of ours is on the nodes of a main job"
+        promise(not ours, f"nothing of ours is on the nodes of a main job: {ours}")
         on.until_training(*launchers, least=trainers)
         assert not on.ours_on(nodes)
     on.end_main_jobs()
@@ -27,7 +28,7 @@ def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(on: PilotJob) -> Non
 
     _, nodes, ours = on.main_job(8)
     assert len(nodes) == 8
-    assert not ours
+    promise(not ours, f"nothing of ours is on the nodes of a main job: {ours}")
     on.until("all wait", lambda: {on.machine.status(n) for n in launchers} == {"waiting"})
     assert not on.ours_on(nodes)
     on.end_main_jobs()

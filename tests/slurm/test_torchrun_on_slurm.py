@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pilot_job import QUICK, PilotJob
+from promises import promise
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 
@@ -15,11 +16,11 @@ def test_two_torchrun_trainers_through_main_jobs_of_4_and_8_nodes(on: PilotJob) 
     pilot = on.sbatch()
     on.until_training("x", "y", size=4, seconds=120)
     _, nodes, ours = on.main_job(4)
-    assert not ours, "nothing of ours is on the nodes of a main job"
+    promise(not ours, f"nothing of ours is on the nodes of a main job: {ours}")
     on.until_training("x", "y", size=2)
     assert not on.ours_on(nodes)
     _, nodes, ours = on.main_job(4)
-    assert not ours
+    promise(not ours, f"nothing of ours is on the nodes of a main job: {ours}")
     on.until("both wait", lambda: {on.machine.status(n) for n in ("x", "y")} == {"waiting"})
     assert not on.ours_on(nodes)
     on.end_main_jobs()
