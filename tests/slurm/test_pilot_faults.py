@@ -4,43 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from live_machine import Machine, assert_contiguous, eventually, machine
+from live_machine import Machine, assert_contiguous, eventually
 from slurm_lab import BAD_ANSWERS, Lab
 
 from bftrainer.registry import Registry
 from bftrainer.store import open_store
-
-CONFIG = """
-[decisions]
-solver = "exact"
-[nodes]
-holder = "slurm"
-flap_back_off_s = 1
-[times]
-poll_s = 1
-shutdown_s = 90
-[workers]
-allow_root = true
-[slurm]
-partition = "scavenge"
-timeout_s = 2
-back_off_s = 1
-"""
-
-
-@pytest.fixture
-def on(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    for name, value in lab.env.items():
-        monkeypatch.setenv(name, value)
-    it = machine(tmp_path, [], CONFIG)
-    yield it
-    it.close()
-    lab.tidy_up()
 
 
 def held(on: Machine) -> dict[str, str]:
@@ -59,50 +30,52 @@ def noted(on: Machine, kind: str) -> int:
 
 
 @pytest.mark.slow
-def test_one_fault_after_the_other(on: Machine, lab: Lab) -> None:
-    on.submit("a", 20_000, 0.05, 3)
-    pilot = on.pilot()
-    eventually(on.state_is_there)
-    eventually(lambda: len(held(on)) == 3, 60)
-    trains_on(on, 5)
+def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
+    with (beside.state / "bftrainer.toml").open("a") as config:
+        config.write("timeout_s = 2\nback_off_s = 1\n")
+    beside.submit("a", 20_000, 0.05, 3)
+    pilot = beside.pilot()
+    eventually(beside.state_is_there)
+    eventually(lambda: len(held(beside)) == 3, 60)
+    trains_on(beside, 5)
 
-    before = held(on)
+    before = held(beside)
     lab.stop_daemon("slurmctld")
-    eventually(lambda: noted(on, "poll failed") > 0, 30)
-    trains_on(on, 40)
+    eventually(lambda: noted(beside, "poll failed") > 0, 30)
+    trains_on(beside, 40)
     lab.start_controller()
-    eventually(lambda: noted(on, "poll") > 0, 60)
-    assert held(on) == before, "unknown is neither idle nor busy"
+    eventually(lambda: noted(beside, "poll") > 0, 60)
+    assert held(beside) == before, "unknown is neither idle nor busy"
 
-    answers = noted(on, "poll")
+    answers = noted(beside, "poll")
     for script in BAD_ANSWERS.values():
-        fails = noted(on, "poll failed")
+        fails = noted(beside, "poll failed")
         lab.put_fake("squeue", f"#!/bin/sh\n{script}\n")
-        eventually(lambda: noted(on, "poll failed") > fails, 30)  # noqa: B023
-        trains_on(on, 5)
+        eventually(lambda: noted(beside, "poll failed") > fails, 30)  # noqa: B023
+        trains_on(beside, 5)
     (lab.root / "bin" / "squeue").unlink()
-    eventually(lambda: noted(on, "poll") > answers, 40)
-    assert held(on) == before
+    eventually(lambda: noted(beside, "poll") > answers, 40)
+    assert held(beside) == before
 
     lost = min(before)
     lab.run("scancel", lost.rpartition("#")[2])
-    eventually(lambda: lost not in held(on), 30)
-    eventually(lambda: len(held(on)) == 3, 60)
-    trains_on(on)
+    eventually(lambda: lost not in held(beside), 30)
+    eventually(lambda: len(held(beside)) == 3, 60)
+    trains_on(beside)
 
-    now = held(on)
+    now = held(beside)
     node = now[min(now)]
     lab.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-    eventually(lambda: node not in held(on).values(), 30)
-    eventually(lambda: len(held(on)) == 3, 60)
-    trains_on(on)
+    eventually(lambda: node not in held(beside).values(), 30)
+    eventually(lambda: len(held(beside)) == 3, 60)
+    trains_on(beside)
     time.sleep(2)
-    assert node not in held(on).values(), "a node that is down is not taken"
+    assert node not in held(beside).values(), "a node that is down is not taken"
 
     pilot.send_signal(signal.SIGTERM)
-    assert pilot.wait(120) == 0, (on.work / "pilot.log").read_text()
-    assert_contiguous(on.steps("a"))
-    assert "0 differ" in on.bftrainer_replay()
-    assert all(row["released_s"] is not None for row in on.rows("nodes", "--all"))
-    eventually(lambda: not on.processes(), 20)
+    assert pilot.wait(120) == 0, (beside.work / "pilot.log").read_text()
+    assert_contiguous(beside.steps("a"))
+    assert "0 differ" in beside.bftrainer_replay()
+    assert all(row["released_s"] is not None for row in beside.rows("nodes", "--all"))
+    eventually(lambda: not beside.processes(), 20)
     eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)
