@@ -55,11 +55,12 @@ class InputFileError(UserError):
 class UnknownNameError(UserError):
     """A name that nobody answers to; the message lists the valid ones and the nearest."""
 
-    def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = "") -> None:
         known = sorted(valid)
         near = difflib.get_close_matches(name, known, n=1)
         hint = f", did you mean {near[0]!r}?" if near else ";"
-        super().__init__(f"unknown {kind} {name!r}{hint} valid: {', '.join(known)}")
+        place = f"{where}: " if where else ""
+        super().__init__(f"{place}unknown {kind} {name!r}{hint} valid: {', '.join(known)}")
         self.kind = kind
         self.name = name
 

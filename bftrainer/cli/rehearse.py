@@ -136,7 +136,7 @@ def _spec(file: Path, assignments: tuple[str, ...]) -> TrainerSpec:
     for text in assignments:
         table |= parse_toml(text, f"--set {text}")
     spec = check_table(table, TrainerSpec, str(file))
-    check_launcher(spec)
+    check_launcher(spec, str(file))
     return settle(spec, str(file), file.absolute().parent, os.environ)
 
 

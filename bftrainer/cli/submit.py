@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +60,15 @@ def submit(
         table["command"] = list(command)
     where = "submit" if file is None else str(file)
     spec = _checked(table, where)
-    check_launcher(spec)
+    check_launcher(spec, where)
     home = Path.cwd() if file is None or options.get("cwd") is not None else file.absolute().parent
     spec = settle(spec, where, home, os.environ)
     _look_for_the_script(spec, where)
     folder = open_state_dir(state, create=True)
-    if read(folder, None).workers.require_rehearsal:
+    config = read(folder, None)
+    if config.workers.require_rehearsal:
         require(folder, spec, where)
+    _look_for_the_class(spec, config.classes, where)
     _check_name(folder, spec.name, where)
     spool_name = Spool(folder).put(Request(kind=Kind.SUBMIT, trainer=spec.name, spec=spec, owner=_user()))
     if as_json:
@@ -103,6 +106,17 @@ def _look_for_the_script(spec: TrainerSpec, where: str) -> None:
     program, script = Path(spec.command[0]).name, (*spec.command, "")[1]
     if program.startswith("python") and script.endswith(".py") and not Path(spec.cwd or "", script).exists():
         click.echo(f"note: {where}: command: there is no {script} in {spec.cwd} yet", err=True)
+
+
+def _look_for_the_class(spec: TrainerSpec, classes: Collection[str], where: str) -> None:
+    """A note where nodes have names of classes and this is none of them: it may be their hardware, mostly it is a slip."""
+    if classes and spec.node_class not in (None, *classes):
+        names = ", ".join(sorted(classes))
+        click.echo(
+            f"note: {where}: node_class: {spec.node_class!r} is no class of the pilot's configuration ({names}); "
+            "it waits for a node of that hardware",
+            err=True,
+        )
 
 
 def _check_name(state: Path, name: str, where: str) -> None:

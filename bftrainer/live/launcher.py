@@ -175,12 +175,12 @@ class DirectoryLauncher:
         write_atomically(self._root / name / "control", json.dumps(order).encode())
 
 
-def check_launcher(spec: TrainerSpec) -> None:
+def check_launcher(spec: TrainerSpec, where: str) -> None:
     """Refuse a launcher that is not there."""
     from bftrainer.errors import UnknownNameError
 
     if spec.launcher not in LAUNCHERS:
-        raise UnknownNameError("launcher", spec.launcher, LAUNCHERS)
+        raise UnknownNameError("launcher", spec.launcher, LAUNCHERS, where)
 
 
 def read_logs(root: Path, name: str) -> list[Path]:

@@ -72,8 +72,7 @@ def test_a_bad_trainer_file_queues_nothing(case: str, tmp_path: Path) -> None:
     file.write_text(text)
     line = complaint(bftrainer("submit", file, "--state", tmp_path / "state"))
     assert expected in line
-    if "launcher" not in case:
-        assert str(file) in line
+    assert str(file) in line
     assert not list(tmp_path.glob("state/spool/*"))
 
 
@@ -96,6 +95,20 @@ def test_a_script_that_is_not_there_gets_a_note(tmp_path: Path) -> None:
     assert ended.err == f"note: {file}: command: there is no train.py in {tmp_path} yet\n"
     (tmp_path / "train.py").touch()
     assert bftrainer("submit", file, "--name", "c", "--state", tmp_path / "s").err == ""
+
+
+def test_a_node_class_that_nobody_configured_gets_a_note(tmp_path: Path) -> None:
+    file, state = tmp_path / "t.toml", tmp_path / "s"
+    state.mkdir(mode=0o700)
+    (state / "bftrainer.toml").write_text('[classes.gpu]\ngpu = "a100"\n[classes.thin]\npartitions = ["thin"]\n')
+    file.write_text(GOOD + 'node_class = "gpus"\n')
+    ended = bftrainer("submit", file, "--state", state)
+    assert ended.err == (
+        f"note: {file}: node_class: 'gpus' is no class of the pilot's configuration (gpu, thin); "
+        "it waits for a node of that hardware\n"
+    )
+    assert ended.status == 0
+    assert bftrainer("submit", file, "--name", "c", "--set", 'node_class = "gpu"', "--state", state).err == ""
 
 
 def test_logs_before_anything_was_written(tmp_path: Path) -> None:
