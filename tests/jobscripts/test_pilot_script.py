@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
+PATIENCE_S = 120.0
+"""No claim on speed: long enough for a machine that does much else."""
 
 
 @pytest.fixture(params=["pilot.slurm", "pilot.lsf"])
@@ -31,13 +35,33 @@ def environment(folder: Path, program: str) -> dict[str, str]:
 def supervise(script: Path, folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ["bash", str(script), *arguments]
     return subprocess.run(
-        command, env=environment(folder, program), capture_output=True, text=True, timeout=30, check=False
+        command, env=environment(folder, program), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
 
 def starts(folder: Path) -> list[str]:
     path = folder / "starts"
     return path.read_text().splitlines() if path.exists() else []
+
+
+def wait_for(folder: Path, lines: list[str]) -> None:
+    """Until the fake has written just these lines."""
+    end = time.monotonic() + PATIENCE_S
+    while starts(folder) != lines and time.monotonic() < end:
+        time.sleep(0.02)
+    assert starts(folder) == lines
+
+
+@contextmanager
+def supervised(name: str, folder: Path, program: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The script, until it has ended."""
+    process = subprocess.Popen(["bash", str(SCRIPTS / name)], env=environment(folder, program) | variables)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def test_a_crash_is_a_new_start_until_it_ends_by_itself(script: Path, tmp_path: Path) -> None:
@@ -64,7 +88,7 @@ def test_no_bftrainer_is_said(script: Path, tmp_path: Path) -> None:
     with_nothing = environment(tmp_path, "exit 0") | {"BFTRAINER_VENV": str(tmp_path)}
     (tmp_path / "bin" / "bftrainer").rename(tmp_path / "bin" / "other")
     done = subprocess.run(
-        ["bash", str(script)], env=with_nothing, capture_output=True, text=True, timeout=30, check=False
+        ["bash", str(script)], env=with_nothing, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 127
     assert "BFTRAINER_VENV" in done.stderr
@@ -86,43 +110,38 @@ def test_a_signal_goes_on_to_the_pilot_which_takes_its_time(
 ) -> None:
     """The notice of the end of the job's time is SIGUSR1 to the pilot, whatever the scheduler makes of it."""
     heard = {signal.SIGUSR1: "USR1", signal.SIGUSR2: "USR1"}.get(signalled, "TERM")
-    program = f"trap 'sleep 0.3; echo drained >>\"{tmp_path}/starts\"; exit 0' {heard}\nwhile :; do sleep 0.05; done"
-    process = subprocess.Popen(["bash", str(SCRIPTS / name)], env=environment(tmp_path, program))
-    try:
-        until = time.monotonic() + 20
-        while not starts(tmp_path) and time.monotonic() < until:
-            time.sleep(0.02)
-        time.sleep(0.2)  # the fake sets its trap after its first line
+    said = f'>>"{tmp_path}/starts"'
+    drain = f"trap 'sleep 0.3; echo drained {said}; exit 0' {heard}"
+    with supervised(name, tmp_path, f"{drain}\necho listens {said}\nwhile :; do sleep 0.05; done") as process:
+        wait_for(tmp_path, ["pilot", "listens"])
         process.send_signal(signalled)
-        assert process.wait(timeout=20) == 0
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    assert starts(tmp_path) == ["pilot", "drained"]
+        assert process.wait(PATIENCE_S) == 0
+    assert starts(tmp_path) == ["pilot", "listens", "drained"]
+
+
+@pytest.mark.parametrize(("name", "signalled"), [("pilot.slurm", signal.SIGTERM), ("pilot.lsf", signal.SIGINT)])
+def test_a_pilot_that_ends_at_once_is_told_by_its_own_status(
+    tmp_path: Path, name: str, signalled: signal.Signals
+) -> None:
+    """It may be gone before the script looks whether it still runs; a ``kill`` that takes half a second makes sure of it."""
+    said = f'>>"{tmp_path}/starts"'
+    program = f"trap 'exit 0' TERM\necho listens {said}\nwhile :; do sleep 0.05; done"
+    slow_kill = {"BASH_FUNC_kill%%": '() { builtin kill "$@" && sleep 0.5; }'}
+    with supervised(name, tmp_path, program, **slow_kill) as process:
+        wait_for(tmp_path, ["pilot", "listens"])
+        process.send_signal(signalled)
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize("name", ["pilot.slurm", "pilot.lsf"])
 def test_a_hangup_is_the_pilots_to_reload_and_ends_nothing(tmp_path: Path, name: str) -> None:
     said = f'>>"{tmp_path}/starts"'
     program = f"trap 'echo reloaded {said}' HUP\ntrap 'exit 0' TERM\necho listens {said}\nwhile :; do sleep 0.05; done"
-    process = subprocess.Popen(["bash", str(SCRIPTS / name)], env=environment(tmp_path, program))
-
-    def until(lines: list[str]) -> None:
-        end = time.monotonic() + 20
-        while starts(tmp_path) != lines and time.monotonic() < end:
-            time.sleep(0.02)
-        assert starts(tmp_path) == lines
-
-    try:
-        until(["pilot", "listens"])
+    with supervised(name, tmp_path, program) as process:
+        wait_for(tmp_path, ["pilot", "listens"])
         process.send_signal(signal.SIGHUP)
-        until(["pilot", "listens", "reloaded"])
+        wait_for(tmp_path, ["pilot", "listens", "reloaded"])
         process.send_signal(signal.SIGHUP)
-        until(["pilot", "listens", "reloaded", "reloaded"])
+        wait_for(tmp_path, ["pilot", "listens", "reloaded", "reloaded"])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        assert process.wait(PATIENCE_S) == 0
