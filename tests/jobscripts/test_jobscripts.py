@@ -80,7 +80,7 @@ def replay(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         env={**clean, **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -135,7 +135,7 @@ def test_sweep_runs_under_srun_where_it_has_tasks(tmp_path: Path) -> None:
             env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SLURM_NTASKS": tasks},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
