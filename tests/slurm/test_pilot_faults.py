@@ -13,6 +13,10 @@ from slurm_lab import BAD_ANSWERS, Lab
 from bftrainer.registry import Registry
 from bftrainer.store import open_store
 
+OUTAGE_S = 30.0
+STANDSTILL_S = 60.0
+"""As long as a silent pilot's lease lasts, too."""
+
 
 def held(on: Machine) -> dict[str, str]:
     """Fragments that the trainer has, and their nodes."""
@@ -22,6 +26,14 @@ def held(on: Machine) -> dict[str, str]:
 def trains_on(on: Machine, steps: int = 20) -> None:
     count = len(on.steps("a"))
     eventually(lambda: len(on.steps("a")) >= count + steps, 40)
+
+
+def trains_for(on: Machine, seconds: float) -> None:
+    """Time passes, and steps are made until its end."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        trains_on(on, 5)
+        time.sleep(1)
 
 
 def noted(on: Machine, kind: str) -> int:
@@ -41,8 +53,8 @@ def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
 
     before = held(beside)
     lab.stop_daemon("slurmctld")
-    eventually(lambda: noted(beside, "poll failed") > 0, 30)
-    trains_on(beside, 40)
+    trains_for(beside, OUTAGE_S)
+    assert noted(beside, "poll failed") > 0
     lab.start_controller()
     eventually(lambda: noted(beside, "poll") > 0, 60)
     assert held(beside) == before, "unknown is neither idle nor busy"
@@ -57,6 +69,20 @@ def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
     eventually(lambda: noted(beside, "poll") > answers, 40)
     assert held(beside) == before
 
+    # The pilot stands still, and a main job takes one of the nodes: payload and driver do without the pilot.
+    taken = min(before)
+    pilot.send_signal(signal.SIGSTOP)
+    stopped_s = time.monotonic()
+    main = lab.submit("sleep 600", "-p", "main", "-N1", "-w", before[taken])
+    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 10)
+    trains_for(beside, stopped_s + STANDSTILL_S - time.monotonic())
+    pilot.send_signal(signal.SIGCONT)
+    eventually(lambda: taken not in held(beside) and len(held(beside)) == 3, 60)
+    assert before.keys() - {taken} < held(beside).keys(), "nobody else has left for that"
+    trains_on(beside)
+    lab.run("scancel", main)
+
+    before = held(beside)
     lost = min(before)
     lab.run("scancel", lost.rpartition("#")[2])
     eventually(lambda: lost not in held(beside), 30)
