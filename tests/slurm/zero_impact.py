@@ -5,10 +5,10 @@
     python tests/slurm/zero_impact.py --runs 3 --sizes 8   a part of it
 
 A real Slurm of 8 nodes on this machine, twice: with Slurm's own defaults (bf_interval 30, KillWait 30, GraceTime 30, no
-preempt_send_user_signal) and as recommended. In each run: with a preemptible job of somebody else's on every node, `srun
-sleep`, which is the least that preemption costs; and then, for each way that workers have of dying, the cluster empty, and held
-by us: they end on SIGTERM, checkpoint for 3 s in a handler, ignore it, or have setsid children that do. Ctrl-C prints what has
-been measured.
+preempt_send_user_signal) and as recommended. In each run the cluster is held by us four times, once for each way that workers
+have of dying: they end on SIGTERM, checkpoint for 3 s in a handler, ignore it, or have setsid children that do. In turn with
+that it is empty, twice, and twice every node has a preemptible job of somebody else's: `srun sleep`, the least that preemption
+costs. Ctrl-C prints what has been measured.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -47,9 +48,13 @@ def measure(site: str, sizes: list[int], workers: list[str], runs: int) -> dict[
         impact = Impact(lab, folder)
         for run in range(runs):
             for size in sizes:
-                starts = [(PLAIN, impact.start_on_plain(size))]
-                for worker in workers:  # alternating: the yardstick is known no better than the fewest starts allow
-                    starts += [(EMPTY, impact.start_on_empty(size)), (worker, impact.start_on_held(size, worker))]
+                starts = []
+                for number, worker in enumerate(workers):  # alternating, and the yardsticks are as well known as we are
+                    if number % 2 == 0:
+                        starts.append((EMPTY, impact.start_on_empty(size)))
+                    else:
+                        starts.append((PLAIN, impact.start_on_plain(size)))
+                    starts.append((worker, impact.start_on_held(size, worker)))
                 for who, start in starts:
                     found.setdefault((size, who), []).append(start)
                 told = ", ".join(f"{who or 'empty'} {start.took_s:.2f} s" for who, start in starts)
@@ -109,6 +114,8 @@ def main() -> int:
         print(f"zero impact: Slurm is not installed ({', '.join(missing)})", file=sys.stderr)
         return 2
     workers = [list(WORKERS)[int(number)] for number in options.workers.split(",")]
+    for number in (signal.SIGINT, signal.SIGTERM):  # which a job in the background would not hear
+        signal.signal(number, signal.default_int_handler)
     rows, begun_s, bad = [], time.monotonic(), 0
     single = []
     for site in options.sites.split(","):
