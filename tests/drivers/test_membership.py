@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer_adapters.driver.directory import HostSlots
@@ -128,6 +128,7 @@ def test_what_horovod_may_just_take_is_kept_for_a_second() -> None:
     assert membership.tick(4.0) == [Drop(start.member)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["order", "warm", "form", "lose"]), st.sets(st.sampled_from([A, B, C, D])))))
 def test_whatever_happens_nothing_unwanted_or_dead_is_announced(story: list[tuple[str, set[HostSlots]]]) -> None:
     membership = Membership()

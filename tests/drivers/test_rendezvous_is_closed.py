@@ -65,7 +65,7 @@ def server(driver: Driver) -> Iterator[RendezvousServer]:
 
 
 def ask(server: RendezvousServer, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()
@@ -155,7 +155,7 @@ def test_strangers_are_hung_up_on(driver: Driver) -> None:
 def test_it_listens_on_one_interface_only(server: RendezvousServer) -> None:
     assert interface_address("lo") == "127.0.0.1"
     assert server.address == "127.0.0.1"
-    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", server.port), timeout=1):
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", server.port), timeout=60):
         pass
     with pytest.raises(InvalidValueError, match="nosuch0"):
         interface_address("nosuch0")
@@ -163,7 +163,7 @@ def test_it_listens_on_one_interface_only(server: RendezvousServer) -> None:
 
 @pytest.mark.parametrize("length", ["-1", "x", "99999999999"])
 def test_a_body_is_bounded(server: RendezvousServer, length: str) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
         path = inside(server, "global", "0")
         raw.sendall(f"PUT {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n".encode())
         assert raw.recv(64).startswith(b"HTTP/1.0 403")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.errors import InvalidValueError
@@ -29,6 +29,7 @@ def test_weak_scaling_by_hand() -> None:
     assert grows.weight(2, 4) == 1.0
 
 
+@settings(deadline=None)
 @given(st.sampled_from(Scaling), st.integers(1, 5000), st.integers(1, 300))
 def test_the_workers_batches_sum_to_the_global_batch(scaling: Scaling, global_batch: int, size: int) -> None:
     rule = Batches(scaling, global_batch)
@@ -75,6 +76,7 @@ def test_square_root_learning_rate_by_hand() -> None:
     assert rate.at(0) == pytest.approx(0.2)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 64), st.integers(0, 50)), min_size=1, max_size=8), st.integers(0, 20))
 def test_the_rate_after_the_warm_up_depends_on_the_size_only(story: list[tuple[int, int]], warmup: int) -> None:
     rate, step = LearningRate(base=0.1, base_batch=8, warmup_steps=warmup), 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fakes_live import FakeClock, FakeCluster, FakeNeighbours
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 
@@ -148,6 +148,7 @@ def test_what_cannot_be_counted_is_not_nobody(tmp_path: Path) -> None:
         Sharing(FakeNeighbours()).look(nodes, Observation(0.0, (), hidden=frozenset({Hidden.JOBS})))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 3), max_size=30), st.integers(1, 12))
 def test_pilots_that_see_each_other_are_together_at_the_cap(owners: list[int], cap: int) -> None:
     """Whoever owns what: exactly what is above the cap goes, and never more, however many pilots look."""

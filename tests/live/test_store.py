@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_house import spec
 
@@ -171,7 +171,7 @@ registry.note(0.0, "after", "", "y")
 
 def test_a_full_disk_refuses_the_write_and_keeps_what_was_written(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=180
     )
     *written, refused = ended.stdout.splitlines()
     assert refused.startswith("refused")
@@ -203,6 +203,7 @@ NODES = st.frozensets(st.sampled_from(["n1#1", "n2#2", "n3#3"]))
 FLOATS = st.floats(allow_nan=False)
 
 
+@settings(deadline=None)
 @given(NODES, FLOATS, st.integers(0, 9))
 def test_values_come_back_as_they_were(nodes: frozenset[str], x: float, n: int) -> None:
     trainer = spec("a").trainer()
