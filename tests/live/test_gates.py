@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from contextlib import closing
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_line import bftrainer, complaint
+from patience import PATIENCE
 
 from bftrainer.config import PilotConfig, Times, commented_default, is_quiet, read_config
 from bftrainer.errors import InputFileError
@@ -116,7 +118,7 @@ def test_logs_before_anything_was_written(tmp_path: Path) -> None:
     file.write_text(GOOD)
     assert bftrainer("submit", file, "--name", "b", "--state", state).status == 0
     assert "'b' is handed in, and no pilot has read it yet" in complaint(bftrainer("logs", "b", "--state", state))
-    took = threading.Timer(0.2, lambda: _taken(state))  # a pilot comes while somebody waits
+    took = threading.Thread(target=_taken, args=(state,))  # a pilot comes while somebody waits
     took.start()
     ended = bftrainer("logs", "-f", "b", "--state", state)
     took.join()
@@ -126,7 +128,8 @@ def test_logs_before_anything_was_written(tmp_path: Path) -> None:
 
 
 def _taken(state: Path) -> None:
-    """What a pilot does: the trainer is known, runs, writes its log a moment after the log's folder, and ends."""
+    """What a pilot does, each when the one who waits has said so: it knows the trainer, which writes its log, and ends."""
+    _until_said(1)
     (received,) = Spool(state).pending()
     assert received.request is not None
     assert received.request.spec is not None
@@ -137,10 +140,17 @@ def _taken(state: Path) -> None:
         Spool(state).take_away(received.name)
         logs = state / "trainers" / "b" / "logs"
         logs.mkdir(parents=True)
-        time.sleep(0.7)  # it is looked at every 0.5 s: a folder for logs, and no log in it
+        _until_said(2)  # a folder for logs, and no log in it
         (logs / "1").mkdir()
         (logs / "1" / "n1.0.log").write_text("trained\n")
         registry.change("b", status=TrainerStatus.DONE, finished_s=2.0)
+
+
+def _until_said(count: int) -> None:
+    """Until ``logs -f`` has said so often that it waits; after a while without, for then the test is to fail, not to hang."""
+    end = time.monotonic() + 20 * PATIENCE
+    while getattr(sys.stderr, "getvalue", str)().count("; waiting") < count and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
