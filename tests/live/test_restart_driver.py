@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from live_machine import STEPPER, eventually
 from bftrainer.gate import check_table
 from bftrainer.live.launcher import DirectoryLauncher, Place
 from bftrainer.live.reports import Ending, View
+from bftrainer.processes import identify
 from bftrainer.trainer_file import TrainerSpec, settle
 
 TWO = (Place("n1", 1, "f1"), Place("n2", 1, "f2"))
@@ -32,15 +32,15 @@ class Driven:
 
     def start(self, program: str | list[str], places: tuple[Place, ...] = TWO, **keys: Any) -> None:
         command = [sys.executable, "-c", program] if isinstance(program, str) else program
-        table = {"name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 2.0, **keys}
+        table = {"name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 60.0, **keys}
         self.spec = settle(check_table(table, TrainerSpec, "test"), "test", self.path, os.environ)
         self.launcher.start(self.spec, places)
 
     def look(self) -> View:
         return self.launcher.look("t")
 
-    def ends(self, how: Ending, seconds: float = 20.0) -> View:
-        eventually(lambda: self.look().ending is not None and not self.look().alive, seconds)
+    def ends(self, how: Ending) -> View:
+        eventually(lambda: self.look().ending is not None and not self.look().alive)
         assert self.look().ending is how, self.events()
         return self.look()
 
@@ -56,10 +56,20 @@ class Driven:
 
 @pytest.fixture
 def driven(tmp_path: Path) -> Iterator[Driven]:
-    it = Driven(tmp_path, hang_s=2.0)
+    yield from one_driven(tmp_path)
+
+
+def one_driven(path: Path, **driver: object) -> Iterator[Driven]:
+    it = Driven(path, **driver)
     yield it
     it.launcher.kill("t")
     eventually(lambda: not it.look().alive)
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Driven]:
+    """Its driver takes silence for a worker that hangs."""
+    yield from one_driven(tmp_path, hang_s=6.0)
 
 
 def stepper(path: Path, steps: int = 10_000) -> list[str]:
@@ -74,7 +84,7 @@ def test_done_when_every_worker_ends_with_0(driven: Driven) -> None:
 
 
 def test_a_crash_fails_with_its_last_lines_although_its_peer_was_killed_for_it(driven: Driven) -> None:
-    driven.start("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no data set')\ntime.sleep(60)")
+    driven.start("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no data set')\ntime.sleep(3600)")
     view = driven.ends(Ending.FAILED)
     assert view.tail == ("no data set",)
     assert view.reason == "status 1"
@@ -123,22 +133,21 @@ def test_a_signal_asks_programs_that_do_not_read_the_control_file(driven: Driven
 
 
 def test_a_program_that_does_not_listen_is_killed_after_stop_s(driven: Driven) -> None:
-    driven.start("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)", stop_s=0.5)
+    driven.start("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(3600)", stop_s=0.5)
     eventually(lambda: len(driven.pids()) == 2)
-    began = time.monotonic()
     driven.launcher.ask_to_stop("t")
     driven.ends(Ending.STOPPED)
-    assert time.monotonic() - began < 5
     assert driven.events("withheld") == [], "killed by us, not taken"
 
 
-def test_a_worker_that_hangs_is_killed_and_the_program_started_again(driven: Driven) -> None:
-    driven.start(stepper(driven.path))
-    eventually(lambda: (driven.path / "steps").exists())
-    for pid in driven.pids():
+def test_a_worker_that_hangs_is_killed_and_the_program_started_again(impatient: Driven) -> None:
+    # A line for each step: silence is a stopped worker, not a slow machine.
+    impatient.start(stepper(impatient.path), env={"BFTRAINER_REPORT_EVERY_S": "0"})
+    eventually(lambda: len(impatient.pids()) == 2 and (impatient.path / "steps").exists())
+    for pid in impatient.pids():
         os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: len(driven.events("running")) == 2, 15)
-    assert {e["fragment"] for e in driven.events("hung")} == {"f1", "f2"}
+    eventually(lambda: len(impatient.events("running")) == 2)
+    assert {e["fragment"] for e in impatient.events("hung")} == {"f1", "f2"}
 
 
 def test_once_per_trainer_for_programs_that_start_their_own_workers(driven: Driven) -> None:
@@ -162,12 +171,13 @@ def test_a_killed_driver_takes_its_workers_with_it_and_is_found_dead(driven: Dri
     pids = driven.pids()
     driven.launcher.kill("t")
     driven.ends(Ending.KILLED)
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 5)
+    eventually(lambda: not any(map(identify, pids)))
 
 
 def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Driven) -> None:
     driven.start(stepper(driven.path))
-    eventually(lambda: (driven.path / "steps").exists())
+    # A driver that just forks a worker would be seen twice.
+    eventually(lambda: len(driven.pids()) == 2 and (driven.path / "steps").exists())
     other = DirectoryLauncher(driven.path / "trainers", {})
     assert other.look("t").alive
     other.start(driven.spec, TWO)
