@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +21,14 @@ from contract.test_node_holder import (  # noqa: F401  # collected here with the
     test_while_the_scheduler_is_silent_nothing_is_gone,
     test_without_a_pilot_the_lease_lapses,
 )
+from patience import PATIENCE
 
 from bftrainer.clock import SystemClock
 from bftrainer.cluster import Claim, Fragment, Phase
 from bftrainer.config import Trace
 from bftrainer.files import write_atomically
 from bftrainer.ports import NodeHolder, Scheduler
+from bftrainer_adapters import trace_machine
 from bftrainer_adapters.allocation import Allocation, nodes_of_job, prefix_of_job
 from bftrainer_adapters.trace import Timeline, TraceCluster, read_timeline
 
@@ -77,7 +81,7 @@ class Local:
         return sum(child.poll() is None for child in self.children)
 
     def until(self, condition: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 30 * PATIENCE
         while not condition():
             assert time.monotonic() < end, f"waited in vain for {what}"
             time.sleep(0.05)
@@ -94,9 +98,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Local]:
     local = Local(request.param, tmp_path)
     yield local
-    for child in local.children:
+    # The machines would go on until there is nothing left to watch.
+    for child in [*local.children, *trace_machine._started]:
         if child.poll() is None:
-            child.kill()
+            os.killpg(child.pid, signal.SIGKILL)
         child.wait()
 
 
