@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "lsf"))
 from lab import Lab, wait_until
+from patience import PATIENCE
 
 from bftrainer.clock import SystemClock
 from bftrainer.cluster import Fragment
@@ -48,7 +49,7 @@ class StandInLsf:
         slots = self.lab.slots
         python = {"python": sys.executable}
         return LsfSettings.model_validate(
-            {"queue": QUEUE, "slots_per_node": slots, "timeout_s": 5.0, **python, **settings}
+            {"queue": QUEUE, "slots_per_node": slots, "timeout_s": 30.0, **python, **settings}
         )
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> LsfHolder:
@@ -106,7 +107,7 @@ class StandInLsf:
         self.lab.stop()
         for process in self.prefixes:
             process.kill()
-            process.wait(60)
+            process.wait(30 * PATIENCE)
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE
+
 from bftrainer.command import run
 from bftrainer.processes import ProcessId, send, with_variable
 
@@ -55,7 +57,7 @@ class Lab:
         path.chmod(0o755)
 
     def run(self, *argv: str, stdin: str | None = None) -> str:
-        return run(argv, timeout_s=15.0, env=self.env, stdin=stdin)
+        return run(argv, timeout_s=30 * PATIENCE, env=self.env, stdin=stdin)
 
     def change(self, **values: Any) -> None:
         with locked(self.root) as state:
@@ -104,7 +106,8 @@ class Lab:
 
     def processes_of(self, job_id: str) -> list[ProcessId]:
         """Living processes with this job's id in their environment."""
-        return [p for p in with_variable("LSB_JOBID", job_id) if p in set(with_variable("LSF_ENVDIR", str(self.root)))]
+        here = set(with_variable("LSF_ENVDIR", str(self.root)))
+        return [p for p in with_variable("LSB_JOBID", job_id) if p in here]
 
     def stop(self) -> None:
         """End every job and all that is left of it."""
@@ -118,8 +121,8 @@ class Lab:
             time.sleep(0.02)
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 15.0, every_s: float = 0.05) -> None:
-    until = time.monotonic() + seconds
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0, every_s: float = 0.05) -> None:
+    until = time.monotonic() + seconds * PATIENCE
     while not condition():
         assert time.monotonic() < until, f"waited {seconds:g} s for {what}"
         time.sleep(every_s)

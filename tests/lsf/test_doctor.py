@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from lab import Lab
+from patience import PATIENCE
 
 CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "jobstat"\n'
 
@@ -28,7 +29,7 @@ def doctor(lab: Lab, config: str = CONFIG) -> tuple[int, str]:
     path.write_text(config)
     done = subprocess.run(
         [sys.executable, "-m", "bftrainer", "doctor", "--lsf", str(path), "--keep", str(lab.root / "kept")],
-        env={**os.environ, **lab.env}, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, **lab.env}, capture_output=True, text=True, timeout=60 * PATIENCE, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 

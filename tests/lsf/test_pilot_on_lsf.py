@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from lab import FINISHED, Lab, locked
 from live_machine import Machine, assert_contiguous, eventually, machine
 
 from bftrainer.processes import ProcessId, send, with_variable
+from bftrainer_adapters.payload import read
 
 SCRIPT = Path(__file__).parents[2] / "jobscripts" / "pilot.lsf"
 POOL = ("node01", "node02", "node03", "node04")
@@ -31,14 +33,14 @@ flap_back_off_s = 0.5
 poll_s = 1
 file_poll_s = 0.05
 shutdown_s = 35
-lease_s = 30
+lease_s = 120
 [workers]
 allow_root = true
 [lsf]
 queue = "idle"
 slots_per_node = 4
 hosts = {list(POOL)}
-timeout_s = 5
+timeout_s = 30
 python = "{sys.executable}"
 """
 
@@ -58,7 +60,7 @@ class Site:
     def pilot_process(self, job: str) -> ProcessId | None:
         """The pilot itself, not the script around it."""
         for process in self.lab.processes_of(job):
-            if b"bftrainer\0pilot" in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            if b"bftrainer\0pilot" in read(process.pid, "cmdline"):
                 return process
         return None
 
@@ -79,12 +81,12 @@ class Site:
         count = self.steps()
         eventually(lambda: self.steps() > count + 20)
 
-    def goes_on_as_another_incarnation(self, name: str) -> None:
-        """After a planned stop, which loses nothing."""
-        before = self.on.steps(name)[-1]
-        eventually(lambda: self.on.steps(name)[-1][0] > before[0], 40)
-        after = next(step for step in self.on.steps(name) if step[0] > before[0])
-        assert after[1] == before[1] + 1
+    def goes_on_as_another_incarnation(self, name: str, before: int) -> None:
+        """After a planned stop of the one before, which loses nothing."""
+        eventually(lambda: self.on.steps(name)[-1][0] > before, 40)
+        steps = self.on.steps(name)
+        first = next(index for index, step in enumerate(steps) if step[0] > before)
+        assert steps[first][1] == steps[first - 1][1] + 1
 
     def after(self, job: str) -> str:
         """The job that waits for this one's end, if there is one; from now on it has no run limit."""
@@ -116,6 +118,8 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     lab = Lab(tmp_path / "lsf", nodes=5)
+    # A job that is told to end leaves at the first signal, however long that takes it here.
+    lab.edit(lambda state: state["params"].update(JOB_TERMINATE_INTERVAL="60"))
     lab.program("bftrainer", f'exec {sys.executable} -m bftrainer "$@"')
     on = machine(tmp_path, [], CONFIG)
     here = {**lab.env, "BFTRAINER_STATE": str(on.state), "BFTRAINER_RESTART_S": "0.1"}
@@ -183,21 +187,25 @@ def test_two_trainers_preemptions_and_recovery(site: Site) -> None:
 
 @pytest.mark.slow
 def test_a_pilot_hands_over_before_its_run_limit(site: Site) -> None:
-    """35 s to let go and 10 to spare, of 60: the first ends soon. The second has no limit that bjobs tells, and is told."""
+    """35 s to let go and 10 to spare, of the 65 that the first has once its trainer runs; it looks every 30 s. The second has
+    no limit that bjobs tells, and is told."""
     lab, on = site.lab, site.on
     on.submit("a", 10**6)
-    first = site.start_pilot("-W", "1")
-    eventually(lambda: len(on.steps("a")) > 5)
-    eventually(lambda: site.after(first))
-    second = site.after(first)
+    first = site.start_pilot("-W", "60")
+    eventually(lambda: len(on.steps("a")) > 5, 60)
+    now_s = time.time()
+    lab.edit(lambda state: state["jobs"][first].update(limit_s=now_s + 65 - state["jobs"][first]["started_s"]))
+    eventually(lambda: site.after(first), 40)
+    second, incarnation = site.after(first), on.steps("a")[-1][0]
     assert (lab.job(second)["name"], lab.job(second)["queue"]) == ("bftrainer-pilot", "normal")
-    eventually(lambda: lab.job(first)["stat"] == "DONE", 40)
-    site.goes_on_as_another_incarnation("a")
+    eventually(lambda: lab.job(first)["stat"] == "DONE", 60)
+    site.goes_on_as_another_incarnation("a", incarnation)
     assert any(f"successor {second} waits" in str(row) for row in on.rows("events"))
+    incarnation = on.steps("a")[-1][0]
     os.killpg(lab.job(second)["pgid"], signal.SIGUSR2)  # what LSF sends at the run limit
     eventually(lambda: lab.job(second)["stat"] == "DONE", 40)
     third = site.after(second)
-    site.goes_on_as_another_incarnation("a")
+    site.goes_on_as_another_incarnation("a", incarnation)
     lab.run("bkill", third)
     eventually(lambda: lab.job(third)["stat"] in FINISHED, 40)
     assert_contiguous(on.steps("a"))

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patience import PATIENCE
+
 from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.model import EventLog
 
@@ -32,7 +34,7 @@ class Recording:
 
     def until(self, condition: Callable[[EventLog], bool], what: str, seconds: float = 60.0) -> EventLog:
         """Wait for the log to say so."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + seconds * PATIENCE
         while True:
             assert self.process.poll() is None, self.process.communicate()
             if self.out.exists() and self.out.read_text().count("\n") > 1:
@@ -45,13 +47,13 @@ class Recording:
     def end(self, signum: int = signal.SIGTERM) -> tuple[int, str, str]:
         """Status, what it said, what it complained of."""
         self.process.send_signal(signum)
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=60 * PATIENCE)
         return self.process.returncode, out, err
 
     def kill(self) -> None:
         """Without a chance to write anything."""
         self.process.kill()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=60 * PATIENCE)
 
 
 def idle_at_the_end(log: EventLog) -> frozenset[str]:

@@ -207,13 +207,14 @@ def sbatchd(job_id: str) -> int:
     return 0
 
 
-_seen: dict[str, tuple[float, str | None]] = {}
+_seen: dict[str, tuple[tuple[int, int], str | None]] = {}
 
 
 def wants_killed(job_id: str) -> str | None:
     """The reason, if its end was asked for; looked at only when the file has changed."""
-    stamp = (ROOT / "state.json").stat().st_mtime_ns
-    if _seen.get(job_id, (0.0, None))[0] != stamp:
+    found = (ROOT / "state.json").stat()
+    stamp = (found.st_ino, found.st_mtime_ns)  # two changes within a tick of the file system's clock have the same time
+    if _seen.get(job_id, ((0, 0), None))[0] != stamp:
         with locked() as state:
             _seen[job_id] = (stamp, state["jobs"].get(job_id, {}).get("kill"))
     return _seen[job_id][1]
