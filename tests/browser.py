@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "/snap/bin/chromium")
 _OPTIONS = (
@@ -40,7 +41,9 @@ def find_browser() -> str:
 
 def _starts(path: str) -> bool:
     try:
-        return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
+        return (
+            subprocess.run([path, "--version"], capture_output=True, timeout=60 * PATIENCE, check=False).returncode == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -52,7 +55,7 @@ def _is_snap(path: str) -> bool:
 class Browser:
     """One page in one browser. ``requested`` lists every address that it asked for."""
 
-    def __init__(self, timeout_s: float = 60.0) -> None:
+    def __init__(self, timeout_s: float = 60.0 * PATIENCE) -> None:
         binary = find_browser()
         # A snap does not see /tmp: its profile and the page go to the home folder then.
         self._is_snap = _is_snap(binary)

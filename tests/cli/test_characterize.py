@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from bftrainer.cli.main import run
 from bftrainer.events import PoolChanged
@@ -61,7 +62,9 @@ def test_a_reader_who_has_seen_enough_is_no_failure(log: Path) -> None:
     os.close(read)  # `| head` has ended before the first line
     with os.fdopen(write, "wb") as out:
         command = [sys.executable, "-m", "bftrainer", "replay", "characterize", str(log)]
-        ended = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        ended = subprocess.run(
+            command, stdout=out, stderr=subprocess.PIPE, text=True, timeout=120 * PATIENCE, check=False
+        )
     assert ended.returncode == 0
     assert all(line.startswith("note: ") for line in ended.stderr.splitlines())
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from patience import PATIENCE
 
 from bftrainer.allocation.gurobi import licence
 from bftrainer.cli.doctor import doctor, jobscripts_folder
@@ -43,7 +44,7 @@ def doctor_without(*packages: str) -> tuple[int, dict[str, dict[str, Any]]]:
         [sys.executable, "-c", WITHOUT, ",".join(packages), "--json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=60 * PATIENCE,
         check=False,
     )
     assert done.stderr == ""
@@ -119,7 +120,11 @@ def test_without_numpy_no_solver_works_and_doctor_still_does() -> None:
 
 def test_lines_name_the_remedy_below() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, "gurobipy,matplotlib"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", WITHOUT, "gurobipy,matplotlib"],
+        capture_output=True,
+        text=True,
+        timeout=60 * PATIENCE,
+        check=False,
     )
     assert done.returncode == 1
     lines = done.stdout.splitlines()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import bftrainer, complaint
+from patience import PATIENCE
 
 from bftrainer.processes import this_process
 from bftrainer.store import DB_NAME, open_store
@@ -34,7 +35,8 @@ def doctor(path: Path, config: str = CONFIG, changed: dict[str, str] | None = No
         (path / "stub" / name).write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "bftrainer", "doctor", "--json", "--state", str(state)],
-        env={**os.environ, "PYTHONPATH": str(path / "stub")}, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": str(path / "stub")}, capture_output=True, text=True, check=False,
+        timeout=60 * PATIENCE,
     )  # fmt: skip
     assert done.stderr == ""
     report = json.loads(done.stdout)

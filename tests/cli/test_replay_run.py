@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from command_line import bftrainer, complaint
+from patience import PATIENCE
 
 LOG = """time,joined,left
 2021-01-01T00:00:00,n1 n2 n3 n4 n5 n6,
@@ -94,7 +95,11 @@ def test_no_set_order_decides_anything(inputs: tuple[Path, Path], tmp_path: Path
         command = [sys.executable, "-m", "bftrainer", "replay", "run", "--log", inputs[0], "--trainers", inputs[1]]
         environment = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run(
-            [*command, "--out", tmp_path / seed], env=environment, check=True, capture_output=True, timeout=120
+            [*command, "--out", tmp_path / seed],
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=120 * PATIENCE,
         )
     for file in ("trainers.csv", "decisions.csv.gz"):
         assert (tmp_path / "1" / file).read_bytes() == (tmp_path / "2" / file).read_bytes(), file

@@ -54,16 +54,25 @@ def board(scene: Played) -> Board:
 def shown(scene: Played, do: Callable[[Top, object], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> Top:
     """Run the screen on the scene's end, and do something with it."""
     app = Top(Played(scene.state, scene.looks[-1:]), 0, top_text.UNICODE)  # type: ignore[arg-type]
+    app.NOTIFICATION_TIMEOUT = 600.0  # type: ignore[misc]  # they are still there when the test looks
     for look in scene.looks[:-1]:
         app.board.hear(look)
 
     async def run() -> None:
         async with app.run_test(size=size, notifications=True) as pilot:
-            await pilot.pause()
+            await settle(pilot)
             await do(app, pilot)
 
     asyncio.run(run())
     return app
+
+
+async def settle(pilot: object) -> None:
+    """Textual takes a process that gets no processor for 20 ms to be through with its messages: go round more often."""
+    for _ in range(3):
+        for _ in range(50):
+            await asyncio.sleep(0)
+        await pilot.pause()  # type: ignore[attr-defined]
 
 
 def text_of(svg: str) -> list[str]:
@@ -105,7 +114,7 @@ def test_a_larger_screen_shows_more_and_bars_follow_its_width(scene: Played) -> 
     async def grow(app: Top, pilot: object) -> None:
         seen.append(text_of(app.export_screenshot()))
         await pilot.resize_terminal(120, 40)  # type: ignore[attr-defined]
-        await pilot.pause()  # type: ignore[attr-defined]
+        await settle(pilot)
         seen.append(text_of(app.export_screenshot()))
 
     shown(scene, grow)
@@ -125,9 +134,12 @@ def orders(state: Path) -> list[tuple[Kind, str]]:
 
 def press(scene: Played, *keys: str) -> Top:
     async def go(app: Top, pilot: object) -> None:
-        await pilot.press(*keys)  # type: ignore[attr-defined]
+        for key in keys:
+            await pilot.press(key)  # type: ignore[attr-defined]
+            for _ in range(50):
+                await asyncio.sleep(0)
         await app.workers.wait_for_complete()
-        await pilot.pause()  # type: ignore[attr-defined]
+        await settle(pilot)
         app.seen = text_of(app.export_screenshot())  # type: ignore[attr-defined]
         app.seen_chosen = app.chosen if app.screen_stack else None  # type: ignore[attr-defined]
 
@@ -178,8 +190,10 @@ def test_sorting_goes_round(scene: Played) -> None:
 def test_the_cursor_stays_on_its_trainer_when_rows_move(scene: Played) -> None:
     async def go(app: Top, pilot: object) -> None:
         await pilot.press("down")  # type: ignore[attr-defined]
+        await settle(pilot)
         assert app.chosen == "bert-base"
         await pilot.press("s", "s", "s")  # type: ignore[attr-defined]
+        await settle(pilot)
         assert app.chosen == "bert-base"
 
     shown(scene, go)
@@ -236,11 +250,11 @@ def test_a_database_that_cannot_be_read_is_said_and_tried_again(scene: Played) -
     async def go(app: Top, pilot: object) -> None:
         app._reader = Broken(scene.state, scene.looks)  # type: ignore[assignment]
         app.look()
-        await pilot.pause()  # type: ignore[attr-defined]
+        await settle(pilot)
         seen.extend(text_of(app.export_screenshot()))
         app._reader = Played(scene.state, scene.looks[-1:])  # type: ignore[assignment]
         app.look()
-        await pilot.pause()  # type: ignore[attr-defined]
+        await settle(pilot)
         seen.extend(["--", *text_of(app.export_screenshot())])
 
     shown(scene, go)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from patience import PATIENCE
 
 from bftrainer.cli.main import bftrainer as group
 
@@ -40,7 +41,7 @@ def test_the_quickstart_runs_as_written(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=300 * PATIENCE,
     )
     assert ended.returncode == 0, ended.stderr
     assert '"counts": {"a": 8, "b": 3}' in ended.stdout

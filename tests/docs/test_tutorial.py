@@ -12,6 +12,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
+from patience import PATIENCE
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "site-replay.md"
@@ -50,7 +51,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     for command in [*commands, f"{of_the_job_log} --out of-the-job-log"]:
         ended = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
-            cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=600,
+            cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=600 * PATIENCE,
         )  # fmt: skip
         assert ended.returncode == 0, f"{command}: {ended.stderr}"
         said[command] = ended.stdout + ended.stderr

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("cat", "date", "dirname", "env", "grep", "id", "mkdir", "mktemp", "paste", "printf", "rm", "sed", "sh", "tail")
@@ -97,14 +98,14 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a script of ``.ci`` with this test's python as the default and no package index."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON")) and k != "CI"}
-    offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PYTHON": sys.executable}
+    offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PYTHON": sys.executable, "no_proxy": "127.0.0.1"}
     return subprocess.run(
         ["/bin/sh", str(project / ".ci" / script), *argv],
         env={**clean, **offline, **environment},
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120 * PATIENCE,  # it makes an environment and installs into it
         check=False,
     )
 

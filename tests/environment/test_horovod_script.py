@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +49,8 @@ def horovod(project: Path, action: str, **environment: str) -> subprocess.Comple
     }
     return subprocess.run(
         ["sh", ".ci/horovod.sh", action],
-        cwd=project, env={**kept, "FAIL": "nothing fails", **environment}, capture_output=True, text=True, timeout=60,
+        cwd=project, env={**kept, "FAIL": "nothing fails", **environment}, capture_output=True, text=True,
+        timeout=60 * PATIENCE,
     )  # fmt: skip
 
 

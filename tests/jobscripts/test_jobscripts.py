@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 
@@ -80,7 +81,7 @@ def replay(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         env={**clean, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=30 * PATIENCE,
         check=False,
     )
 
@@ -135,7 +136,7 @@ def test_sweep_runs_under_srun_where_it_has_tasks(tmp_path: Path) -> None:
             env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SLURM_NTASKS": tasks},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=30 * PATIENCE,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
-PATIENCE_S = 120.0
-"""No claim on speed: long enough for a machine that does much else."""
+LONG_S = 30.0 * PATIENCE
 
 
 @pytest.fixture(params=["pilot.slurm", "pilot.lsf"])
@@ -35,7 +35,7 @@ def environment(folder: Path, program: str) -> dict[str, str]:
 def supervise(script: Path, folder: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ["bash", str(script), *arguments]
     return subprocess.run(
-        command, env=environment(folder, program), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, env=environment(folder, program), capture_output=True, text=True, timeout=LONG_S, check=False
     )
 
 
@@ -46,7 +46,7 @@ def starts(folder: Path) -> list[str]:
 
 def wait_for(folder: Path, lines: list[str]) -> None:
     """Until the fake has written just these lines."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + LONG_S
     while starts(folder) != lines and time.monotonic() < end:
         time.sleep(0.02)
     assert starts(folder) == lines
@@ -88,7 +88,7 @@ def test_no_bftrainer_is_said(script: Path, tmp_path: Path) -> None:
     with_nothing = environment(tmp_path, "exit 0") | {"BFTRAINER_VENV": str(tmp_path)}
     (tmp_path / "bin" / "bftrainer").rename(tmp_path / "bin" / "other")
     done = subprocess.run(
-        ["bash", str(script)], env=with_nothing, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        ["bash", str(script)], env=with_nothing, capture_output=True, text=True, timeout=LONG_S, check=False
     )
     assert done.returncode == 127
     assert "BFTRAINER_VENV" in done.stderr
@@ -115,7 +115,7 @@ def test_a_signal_goes_on_to_the_pilot_which_takes_its_time(
     with supervised(name, tmp_path, f"{drain}\necho listens {said}\nwhile :; do sleep 0.05; done") as process:
         wait_for(tmp_path, ["pilot", "listens"])
         process.send_signal(signalled)
-        assert process.wait(PATIENCE_S) == 0
+        assert process.wait(LONG_S) == 0
     assert starts(tmp_path) == ["pilot", "listens", "drained"]
 
 
@@ -130,7 +130,7 @@ def test_a_pilot_that_ends_at_once_is_told_by_its_own_status(
     with supervised(name, tmp_path, program, **slow_kill) as process:
         wait_for(tmp_path, ["pilot", "listens"])
         process.send_signal(signalled)
-        assert process.wait(PATIENCE_S) == 0
+        assert process.wait(LONG_S) == 0
 
 
 @pytest.mark.parametrize("name", ["pilot.slurm", "pilot.lsf"])
@@ -144,4 +144,4 @@ def test_a_hangup_is_the_pilots_to_reload_and_ends_nothing(tmp_path: Path, name:
         process.send_signal(signal.SIGHUP)
         wait_for(tmp_path, ["pilot", "listens", "reloaded", "reloaded"])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == 0
+        assert process.wait(LONG_S) == 0

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 # Top-level entries that a build may read. Copied, so that an untidy checkout cannot make the test pass or fail.
@@ -31,7 +32,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif source.exists():
             shutil.copy(source, copy / name)
     done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build"], cwd=copy, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "hatchling", "build"],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        timeout=120 * PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return copy / "dist"

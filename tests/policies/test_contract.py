@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from bftrainer.cli.main import run
 from bftrainer.events import Event
@@ -90,7 +91,8 @@ def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
     return subprocess.run(
         [*command, "bftrainer.testing.policy_contract", "--policy", policy],
-        cwd=folder, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
+        cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
+        timeout=120 * PATIENCE,
     )  # fmt: skip
 
 
