@@ -6,11 +6,12 @@ lease row writes; commands like ``list`` read.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -133,6 +134,8 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
             f"{state_dir}: no pilot has run here (no {DB_NAME}); start one with `bftrainer pilot`, or give another --state"
         )
     try:
+        if create and not path.exists():
+            _make_whole(path)
         # `create` may read an existing file; the mode keeps a reader from making an empty one.
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}", uri=True, isolation_level=None, timeout=10.0
@@ -146,14 +149,29 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
     return Store(connection, path, at_step)
 
 
+def _make_whole(path: Path) -> None:
+    """A database with its tables, or none: whoever reads meanwhile does not find an empty one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+        _make_tables(connection)
+    with suppress(OSError):  # another pilot was first; or there are no links here, then it is made in its place
+        os.link(part, path)
+    part.unlink()
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    schema = package_files("bftrainer").joinpath("schema.sql").read_text(encoding="utf-8")
+    meta = f"INSERT INTO meta VALUES (1, {SCHEMA_VERSION}, '{__version__}');"  # noqa: S608  # ours, both
+    connection.executescript(f"BEGIN IMMEDIATE; {schema} {meta} COMMIT;")
+
+
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]
     if not tables:
         if not create:
             raise StateDirError(f"{path}: is empty; the pilot makes it at its start")
-        schema = package_files("bftrainer").joinpath("schema.sql").read_text(encoding="utf-8")
-        meta = f"INSERT INTO meta VALUES (1, {SCHEMA_VERSION}, '{__version__}');"  # noqa: S608  # ours, both
-        connection.executescript(f"BEGIN IMMEDIATE; {schema} {meta} COMMIT;")
+        _make_tables(connection)
         return
     version, written_by = connection.execute("SELECT schema_version, written_by FROM meta").fetchone()
     if version > SCHEMA_VERSION:

@@ -8,6 +8,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -46,6 +47,30 @@ def test_a_live_process_keeps_others_off_and_a_dead_one_does_not(tmp_path: Path)
     with closing(open_store(tmp_path, create=True)) as third:
         third._connection.execute("UPDATE lease SET pid_started = 'another@boot'")
         assert third.take_lease(GONE, "", 0.0, 60.0, lambda _: None) is not None
+
+
+def test_who_reads_while_the_first_pilot_begins_finds_no_database_or_a_whole_one(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(20)]
+    said: set[str] = set()
+
+    def read() -> None:
+        for folder in folders:
+            while True:
+                try:
+                    open_store(folder).close()
+                    break
+                except StateDirError as error:
+                    said.add(str(error).partition("(")[0].replace(str(folder), ""))
+
+    for folder in folders:
+        folder.mkdir()
+    reader = threading.Thread(target=read)
+    reader.start()
+    for folder in folders:
+        open_store(folder, create=True).close()
+        assert [path.name for path in folder.iterdir()] == [DB_NAME]
+    reader.join()
+    assert said <= {": no pilot has run here "}
 
 
 @pytest.mark.parametrize(
