@@ -14,9 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from patience import PATIENCE
+from promises import promised
 
 from bftrainer.processes import ProcessId, identify, send
 
+COMMAND_S = 60 * PATIENCE
 STEPPER = Path(__file__).parent / "live" / "stepper.py"
 CONFIG = """
 [decisions]
@@ -28,8 +30,8 @@ unused_after_s = 2
 [times]
 poll_s = 0.2
 file_poll_s = 0.05
-shutdown_s = 20
-lease_s = 6
+shutdown_s = 300
+lease_s = 60
 [trace]
 log = "log.csv"
 nodes = 100
@@ -55,18 +57,19 @@ class Machine:
 
     def bftrainer(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "bftrainer", *map(str, arguments), "--state", str(self.state)]
-        return subprocess.run(argv, capture_output=True, text=True, check=check, cwd=self.work, timeout=60)
+        return subprocess.run(argv, capture_output=True, text=True, check=check, cwd=self.work, timeout=COMMAND_S)
 
     def bftrainer_replay(self) -> str:
         argv = [sys.executable, "-m", "bftrainer", "replay", "journal", str(self.state)]
-        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=COMMAND_S).stdout
 
     def submit(self, name: str, steps: int = 60, pace_s: float = 0.05, max_nodes: int = 2, *more: str) -> None:
         program = [sys.executable, str(STEPPER), f"{name}.json", f"{name}.steps", str(steps), str(pace_s)]
         options = ["--name", name, "--max-nodes", max_nodes, "--samples-per-s", 10, "--cwd", self.work]
-        fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 5"]
+        fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 30"]
         argv = [sys.executable, "-m", "bftrainer", "submit", *map(str, options), *fast, *more]
-        subprocess.run([*argv, "--state", str(self.state), "--", *program], check=True, cwd=self.work, timeout=60)
+        argv += ["--state", str(self.state), "--", *program]
+        subprocess.run(argv, check=True, cwd=self.work, timeout=COMMAND_S)
 
     def pilot(self, script: Path | None = None, *arguments: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", "bftrainer", "pilot", "--state", str(self.state)]
@@ -76,6 +79,11 @@ class Machine:
             child = subprocess.Popen(argv, cwd=self.work, stdout=log, stderr=log)
         self.children.append(child)
         return child
+
+    def end(self, pilot: subprocess.Popen[bytes]) -> None:
+        """Tell it to end, as an administrator does; it lets go of everything before its ``shutdown_s`` are over."""
+        pilot.send_signal(signal.SIGTERM)
+        assert pilot.wait(60 * PATIENCE) == 0, (self.work / "pilot.log").read_text()
 
     def rows(self, *arguments: object) -> list[dict[str, object]]:
         return [json.loads(line) for line in self.bftrainer(*arguments, "--json").stdout.splitlines()]
@@ -139,8 +147,9 @@ def eventually(what: Callable[[], object], seconds: float = 30.0) -> None:
 def assert_contiguous(steps: list[tuple[int, int]], every: int = 10) -> None:
     """Each incarnation counts by one; the next begins at most ``every`` steps back, after a checkpoint."""
     assert steps, "it never ran"
-    for (was_in, before), (now_in, step) in pairwise(steps):
-        if now_in == was_in:
-            assert step == before + 1
-        else:
-            assert before + 1 - every <= step <= before + 1, f"step {before} then {step}"
+    with promised():
+        for (was_in, before), (now_in, step) in pairwise(steps):
+            if now_in == was_in:
+                assert step == before + 1
+            else:
+                assert before + 1 - every <= step <= before + 1, f"step {before} then {step}"

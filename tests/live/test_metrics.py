@@ -50,7 +50,7 @@ def numbers(page: str) -> dict[str, float]:
 def get(port: int, path: str = "/metrics", **headers: str) -> tuple[int, str]:
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -141,7 +141,7 @@ def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path
     config = CONFIG + '[metrics]\nport = 0\n[log]\nformat = "json"\n'
     on: Machine = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")], config)
     try:
-        on.submit("a", 10_000)
+        on.submit("a", 100_000)
         pilot = on.pilot()
         eventually(lambda: on.status("a") == "running", 40)
         (address,) = (str(row["text"]) for row in on.rows("events", "-n", 1000) if row["kind"] == "metrics")
@@ -149,8 +149,7 @@ def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path
         eventually(lambda: numbers(get(port)[1]).get("bftrainer_trainer_nodes{trainer=a}") == 2, 20)
         found = numbers(get(port)[1])
         assert found["bftrainer_nodes_held"] == found["bftrainer_nodes_allocated"] == 2
-        pilot.terminate()
-        assert pilot.wait(20) == 0
+        on.end(pilot)
         lines = [json.loads(line) for line in (on.work / "pilot.log").read_text().splitlines()]
         with closing(sqlite3.connect(on.state / "pilot.db")) as db:
             ((decisions,),) = db.execute("SELECT count(*) FROM journal").fetchall()
