@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from clusters_under_test import ClusterUnderTest
 
 from bftrainer.cluster import Claim, Fragment, Phase
@@ -39,6 +43,24 @@ def hold(cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: fl
     assert [f.node for f in acquired.fragments] == cluster.nodes[:count]
     cluster.until(lambda: watched.all_are(Phase.READY), "holders to be ready")
     return watched
+
+
+@contextmanager
+def renewed(holder: NodeHolder) -> Iterator[None]:
+    """As a pilot that lives does it, whatever takes its time meanwhile."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(0.5):
+            holder.renew()
+
+    thread = threading.Thread(target=renew)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def idle(cluster: ClusterUnderTest) -> list[str]:
@@ -118,7 +140,8 @@ def test_while_the_scheduler_is_silent_nothing_is_gone(cluster: ClusterUnderTest
 
 def test_without_a_pilot_the_lease_lapses(cluster: ClusterUnderTest) -> None:
     watched = hold(cluster, 1, lease_s=2.0)
-    cluster.start_worker(watched.latest[next(iter(watched.latest))])
+    with renewed(watched.holder):
+        cluster.start_worker(watched.latest[next(iter(watched.latest))])
 
     def lapsed() -> bool:
         return any(fragment.phase is Phase.GONE and "lapsed" in fragment.why for fragment in watched.holder.poll())
