@@ -7,10 +7,10 @@ gone: jobs that ended are listed, too, and one that the scheduler has forgotten 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from bftrainer.cluster import Acquired, Claim, Fragment, Phase, Refusal
@@ -35,7 +35,6 @@ class JobHolder:
         settings: HolderSettings,
         files: HolderFiles,
         clock: Clock,
-        lease_s: float,
         poll_s: float,
     ) -> None:
         self._jobs = jobs
@@ -43,16 +42,16 @@ class JobHolder:
         self._settings = settings
         self._files = files
         self._clock = clock
-        self._lease_s = lease_s
         self._poll_s = poll_s
         self._held: dict[str, Held] = {}
-        self._moving: dict[str, Held] = {}  # those that are not at rest
-        self._resting: deque[Held] = deque()  # the others, and some that were at rest at the last list
+        self._by_job: dict[str, Held] = {}  # the same
+        self._moving: dict[str, Held] = {}  # those that are not at rest, and some that are since just now
+        self._resting: deque[Held] = deque()  # the others, and some that have moved again since the last list
         self._fragments: dict[str, Fragment] = {}
         self._shown: tuple[Fragment, ...] = ()
         self._is_shown = False  # whether they are all of them
         self._found_old = False
-        self._next_ask_s = self._next_renewal_s = clock.elapsed_s()
+        self._next_ask_s = clock.elapsed_s()
         self._failed_asks = 0
         self._nodes = BackOff(settings.back_off_s, settings.back_off_most_s)
 
@@ -71,12 +70,15 @@ class JobHolder:
         refusals: list[Refusal] = []
         failed = 0
         why_none = self._why_none() if claims and self._found_old else ""
+        taken = {held.fragment.node for held in self._held.values()} if claims else set()
+        waiting = sum(held.phase is Phase.PENDING for held in self._held.values())
         for claim in claims:
-            refusal = self._reason_against(claim, why_none)
+            refusal = self._reason_against(claim, why_none, taken, waiting)
             if refusal is None:
                 try:
                     fragments.append(self._submit(claim))
-                    failed = 0
+                    taken.add(claim.node)
+                    waiting, failed = waiting + 1, 0
                     continue
                 except (CommandError, SchedulerError) as error:
                     failed += 1
@@ -91,13 +93,13 @@ class JobHolder:
         now_s = self._clock.elapsed_s()
         for held in self._moving.values():
             self._look_at_marks(held, now_s)
-        for _ in range(min(len(self._resting), _MARKS_AT_ONCE)):
-            held = self._resting.popleft()
-            self._look_at_marks(held, now_s)
-            (self._resting.append if held.is_at_rest else self._move)(held)
+        for held in islice(self._resting, _MARKS_AT_ONCE):
+            if self._files.leaving(held.name) is not None:
+                self._look_at_marks(held, now_s)
+                self._move(held)
+        self._resting.rotate(-_MARKS_AT_ONCE)
         if now_s >= self._next_ask_s or (self._in_a_hurry(now_s) and not self._failed_asks):
             self._ask(now_s)
-            self._moving, self._resting = dict(self._held), deque()
         return self._show()
 
     def _show(self) -> tuple[Fragment, ...]:
@@ -106,14 +108,21 @@ class JobHolder:
             if self._fragments.get(name) != (fragment := held.fragment):
                 self._fragments[name], self._is_shown = fragment, False
         if not self._is_shown:
-            self._shown, self._is_shown = tuple(f for _, f in sorted(self._fragments.items())), True
-        for name in [name for name, held in self._moving.items() if held.phase is Phase.GONE]:
-            del self._held[name], self._moving[name], self._fragments[name]
+            self._shown, self._is_shown = tuple(map(self._fragments.__getitem__, sorted(self._fragments))), True
+        for held in [held for held in self._moving.values() if held.phase is Phase.GONE]:
+            name = held.name
+            del self._held[name], self._by_job[held.fragment.id], self._moving[name], self._fragments[name]
             self._files.remove(name)
             self._is_shown = False
         for name in [name for name, held in self._moving.items() if held.is_at_rest]:
             self._resting.append(self._moving.pop(name))
         return self._shown
+
+    def _add(self, name: str, now_s: float) -> Held:
+        held = Held(name, now_s)
+        self._held[name] = self._by_job[held.fragment.id] = self._moving[name] = held
+        self._files.hold(name)
+        return held
 
     def _move(self, held: Held) -> None:
         if self._held.get(held.name) is held:
@@ -134,14 +143,8 @@ class JobHolder:
         self._end_workers([self._held[name] for name in sorted(names) if name in self._held])
 
     def renew(self) -> None:
-        """Rewrite the leases: at least six times in ``lease_s``, with whatever time lies between two calls."""
-        now_s = self._clock.elapsed_s()
-        if now_s < self._next_renewal_s:
-            return
-        self._next_renewal_s = now_s + self._lease_s / 12
-        for held in self._held.values():
-            if not held.released and held.phase is not Phase.GONE:
-                self._files.renew(held.name, time.time_ns())
+        """One file for all of them."""
+        self._files.renew()
 
     def _why_none(self) -> str:
         try:
@@ -149,13 +152,13 @@ class JobHolder:
         except (CommandError, SchedulerError) as error:
             return f"whether nodes would be given back is not known: {error}"
 
-    def _reason_against(self, claim: Claim, why_none: str) -> Refusal | None:
-        now_s, waiting = self._clock.elapsed_s(), sum(h.phase is Phase.PENDING for h in self._held.values())
+    def _reason_against(self, claim: Claim, why_none: str, taken: set[str], waiting: int) -> Refusal | None:
+        now_s = self._clock.elapsed_s()
         if not self._found_old:
             return Refusal(claim.node, f"{self._manners.name} has not yet said which holders there are already")
         if why_none:
             return Refusal(claim.node, why_none, self._settings.back_off_s)
-        if any(held.fragment.node == claim.node for held in self._held.values()):
+        if claim.node in taken:
             return Refusal(claim.node, "is held already")
         if waiting >= self._settings.max_pending:
             return Refusal(claim.node, f"{waiting} holders wait to start already ({self._manners.table}.max_pending)")
@@ -166,10 +169,7 @@ class JobHolder:
 
     def _submit(self, claim: Claim) -> Fragment:
         job = self._jobs.submit(claim)
-        held = Held(f"{claim.node}#{job}", self._clock.elapsed_s())
-        self._held[held.name] = self._moving[held.name] = held
-        self._files.renew(held.name, time.time_ns())
-        return held.fragment
+        return self._add(f"{claim.node}#{job}", self._clock.elapsed_s()).fragment
 
     def _look_at_marks(self, held: Held, now_s: float) -> None:
         why = self._files.leaving(held.name)
@@ -187,7 +187,7 @@ class JobHolder:
 
     def _ask(self, now_s: float) -> None:
         # An answer may be older than a mark that came meanwhile: what waits in it has not been queued again therefore.
-        has_run = {name for name, held in self._held.items() if held.has_run}
+        has_not_run = {name for name, held in self._moving.items() if not held.has_run}
         try:
             if not self._found_old:
                 self._jobs.begin()
@@ -200,19 +200,35 @@ class JobHolder:
         self._failed_asks, self._next_ask_s = 0, now_s + self._poll_s
         if not self._found_old:
             self._take_over(listed, now_s)
+            has_not_run = set(self._held)
         self._end_strays(listed)
-        for held in self._held.values():
-            job = listed.get(held.name.rpartition("#")[2])
+        self._disturb(listed, now_s)
+        for held in self._moving.values():
+            job = listed.get(held.fragment.id)
             if job is None or job.phase is not JobPhase.RUNS:
                 self._look_at_marks(held, now_s)  # it may have left since, and says better why
-            self._compare(held, job, held.name in has_run, now_s)
+            self._compare(held, job, held.name not in has_not_run, now_s)
             if held.phase is Phase.GONE:
                 self._explain(held, now_s)
             elif held.is_late(self._settings, now_s):
                 self._give_up(held, now_s)
         # Again, if it did not help: a command that failed, a payload that hangs.
-        every = self._held.values()
-        self._end_jobs(h for h in every if h.phase is Phase.PENDING or now_s - h.since_s > _END_AGAIN_S)
+        moving = self._moving.values()
+        self._end_jobs(h for h in moving if h.phase is Phase.PENDING or now_s - h.since_s > _END_AGAIN_S)
+
+    def _disturb(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
+        """Those at rest of which the list says anything but that they run until then move from now on."""
+        for id_, held in self._by_job.items():
+            job, ends_s = listed.get(id_), held.ends_s
+            if job is not None and job.phase is JobPhase.RUNS and held.is_at_rest:
+                if held.unlisted or job.ends_s != ends_s:
+                    held.compare(job, now_s)  # the end may have jumped to and fro only
+                if held.ends_s == ends_s:
+                    continue
+            self._moving[held.name] = held
+        self._resting = deque(
+            held for held in self._resting if held.name in self._held and held.name not in self._moving
+        )
 
     def _compare(self, held: Held, job: ListedJob | None, has_run: bool, now_s: float) -> None:
         if job is None:
@@ -234,8 +250,7 @@ class JobHolder:
         for job in listed.values():
             name = f"{job.node}#{job.id}"
             if job.phase is not JobPhase.OVER and name not in self._held:
-                self._held[name] = Held(name, now_s)
-                self._files.renew(name, time.time_ns())
+                self._add(name, now_s)
         for name in self._files.names():
             if name not in self._held:
                 self._files.remove(name)
@@ -243,9 +258,8 @@ class JobHolder:
 
     def _end_strays(self, listed: Mapping[str, ListedJob]) -> None:
         """Holders that a command submitted which never came back with their id."""
-        strays = [
-            j.id for j in listed.values() if j.phase is not JobPhase.OVER and f"{j.node}#{j.id}" not in self._held
-        ]
+        unknown = sorted(listed.keys() - self._by_job.keys())
+        strays = [job for job in unknown if listed[job].phase is not JobPhase.OVER]
         if strays:
             self._jobs.end(strays)
 

@@ -48,7 +48,7 @@ class LsfHolder(JobHolder):
     ) -> None:
         files = HolderFiles(holders.absolute())
         self._lsf = _Lsf(settings, files, pilot, clock, lease_s, env or {})
-        super().__init__(self._lsf, settings, files, clock, lease_s, poll_s)
+        super().__init__(self._lsf, settings, files, clock, poll_s)
 
     def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
         """For holders to come; those that are there keep their options."""

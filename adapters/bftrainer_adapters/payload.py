@@ -11,11 +11,15 @@ SCRIPT_PID, if it is not 0, is the job script: it is signalled to end first, see
 Nothing here may stand in the signal's way. All files are read and written by other threads than the main one, which only
 waits for signals: a shared file system that hangs must not keep a node.
 
-The lease is a file that the pilot rewrites, six times in ``LEASE_S``. Only *changes* of its text count, on this node's own
-monotonic clock, so no two clocks are ever compared. A pilot may be silent for ``LEASE_S`` (stopped, or starting again): its
-last sign of life may be a sixth of that old when it falls silent, so the lease lapses a sixth and ``GRACE_S`` later, and the
-holder ends as for SIGTERM. Time in which this program was itself stopped does not count. The text ``released`` ends it at once
-(the pilot's way while Slurm's controller is down).
+Two files are read once a second. ``lease``, in the fragment's own folder, names the pilot that holds it. ``renewed``, one file
+in HOLDERS_DIR for all fragments, is rewritten by that pilot, six times in ``LEASE_S``: its name and a number. So thousands of
+fragments cost a pilot no more than one, and a fragment that it has given up, or never knew, does not live on them.
+
+Only *changes* of ``renewed`` count, on this node's own monotonic clock, so no two clocks are ever compared. A pilot may be
+silent for ``LEASE_S`` (stopped, or starting again): its last sign of life may be a sixth of that old when it falls silent, so
+the lease lapses a sixth and ``GRACE_S`` later, and the holder ends as for SIGTERM. Time in which this program itself was
+stopped does not count. ``released`` in place of the pilot's name ends it at once (the pilot's way while Slurm's controller is
+down).
 """
 
 import _thread
@@ -167,24 +171,31 @@ class Silence:
 
 
 class Lease:
-    """What the pilot wrote last; watched by a thread of its own."""
+    """What the pilot has said; watched by a thread of its own."""
 
-    def __init__(self, path):  # type: (str) -> None
-        self.path = path
+    def __init__(self, folder):  # type: (str) -> None
+        self.own = os.path.join(folder, "lease")
+        self.common = os.path.join(os.path.dirname(folder), "renewed")
         self.text = b""
         self.released = False
 
     def watch(self):  # type: () -> None
-        """Look at the file for ever."""
+        """Look at the files for ever."""
         while True:
-            try:
-                with open(self.path, "rb") as file:
-                    text = file.read(64).strip()
-            except OSError:
-                text = b""  # not written yet, or the file system is gone: no sign of life
-            self.text = text or self.text
-            self.released = self.released or text == RELEASED
+            pilot, renewed = line_of(self.own), line_of(self.common)
+            if pilot and renewed.split()[:1] == [pilot]:
+                self.text = renewed
+            self.released = self.released or pilot == RELEASED
             time.sleep(CHECK_S)
+
+
+def line_of(path):  # type: (str) -> bytes
+    """A short file's text; empty where it is not written yet, or the file system is gone: no sign of life."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(64).strip()
+    except OSError:
+        return b""
 
 
 def mark(folder, name, text):  # type: (str, str, str) -> None
@@ -218,7 +229,7 @@ def hold(folder, lease_s, sweep, asked_back, script=0):
     # type: (str, float, Sweep, tuple[signal.Signals, ...], int) -> None
     """Hold the node until it is asked back by a signal, released, or nobody holds it any more."""
     signal.pthread_sigmask(signal.SIG_BLOCK, asked_back)
-    lease = Lease(os.path.join(folder, "lease"))
+    lease = Lease(folder)
     mark(folder, "ready", "{:.6f}".format(time.time()))
     _thread.start_new_thread(lease.watch, ())
     silence = Silence(2 * CHECK_S)

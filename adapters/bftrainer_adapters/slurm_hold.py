@@ -43,7 +43,7 @@ class SlurmHolder(JobHolder):
     ) -> None:
         files = HolderFiles(holders.absolute())
         self._slurm = _Slurm(settings, files, pilot, lease_s, env or {})
-        super().__init__(self._slurm, settings, files, clock, lease_s, poll_s)
+        super().__init__(self._slurm, settings, files, clock, poll_s)
 
     def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
         """For holders to come; those that are there keep their options."""

@@ -7,6 +7,7 @@ comes back do the same: read the registry, look at the drivers, take the next st
 from __future__ import annotations
 
 import errno
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from operator import is_
@@ -90,6 +91,10 @@ class TrainerDesk:
         self._usage = UsageBook(now_s)
         self._held, self._desired, self._used = Union(), Union(), Union()
         self._kinds: dict[str, tuple[Nodes, str | None]] = {}
+        self._for_core: dict[str, TrainerRecord] = {}
+        self._for_core_until_s = -math.inf
+        self._wants: tuple[tuple[int, str | None], ...] = ()
+        self._wants_of: tuple[object, ...] = ()
         self.meters = MeterBook()
         self.draining = False
         self.kind_of: Callable[[str], str | None] = lambda _: None
@@ -106,18 +111,35 @@ class TrainerDesk:
             standing.desired_s = standing.ordered_s = now_s
             self._records[record.name], self._standings[record.name] = record, standing
             self._set_wish(record.name)
+            self._for_core_until_s = -math.inf
 
     def record(self, name: str) -> TrainerRecord | None:
         """One trainer, if it is here."""
         return self._records.get(name)
 
     def for_core(self, now_s: float) -> dict[str, TrainerRecord]:
-        """Those that the core shall know, in the order of submission: neither final nor paused nor waiting to be retried."""
-        return {
-            name: record
-            for name, record in self._records.items()
-            if not record.status.is_final and record.status is not TrainerStatus.PAUSED and record.not_before_s <= now_s
-        }
+        """Those that the core shall know, in the order of submission: neither final nor paused nor waiting to be retried.
+
+        The very same value until one of them changes, or need not wait any more.
+        """
+        if now_s >= self._for_core_until_s:
+            records = self._records.items()
+            wanted = {n: r for n, r in records if not r.status.is_final and r.status is not TrainerStatus.PAUSED}
+            self._for_core = {name: record for name, record in wanted.items() if record.not_before_s <= now_s}
+            waits = (record.not_before_s for record in wanted.values() if record.not_before_s > now_s)
+            self._for_core_until_s = min(waits, default=math.inf)
+        return self._for_core
+
+    def wants(self, now_s: float, most: int) -> tuple[tuple[int, str | None], ...]:
+        """(``max_nodes``, its class; None: any) of the first ``most`` for the core: how many nodes it could use, and which."""
+        core = self.for_core(now_s)
+        parts = (core, most, *(self._standings[name].desired for name in core))
+        if len(parts) != len(self._wants_of) or not all(map(is_, parts, self._wants_of)):
+            first = list(core.values())[:most]
+            self._wants = tuple((r.spec.max_nodes, r.spec.node_class or self.kind(r.name)) for r in first)
+            # Classes of nodes may become known later.
+            self._wants_of = () if None in (kind for _, kind in self._wants) else parts
+        return self._wants
 
     def samples_done(self) -> tuple[tuple[str, float], ...]:
         """(name, samples) of those that run or have run."""
@@ -157,6 +179,7 @@ class TrainerDesk:
         """Change the registry and what is known of it here."""
         self._registry.change(name, **columns)
         self._records[name] = replace(self._records[name], **columns)  # type: ignore[arg-type]  # checked by change()
+        self._for_core_until_s = -math.inf
         self._set_wish(name)
 
     def look(self, now_s: float) -> frozenset[str]:
@@ -187,7 +210,7 @@ class TrainerDesk:
             for it in self._standings.values():
                 if it.within is not pool:
                     it.desired, it.within = it.desired if it.desired <= pool else it.desired & pool, pool
-        holding = {name: holds(it, now_s) for name, it in self._standings.items()}
+        holding = dict(zip(self._standings, self._holding(now_s), strict=True))
         apart = self._held.of(holding.values()).apart
         growing = {n: len(it.desired) > len(it.ordered) for n, it in self._standings.items()}
         for name in sorted(self._standings, key=growing.__getitem__):
@@ -223,7 +246,11 @@ class TrainerDesk:
 
     def held(self, now_s: float) -> Nodes:
         """Fragments on which trainers have processes."""
-        return self._held.of(holds(it, now_s) for it in self._standings.values()).whole
+        return self._held.of(self._holding(now_s)).whole
+
+    def _holding(self, now_s: float) -> list[Nodes]:
+        every = self._standings.values()
+        return [it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every]  # mostly no call
 
     def kind(self, name: str) -> str | None:
         """The class of the nodes that the core has given to a trainer; None while it has none."""
@@ -349,5 +376,6 @@ class TrainerDesk:
     def _forget(self, name: str) -> None:
         self._book(name)
         del self._records[name], self._standings[name]
+        self._for_core_until_s = -math.inf
         self._kinds.pop(name, None)
         self.meters.forget(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -96,10 +97,10 @@ def offered(
     }
 
 
-def windows_of(seen: Observation, ours: Ours, nodes: Iterable[str], now_s: float) -> dict[str, float]:
-    """When the scheduler wants nodes that we hold, by this machine's clock."""
-    ends = window_ends(seen, ours)
-    return {node: now_s + ends[node].at_s - seen.at_s for node in nodes if node in ends}
+def windows_of(seen: Observation, ours: Ours, now_s: float) -> dict[str, float]:
+    """When the scheduler wants nodes, those that we hold too, by this machine's clock; without those it has no plan for."""
+    ends = window_ends(seen, ours).items()
+    return {node: now_s + end.at_s - seen.at_s for node, end in ends if end.at_s < math.inf}
 
 
 def to_ask_for(

@@ -148,8 +148,9 @@ class DirectoryLauncher:
         view = after_events(driver.view, said) if said else driver.view
         driver.looks += 1
         # Lines of progress carry their own times: while all goes well they can wait for a second.
-        if said or not (alive and view.trains) or driver.looks % _PROGRESS_EVERY == 0:
-            view = after_progress(view, driver.progress.read())
+        is_due = said or not (alive and view.trains) or driver.looks % _PROGRESS_EVERY == 0
+        if is_due and (lines := driver.progress.read()):
+            view = after_progress(view, lines)
         if driver.process is not None and not alive:
             view = replace(
                 view, ending=view.ending or Ending.KILLED, on=frozenset(), with_workers=frozenset(), trains=False

@@ -27,6 +27,7 @@ from bftrainer.live.fragments import (
 )
 from bftrainer.live.kinds import Demand, Kinds
 from bftrainer.live.sharing import Sharing
+from bftrainer.live.steps import id_of, node_of
 from bftrainer.pool import Sightings, debounce
 from bftrainer.ports import Clock, NodeHolder, Scheduler
 from bftrainer.registry import Registry
@@ -101,12 +102,12 @@ class NodeDesk:
         if self._is_current:
             return
         self._is_current = True
-        pool = frozenset(name for name in self.ready if self.kinds.of(name) is not None)
+        pool = frozenset([name for name, h in self._held.items() if h.in_pool and self.kinds.of(name) is not None])
         self._pool = self._pool if pool == self._pool else pool
         self._kept = sum(h.given_back_s is None for h in self._held.values())
         ahead_s = self.config.nodes.leave_before_s
-        ends = ((name, self._windows.get(self._held[name].fragment.node, math.inf)) for name in sorted(self._pool))
-        self._ends = tuple((name, end_s - ahead_s) for name, end_s in ends if math.isfinite(end_s))
+        ends = ((name, self._windows.get(node_of(name))) for name in sorted(self._pool)) if self._windows else ()
+        self._ends = tuple((name, end_s - ahead_s) for name, end_s in ends if end_s is not None)
 
     def class_named(self, name: str | None) -> NodeClass | None:
         """What the configuration says of a class."""
@@ -132,7 +133,7 @@ class NodeDesk:
         if found is not self._polled:
             for fragment in found:
                 held = self._held.get(fragment.name)
-                if held is None or held.fragment != fragment:
+                if held is None or (held.fragment is not fragment and held.fragment != fragment):
                     self._update(fragment, now_s)
             self._polled = found
         if not self.settled and self._knows_what_was_left():
@@ -157,12 +158,12 @@ class NodeDesk:
         self._is_current = False
         try:
             seen = self._scheduler.observe()
-            ids = frozenset(h.fragment.id for h in self._held.values())
+            ids = frozenset(map(id_of, self._held))
             ours = Ours(self._ours.job_ids | ids, self._ours.partitions, self._ours.assume_window_s)
             claimed = self._sharing.look(self.config.nodes, seen)
             self.kinds.look(seen, self.config.classes)
             free = offered(seen, ours, self.config.nodes, self.kinds.of_node)
-            self._windows = windows_of(seen, ours, (node.name for node in seen.nodes), now_s)
+            self._windows = windows_of(seen, ours, now_s)
         except BFTrainerError as error:
             if (
                 not self._failures

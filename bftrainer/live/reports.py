@@ -83,18 +83,14 @@ def after_events(view: View, lines: Iterable[Mapping[str, Any]]) -> View:
 
 def after_progress(view: View, lines: Iterable[Mapping[str, Any]]) -> View:
     """The view after more lines of progress.jsonl: the last one counts."""
+    samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
     for line in lines:
-        at_s = _number(line.get("time")) or 0.0
-        samples, loss, step = _number(line.get("samples")), _number(line.get("loss")), line.get("step")
-        view = replace(
-            view,
-            samples=view.samples if samples is None else samples,
-            loss=view.loss if loss is None else loss,
-            step=step if isinstance(step, int) else view.step,
-            heard_s=at_s,
-            trains=view.trains or (at_s >= view.said_s and bool(view.on)),
-        )
-    return view
+        heard_s = _number(line.get("time")) or 0.0
+        samples = samples if (said := _number(line.get("samples"))) is None else said
+        loss = loss if (said := _number(line.get("loss"))) is None else said
+        step = count if isinstance(count := line.get("step"), int) else step
+        trains = trains or (heard_s >= view.said_s and bool(view.on))
+    return replace(view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains)
 
 
 def _without_one(workers: frozenset[tuple[str, int]], fragment: str, pid: object) -> frozenset[tuple[str, int]]:

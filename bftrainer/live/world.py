@@ -111,12 +111,9 @@ class LiveWorld:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
-            core = self._trainers.for_core(now_s)
-            wants = [
-                (r.spec.max_nodes, r.spec.node_class or self._trainers.kind(r.name))
-                for r in list(core.values())[: self.max_parallel]
-            ]
-            self._nodes.take_and_give(frozenset(core), Demand(tuple(wants)), self._trainers.used(now_s))
+            core = frozenset(self._trainers.for_core(now_s))
+            demand = Demand(self._trainers.wants(now_s, self.max_parallel))
+            self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         if self._nodes.settled:
             self._trainers.step(now_s, self._nodes.pool)
         elif self._drains_since is not None:  # nobody is started any more, so it does not matter where

@@ -97,7 +97,7 @@ class House:
 def house(tmp_path: Path) -> House:
     jobs, clock = Jobs(), FakeClock()
     settings = SlurmSettings(partition="p", start_within_s=30.0)
-    holder = JobHolder(jobs, settings, HolderFiles(tmp_path / "holders"), clock, lease_s=60.0, poll_s=10.0)
+    holder = JobHolder(jobs, settings, HolderFiles(tmp_path / "holders"), clock, poll_s=10.0)
     holder.poll()
     return House(jobs, clock, holder)
 
@@ -160,3 +160,21 @@ def test_nothing_is_submitted_where_nodes_would_not_be_given_back(house: House, 
     (refusal,) = house.holder.acquire((Claim("n1"),)).refusals
     assert refusal.reason.endswith(reason)
     assert house.jobs.submitted == 0
+
+
+def test_a_waiting_one_that_a_successor_finds_goes_on_waiting(house: House, tmp_path: Path) -> None:
+    (fragment,) = house.holder.acquire((Claim("n1"),)).fragments
+    settings = SlurmSettings(partition="p", start_within_s=30.0)
+    successor = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0)
+    assert [(f.name, f.phase) for f in successor.poll()] == [(fragment.name, Phase.PENDING)]
+    assert house.jobs.ended == []
+    house.jobs.jobs[fragment.id].phase = JobPhase.RUNS
+    house.mark_ready(fragment)
+    house.clock.sleep(10.0)
+    assert [f.phase for f in successor.poll()] == [Phase.READY]
+
+
+def test_two_claims_for_one_node_are_one_holder(house: House) -> None:
+    acquired = house.holder.acquire((Claim("n1"), Claim("n1")))
+    assert [f.node for f in acquired.fragments] == ["n1"]
+    assert [r.reason for r in acquired.refusals] == ["is held already"]

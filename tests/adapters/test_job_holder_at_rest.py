@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fakes_live import FakeClock
@@ -80,7 +80,7 @@ class Held:
     def __post_init__(self) -> None:
         self.clock, self.jobs = FakeClock(), Jobs()
         files = HolderFiles(self.path / "holders")
-        self.holder = JobHolder(self.jobs, Patience(), files, self.clock, 1e6, 10.0)
+        self.holder = JobHolder(self.jobs, Patience(), files, self.clock, 10.0)
         self.holder.poll()
         found = self.holder.acquire(tuple(Claim(f"n{i:04d}") for i in range(NODES)))
         self.names = [fragment.name for fragment in found.fragments]
@@ -134,3 +134,29 @@ def test_released_ones_are_seen_to_leave_at_once(tmp_path: Path) -> None:
     held = Held(tmp_path)
     held.holder.release(frozenset(held.names[-1:]))
     assert held.phase(held.names[-1]) in (Phase.LEAVING, Phase.GONE)
+
+
+def test_what_the_list_says_of_one_at_rest_is_seen_at_the_next_list(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    changed = dict(zip(("ends later", "suspended", "not listed", "jumps"), held.names, strict=False))
+    ids = {what: name.rpartition("#")[2] for what, name in changed.items()}
+    jobs = held.jobs.jobs
+    jobs[ids["ends later"]] = replace(jobs[ids["ends later"]], ends_s=2e9)
+    jobs[ids["suspended"]] = replace(jobs[ids["suspended"]], phase=JobPhase.SUSPENDED, state="SUSPENDED")
+    jobs[ids["jumps"]] = replace(jobs[ids["jumps"]], ends_s=1e9 + 1)
+    missing = jobs.pop(ids["not listed"])
+    held.clock.sleep(10.0)
+    shown = {fragment.name: fragment for fragment in held.holder.poll()}
+    assert shown[changed["ends later"]].ends_s == 2e9
+    assert shown[changed["suspended"]].phase is Phase.LEAVING
+    assert shown[changed["not listed"]].phase is shown[changed["jumps"]].phase is Phase.READY
+    assert [f for f in held.shown if f.name in held.names[4:]] == [shown[name] for name in held.names[4:]]
+    jobs[missing.id] = missing
+    held.clock.sleep(10.0)
+    held.holder.poll()  # the suspended one was ended and is told for the last time
+    assert held.holder.poll() is held.holder.poll(), "back at rest"
+    held.mark(changed["ends later"])
+    for _ in range(math.ceil(NODES / _MARKS_AT_ONCE) + 1):
+        held.clock.sleep(0.001)
+        last = held.holder.poll()
+    assert next(f for f in last if f.name == changed["ends later"]).phase is Phase.LEAVING

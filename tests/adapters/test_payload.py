@@ -113,13 +113,14 @@ def test_a_second_pass_looks_only_at_what_is_new_or_ours(
     assert sweep.find() == {first.pid, second.pid}
 
 
+@pytest.mark.parametrize("hangs", [f"{NAME}/lease", "renewed"])
 def test_a_file_system_that_hangs_does_not_keep_the_node(
-    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+    hangs: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    """A lease that blocks whoever opens it (a FIFO here), as on a dead file server."""
+    """A file that blocks whoever opens it (a FIFO here), as on a dead file server."""
     files = HolderFiles(tmp_path)
     (tmp_path / NAME).mkdir()
-    os.mkfifo(tmp_path / NAME / "lease")
+    os.mkfifo(tmp_path / hangs)
     holder = start_payload(tmp_path, started)
     time.sleep(0.2)
     # And one that blocks the mark, too.
@@ -136,13 +137,36 @@ def test_a_lease_that_is_renewed_holds_and_one_that_is_not_lapses(
     """It lapses after 5.5 s, so a machine may hang for some of them and the renewed one still holds."""
     files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, lease_s=3.0, GRACE_S=2.0, MARK_S=PATIENCE_S)
-    for number in range(16):
-        files.renew(NAME, number)
+    files.hold(NAME)
+    for _ in range(16):
+        files.renew()
         # A clock that is wrong on one side does not matter: only changes of the text count.
-        os.utime(tmp_path / NAME / "lease", (0, 0))
+        os.utime(tmp_path / "renewed", (0, 0))
         time.sleep(0.5)
         assert holder.poll() is None
     assert holder.wait(PATIENCE_S) == 0
+    assert "lease lapsed" in (files.leaving(NAME) or "")
+
+
+@pytest.mark.parametrize("let_go", ["never held", "another pilot's", "given up"])
+def test_renewals_do_not_keep_one_that_the_pilot_does_not_hold(
+    let_go: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """All fragments read the same file; only those that are held may live on it."""
+    files = HolderFiles(tmp_path)
+    holder = start_payload(tmp_path, started, lease_s=1.0, GRACE_S=1.0, MARK_S=PATIENCE_S)
+    if let_go == "another pilot's":
+        HolderFiles(tmp_path).hold(NAME)
+    elif let_go == "given up":
+        files.hold(NAME)
+        files.renew()
+        files.remove(NAME)
+
+    def over() -> bool:
+        files.renew()
+        return holder.poll() is not None
+
+    wait_until(over, "the lease to lapse", PATIENCE_S)
     assert "lease lapsed" in (files.leaving(NAME) or "")
 
 
@@ -150,10 +174,11 @@ def test_a_pilot_may_be_silent_for_as_long_as_its_lease(tmp_path: Path, started:
     assert payload.limit_s(60.0) == 75.0
     files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, lease_s=2.0)
-    files.renew(NAME, 1)
+    files.hold(NAME)
+    files.renew()
     time.sleep(2.0 + 2.0 / payload.RENEWALS)  # the last sign of life was not the last moment
     assert holder.poll() is None
-    files.renew(NAME, 2)
+    files.renew()
     time.sleep(1.5)
     assert holder.poll() is None
 
@@ -165,10 +190,11 @@ def test_a_payload_that_was_stopped_itself_does_not_take_the_pilot_for_dead(
     """A node that was suspended, or a machine that swaps: the lease was renewed meanwhile."""
     files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, lease_s=0.5, GRACE_S=4.0)  # it lapses after 4.6 s
-    files.renew(NAME, 1)
+    files.hold(NAME)
+    files.renew()
     holder.send_signal(signal.SIGSTOP)
     time.sleep(6.0)
-    files.renew(NAME, 2)
+    files.renew()
     holder.send_signal(signal.SIGCONT)
     time.sleep(1.5)
     assert holder.poll() is None
@@ -178,7 +204,8 @@ def test_a_payload_that_was_stopped_itself_does_not_take_the_pilot_for_dead(
 def test_released_by_its_lease(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     files = HolderFiles(tmp_path)
     holder = start_payload(tmp_path, started, MARK_S=PATIENCE_S)
-    files.renew(NAME, 7)
+    files.hold(NAME)
+    files.renew()
     files.say_released(NAME)
     assert holder.wait(PATIENCE_S) == 0
     assert " released killed=0" in (files.leaving(NAME) or "")

@@ -313,7 +313,7 @@ def measure(
         config = check_table(tables, PilotConfig, "bench")
         clock, files = CountingClock(), HolderFiles(state / "holders")
         machine = Machine(files, rng, nodes, idle)
-        holder = JobHolder(machine, Patience(), files, clock, config.times.lease_s, config.times.poll_s)
+        holder = JobHolder(machine, Patience(), files, clock, config.times.poll_s)
         spool = Spool(state)
         for number in range(trainers + 10):
             spec = trainer(rng, number, largest)
