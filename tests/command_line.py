@@ -7,6 +7,8 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
+import matplotlib.font_manager  # noqa: F401  # on a new machine it makes its cache, and says so on stderr where that takes long
+
 from bftrainer.cli.main import run
 
 

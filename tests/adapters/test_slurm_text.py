@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_slurm import MOMENTS, foreign, recorded
 
@@ -121,6 +121,7 @@ def test_no_answer_is_not_an_empty_one(name: str, text: str) -> None:
         PARSERS[name](text)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_an_answer_that_is_cut_within_a_line_is_refused(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(PARSERS)))
@@ -130,6 +131,7 @@ def test_an_answer_that_is_cut_within_a_line_is_refused(data: st.DataObject) -> 
         PARSERS[name](text[:cut])
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_at_all_makes_a_parser_fail_otherwise(text: str) -> None:
     for parser in (*PARSERS.values(), slurm_text.parse_times, slurm_json.parse_nodes, slurm_json.parse_pending):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.allocation.placement import check_placement, in_name_order, place
@@ -45,6 +45,7 @@ def situations(draw: st.DrawFn) -> tuple[frozenset[str], list[frozenset[str]], l
     return frozenset(pool), held, counts
 
 
+@settings(deadline=None)
 @given(situations())
 def test_every_placement_passes_the_check(situation: tuple[frozenset[str], list[frozenset[str]], list[int]]) -> None:
     pool, held, counts = situation
@@ -54,6 +55,7 @@ def test_every_placement_passes_the_check(situation: tuple[frozenset[str], list[
     assert all(new <= old or new >= old for old, new in zip(held, placed, strict=True))
 
 
+@settings(deadline=None)
 @given(situations(), st.randoms(use_true_random=False))
 def test_set_order_decides_nothing(
     situation: tuple[frozenset[str], list[frozenset[str]], list[int]], rng: object

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.events import PoolChanged
@@ -44,6 +44,7 @@ def test_a_failed_poll_changes_nothing_and_counts_as_none() -> None:
     assert watch("a", None, "a", None, "a", "") == [None, None, joined("a"), None, None, left("a")]
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.sets(st.sampled_from(NODES))))
 def test_against_a_node_by_node_reading(observations: list[set[str] | None]) -> None:
     seen = Sightings()

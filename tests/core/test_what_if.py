@@ -7,7 +7,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from random_problems import mixed
 from strategies import problems
 
@@ -77,6 +77,7 @@ def test_200_random_states_agree_with_solve(
     assert compared >= 200, (compared, impossible)
 
 
+@settings(deadline=None)
 @given(problems())
 def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem) -> None:
     try:

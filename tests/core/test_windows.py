@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.cluster import Hidden, NodeFlag, NodeView, Observation, PendingJob, Reservation
@@ -96,6 +96,7 @@ def test_a_state_that_nobody_knows_is_raised() -> None:
         free_nodes(seen("IDLE", "IDLE+SHINY"), Ours())
 
 
+@settings(deadline=None)
 @given(st.lists(st.sets(st.sampled_from(NodeFlag), min_size=1, max_size=4), max_size=6), st.data())
 def test_for_every_observation(states: list[set[NodeFlag]], data: st.DataObject) -> None:
     names = [f"n{i}" for i in range(len(states))]

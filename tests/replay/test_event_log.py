@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.errors import InputFileError
@@ -131,6 +131,7 @@ def logs(draw: st.DrawFn) -> EventLog:
     return EventLog(tuple(events), "drawn")
 
 
+@settings(deadline=None)
 @given(log=logs(), suffix=st.sampled_from((".csv", ".csv.gz")))
 def test_what_is_written_reads_back_the_same(
     tmp_path_factory: pytest.TempPathFactory, log: EventLog, suffix: str
@@ -145,6 +146,7 @@ def test_what_is_written_reads_back_the_same(
     assert two.read_bytes() == one.read_bytes()
 
 
+@settings(deadline=None)
 @given(st.integers(0, 4_000_000_000_000))
 def test_times_survive_their_text(at_ms: int) -> None:
     assert parse_time(format_time(at_ms / 1000)) == at_ms / 1000

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.events import PoolChanged
@@ -59,6 +59,7 @@ def test_waits_under_the_debounce_are_transitions() -> None:
     assert without.a_waiting_job_fits_node_h == pytest.approx(0.41)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 6)), max_size=12),
     st.lists(st.integers(0, 4), min_size=6, max_size=6),

@@ -34,6 +34,7 @@ def test_soft_shares(demands: Sequence[float], limits: Sequence[float], shares: 
     assert soft_shares(demands, limits) == pytest.approx(list(shares))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(UNIT, UNIT), max_size=8))
 def test_shares_sum_to_1_or_to_all_demands(containers: list[tuple[float, float]]) -> None:
     demands, limits = [d for d, _ in containers], [limit for _, limit in containers]

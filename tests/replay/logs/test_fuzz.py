@@ -84,7 +84,7 @@ def is_read_or_refused(path: Path, name: str, data: bytes) -> None:
 
 
 _SETTINGS = settings(
-    max_examples=100, deadline=3000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 

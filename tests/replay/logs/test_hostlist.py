@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer_replay.logs.hostlist import expand
@@ -33,6 +33,7 @@ def test_what_is_no_list_is_refused(text: str) -> None:
         expand(text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 99999), min_size=1, max_size=40), st.integers(1, 6))
 def test_any_numbers_come_back(numbers: list[int], width: int) -> None:
     names = [f"n{number:0{width}d}" for number in numbers]
@@ -40,6 +41,7 @@ def test_any_numbers_come_back(numbers: list[int], width: int) -> None:
     assert expand("n[" + ",".join(name[1:] for name in names) + "]") == names
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="n01[],- ", max_size=60))
 def test_nothing_but_a_list_or_a_refusal(text: str) -> None:
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer_replay.logs.first_fit import most_at_once, place
@@ -68,6 +68,7 @@ def some_jobs(draw: st.DrawFn) -> Jobs:
     return jobs
 
 
+@settings(deadline=None)
 @given(some_jobs(), st.integers(1, 8), st.lists(st.tuples(st.integers(100, 140), st.integers(1, 15)), max_size=2))
 def test_every_second_agrees_with_a_plain_oracle(jobs: Jobs, debounce: int, out: list[tuple[int, int]]) -> None:
     start, end = 100, 160
@@ -118,6 +119,7 @@ def test_first_fit_takes_the_lowest_free_nodes() -> None:
     assert all(name.startswith("firstfit-") for name in placed.names)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(1, 5)), min_size=1, max_size=25))
 def test_first_fit_keeps_the_counts_of_the_log(jobs: list[tuple[int, int, int]]) -> None:
     rows = JobRows()

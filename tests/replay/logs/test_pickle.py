@@ -171,7 +171,7 @@ def test_opcodes_that_no_table_needs_are_refused(opcodes: bytes) -> None:
         load(io.BytesIO(opcodes))
 
 
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_mutated_pickles_end_in_a_log_or_a_refusal(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

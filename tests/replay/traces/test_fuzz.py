@@ -23,7 +23,7 @@ from bftrainer_replay.traces.scaling import Shape, scaling_of
 from bftrainer_replay.traces.trainers import Choice, trainers_of
 
 _SETTINGS = settings(
-    max_examples=80, deadline=3000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 
