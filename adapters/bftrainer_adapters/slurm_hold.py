@@ -57,6 +57,21 @@ class SlurmHolder(JobHolder):
 
 
 @dataclass
+class Listing:
+    """Answers of squeue, one after the other: of 5,000 lines all but a few are those of the answer before."""
+
+    said: str
+    _known: dict[str, HolderJob | None] = field(default_factory=dict)  # by line; another pilot's: None
+
+    def read(self, text: str) -> dict[str, HolderJob]:
+        """The same as :func:`slurm_jobs.parse_list`, which reads only lines that are new."""
+        lines, known = text.splitlines(keepends=True), self._known
+        new = jobs.parse_list("".join([*lines[:1], *(line for line in lines[1:] if line not in known)]), self.said)
+        self._known = {line: known[line] if line in known else new.get(line.partition("|")[0]) for line in lines[1:]}
+        return {job.id: job for job in self._known.values() if job is not None}
+
+
+@dataclass
 class _Slurm:
     """The scheduler's part."""
 
@@ -72,6 +87,7 @@ class _Slurm:
 
     def __post_init__(self) -> None:
         self.comment = jobs.comment(self.pilot, self.user)
+        self.listing = Listing(self.comment)
         self.script = holder_script(self.settings.holder_script, "holder.slurm")
 
     def begin(self) -> None:
@@ -92,7 +108,7 @@ class _Slurm:
 
     def listed(self) -> Mapping[str, HolderJob]:
         """By squeue."""
-        return jobs.parse_list(self._run(jobs.list_argv(self.user)), self.comment)
+        return self.listing.read(self._run(jobs.list_argv(self.user)))
 
     def is_unknown(self, job: str) -> bool:
         """By scontrol, which knows jobs that squeue does not list."""
