@@ -84,7 +84,7 @@ class Lab:
         """mbatchd has cleaned a finished job away."""
         self.edit(lambda state: state["jobs"].pop(job_id))
 
-    def main_job(self, *hosts: str, seconds: int = 30, holders: Sequence[str] = ()) -> str:
+    def main_job(self, *hosts: str, seconds: int = 600, holders: Sequence[str] = ()) -> str:
         """A job of the main queue that wants these hosts whole; its id. See :meth:`started_s` and :meth:`left`."""
         script = self.root / f"main-{time.monotonic_ns()}.sh"
         left = LEFT.format(ids="|".join(holders) or "none")

@@ -88,7 +88,7 @@ def test_a_holder_that_hears_nothing_gets_sigint_sigterm_and_sigkill_in_turn(lsf
     holder = lsf.holder(holder_script=script)
     holder.poll()
     (fragment,) = holder.acquire((Claim("node01"),)).fragments
-    lsf.until(lambda: lsf.lab.job(fragment.id)["stat"] == "RUN" and lsf.lab.processes_of(fragment.id), "it to run")
+    lsf.until(lambda: len(lsf.lab.processes_of(fragment.id)) == 2, "its first sleep, which comes after its trap")
     assert preempt(lsf, fragment) == ["SIGINT", "SIGTERM", "SIGKILL"]
     assert "TERM_PREEMPT" in gone(lsf, holder)
     assert not lsf.lab.processes_of(fragment.id)

@@ -38,7 +38,7 @@ def test_a_job_is_in_the_record_with_its_node_and_times(lab: Lab, tmp_path: Path
     everyone = frozenset(lab.node_names)
     recording.until(lambda log: idle_at_the_end(log) == everyone, "four idle nodes")
     asked_s = time.time()
-    job = lab.main_job("node03", seconds=600)
+    job = lab.main_job("node03")
     recording.until(lambda log: idle_at_the_end(log) == everyone - {"node03"}, "the job to have its node")
     lab.run("bkill", job)
     killed_s = time.time()
