@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from patience import PATIENCE
+from promises import promised
 
 from bftrainer.files import write_atomically
 from bftrainer.json_tail import JsonTail
@@ -23,7 +28,10 @@ Line = dict[str, Any]
 
 
 class Trainer:
-    """Hosts are names only: every worker is a local process."""
+    """Hosts are names only: every worker is a local process.
+
+    Times that are handed back are from before the act: the driver may have answered before the test is scheduled again.
+    """
 
     def __init__(self, folder: Path, command: list[str] | None = None, **driver: Any) -> None:
         self.path = folder
@@ -39,12 +47,14 @@ class Trainer:
             "cwd": str(folder),
             "environment": {
                 "OMP_NUM_THREADS": "1",
-                "HOROVOD_GLOO_TIMEOUT_SECONDS": "4",
+                # A worker that starts cold, or waits for a core, is waited for.
+                "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
                 **driver.pop("environment", {}),
             },
+            "setup": driver.pop("setup", []),
             "min_nodes": 1,
             "max_nodes": 8,
-            "stop_s": driver.pop("stop_s", 10),
+            "stop_s": driver.pop("stop_s", 60),
         }
         settings = {"version": 1, "driver": self.folder_driver, **driver}
         write_atomically(folder / "trainer.json", json.dumps(trainer).encode())
@@ -64,8 +74,9 @@ class Trainer:
 
     def hosts(self, text: str) -> float:
         """Replace the hosts file; ``a:1:7 b:1:8``. Returns when."""
+        at_s = now_s()
         write_atomically(self.path / "hosts", "".join(f"{line}\n" for line in text.split()).encode())
-        return time.time()
+        return at_s
 
     def start(self, hosts: str | None = None) -> None:
         """Start the driver (again)."""
@@ -92,17 +103,18 @@ class Trainer:
         self.events += self._events.read()
         self.progress += self._progress.read()
 
-    def until(self, what: str, holds: Callable[[], Any], timeout_s: float = 40) -> Any:
+    def until(self, what: str, holds: Callable[[], Any], timeout_s: float = 60) -> Any:
         """Wait for it; the failure shows what has happened instead."""
-        give_up = time.time() + timeout_s
-        while time.time() < give_up:
+        timeout_s *= PATIENCE
+        give_up = time.monotonic() + timeout_s
+        while time.monotonic() < give_up:
             self.read()
             if found := holds():
                 return found
             time.sleep(0.02)
         raise AssertionError(f"not within {timeout_s} s: {what}\n{self.story()}")
 
-    def event(self, name: str, after_s: float = 0.0, timeout_s: float = 40, **fields: Any) -> Line:
+    def event(self, name: str, after_s: float = 0.0, timeout_s: float = 60, **fields: Any) -> Line:
         """Wait for an event."""
 
         def found() -> Line | None:
@@ -114,10 +126,10 @@ class Trainer:
         line: Line = self.until(f"event {name} {fields}", found, timeout_s)
         return line
 
-    def steps(self, world_size: int, count: int = 10, timeout_s: float = 40) -> Line:
+    def steps(self, world_size: int, count: int = 10, timeout_s: float = 60) -> Line:
         """Wait until ``count`` steps have been made at this size from now on; the last line."""
         self.read()
-        after_s = time.time()
+        after_s = now_s()
         first: list[int] = []
 
         def made() -> Line | None:
@@ -138,14 +150,22 @@ class Trainer:
 
     def kill(self, fragment: str, number: int = signal.SIGKILL) -> float:
         """A signal to the worker itself."""
-        os.kill(self.worker(fragment), number)
-        return time.time()
+        pid, at_s = self.worker(fragment), now_s()
+        os.kill(pid, number)
+        return at_s
 
-    def wait(self, timeout_s: float = 40) -> int:
+    def kill_together(self, *fragments: str) -> None:
+        """SIGKILL to a worker each, of which none lives to see another one's end: they are stopped first."""
+        pids = [self.worker(fragment) for fragment in fragments]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                os.kill(pid, number)
+
+    def wait(self, timeout_s: float = 60) -> int:
         """The driver's exit status."""
         assert self.process is not None
         try:
-            status = self.process.wait(timeout_s)
+            status = self.process.wait(timeout_s * PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the driver has not ended\n{self.story()}") from None
         self.read()
@@ -160,6 +180,10 @@ class Trainer:
 
         A new group starts from the last commit of the old one, with the same weights, on every rank.
         """
+        with promised():
+            self._check_continuity(batch)
+
+    def _check_continuity(self, batch: int) -> None:
         self.read()
         lines = [line for line in self.progress if line["phase"] == "running"]
         for old, new in itertools.pairwise(sorted(lines, key=lambda line: (line["time"], line["step"]))):
@@ -190,12 +214,13 @@ class Trainer:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(15)
+                self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
         for pid in self.left():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def story(self) -> str:
         """Events, the last progress and the logs' ends."""
@@ -204,3 +229,8 @@ class Trainer:
         for log in [self.path / "driver.log", *sorted(self.path.glob("logs/*/*.log"))]:
             lines += [f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-15:]]
         return "\n".join(lines)
+
+
+def now_s() -> float:
+    """As events and progress write it down, rounded: what happens from now on is not earlier."""
+    return math.floor(time.time() * 1e4) / 1e4

@@ -46,6 +46,8 @@ KINDS = (
     Kind("restart", "numpy", "numpy_parallel.py", ("--steps=1000000", "--pace-s=0.02"), ("--steps=10",)),
 )  # fmt: skip
 WARM = [kind for kind in KINDS if kind.driver != "restart"]
+ON_A_WORD = "until [ $BFTRAINER_FRAGMENT = 1 ] || [ -e go ]; do sleep 0.1; done"
+"""Set-up that keeps those that join from being warm until there is a file."""
 Make = Callable[..., Trainer]
 
 
@@ -76,8 +78,13 @@ def running(trainer: Trainer) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
-def test_three_orders_in_a_second_are_one_rescale(make: Make) -> None:
-    trainer = make()
+def test_three_orders_in_a_second_are_one_rescale(kind: Kind, make: Make, tmp_path: Path) -> None:
+    # Its imports come after it was warm, so that both that join are warm within a moment of each other.
+    script, command = tmp_path / "warm_at_once.py", kind.command(*kind.forever)
+    script.write_text(
+        f"import runpy, sys\nsys.argv[0] = {command[1]!r}\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    trainer = make([command[0], str(script), *command[2:]], setup=[ON_A_WORD])
     trainer.start("a:1:1")
     trainer.steps(1)
     trainer.hosts("a:1:1 b:1:2")
@@ -85,23 +92,26 @@ def test_three_orders_in_a_second_are_one_rescale(make: Make) -> None:
     trainer.hosts("a:1:1 c:1:3")
     trainer.event("warming", fragment="3")
     asked_s = trainer.hosts("a:1:1 c:1:3 d:1:4")
+    trainer.event("warming", fragment="4")
+    (trainer.path / "go").touch()
     trainer.event("running", asked_s, fragments=["1", "3", "4"])
     trainer.steps(3)
     assert len(running(trainer)) == 2
     trainer.event("warming_cancelled", fragment="2")
-    assert identify(trainer.worker("2")) is None
+    trainer.until("its worker has ended", lambda: identify(trainer.worker("2")) is None)
     assert not [event for event in trainer.events if event["event"] == "withheld"]
 
 
 @pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
 def test_a_node_that_goes_while_it_warms_disturbs_nobody(make: Make) -> None:
-    trainer = make()
+    trainer = make(setup=[ON_A_WORD])
     trainer.start("a:1:1")
     trainer.steps(1)
     trainer.hosts("a:1:1 b:1:2 c:1:3")
     trainer.event("worker_started", fragment="2")
     killed_s = trainer.kill("2")
     trainer.event("withheld", killed_s, fragment="2")
+    (trainer.path / "go").touch()
     trainer.event("running", killed_s, fragments=["1", "3"])
     trainer.steps(2)
     assert len(running(trainer)) == 2
@@ -111,8 +121,7 @@ def test_all_nodes_at_once_stops_the_trainer(make: Make) -> None:
     trainer = make()
     trainer.start("a:1:1 b:1:2")
     trainer.steps(2)
-    trainer.kill("1")
-    trainer.kill("2")
+    trainer.kill_together("1", "2")
     assert trainer.wait() == STOPPED_STATUS
     assert {event["fragment"] for event in trainer.events if event["event"] == "withheld"} == {"1", "2"}
     assert trainer.left() == []
@@ -129,7 +138,8 @@ def test_a_stop_request_of_the_pilot_on_two_nodes(make: Make) -> None:
 
 
 def test_a_finished_program_is_done(kind: Kind, make: Make) -> None:
-    trainer = make(kind.command(*kind.ten_steps))
+    # One that is warm long before the other would begin alone.
+    trainer = make(kind.command(*kind.ten_steps), warm=False)
     trainer.start("a:1:1 b:1:2")
     assert trainer.wait() == 0
     assert trainer.event("done")
@@ -149,7 +159,7 @@ def test_a_finished_program_is_done(kind: Kind, make: Make) -> None:
 def test_a_program_that_fails_at_once_shows_its_last_lines(make: Make, command: list[str], words: str) -> None:
     trainer = make(command)
     trainer.start("a:1:1 b:1:2")
-    assert trainer.wait(30) == 1
+    assert trainer.wait() == 1
     failed = trainer.event("failed")
     assert words in "\n".join(failed["tail"]), failed
     assert trainer.left() == []
@@ -179,4 +189,4 @@ def test_workers_end_with_their_driver(make: Make) -> None:
     assert trainer.process is not None
     trainer.process.kill()
     trainer.process.wait()
-    trainer.until("no worker is left", lambda: not trainer.left(), timeout_s=10)
+    trainer.until("no worker is left", lambda: not trainer.left())

@@ -11,6 +11,7 @@ from horovod_trainer import EXAMPLE, Trainer
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer_adapters.driver.process import identify
+from bftrainer_adapters.elastic_horovod.membership import Membership
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 
@@ -32,19 +33,24 @@ def test_grows_shrinks_and_loses_rank_0_by_order(trainer: Trainer) -> None:
     trainer.event("running", asked_s, fragments=["1", "3"])
     trainer.steps(2)
     assert not [event for event in trainer.events if event["event"] == "withheld"]
-    assert [line["world_size"] for line in trainer.formed()] == [3, 2, 1, 2]
+    sizes = [line["world_size"] for line in trainer.formed()]
+    assert sizes[-4:] == [3, 2, 1, 2]
+    warm_s = [trainer.event("warm", fragment=fragment)["time"] for fragment in ("2", "3")]
+    waited = abs(warm_s[0] - warm_s[1]) < 0.8 * Membership().straggler_s
+    assert len(sizes) == 4 or not waited, "those that are warm at about the same time join together"
     trainer.check_continuity()
 
 
 def test_a_killed_worker_costs_its_fragment_until_the_node_comes_back_as_another(trainer: Trainer) -> None:
     trainer.start("a:1:1 b:1:2")
     trainer.steps(2)
+    before = len(trainer.formed())
     killed_s = trainer.kill("2")
-    withheld = trainer.event("withheld", killed_s, fragment="2")
-    assert withheld["time"] - killed_s < 1.0
+    trainer.event("withheld", killed_s, fragment="2")
     trainer.event("running", killed_s, fragments=["1"])
+    assert not [event for event in trainer.events if event["event"] == "hung"], "found by its end, not by its silence"
     trainer.steps(1, count=100)  # 2 s and more with a hosts file that still lists the dead fragment
-    assert len(trainer.formed()) == 1, trainer.story()
+    assert len(trainer.formed()) == before + 1, trainer.story()
     started = [e["fragment"] for e in trainer.events if e["event"] == "worker_started"]
     assert sorted(started) == ["1", "2"], "nothing is started in a dead fragment"
     asked_s = trainer.hosts("a:1:1 b:1:9")
@@ -54,8 +60,8 @@ def test_a_killed_worker_costs_its_fragment_until_the_node_comes_back_as_another
 
 
 def test_a_stopped_worker_is_found_and_killed(elastic_horovod: None, tmp_path: Path) -> None:
-    # Gloo's timeout is when the others notice; its default of 30 s would be half the test.
-    with Trainer(tmp_path / "trainer", hang_s=20, environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "6"}) as trainer:
+    # Gloo's timeout is when the others notice; its default of 30 s would be half the test. hang_s is for those that do not.
+    with Trainer(tmp_path / "trainer", hang_s=60, environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "10"}) as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.steps(2)
         stopped_s = trainer.kill("2", signal.SIGSTOP)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from horovod_trainer import CHECKOUT, Line, Trainer
+from promises import promised
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer_adapters.driver.process import identify
@@ -41,6 +42,11 @@ def check_continuity(trainer: Trainer, *, lost: int = 0, batch: int = 32) -> Non
     All ranks begin with the same weights, those that the checkpoint was written with.
     """
     trainer.read()
+    with promised():
+        _check_continuity(trainer, lost, batch)
+
+
+def _check_continuity(trainer: Trainer, lost: int, batch: int) -> None:
     lines = [line for line in trainer.progress if line["phase"] == "running"]
     for old, new in itertools.pairwise(lines):
         steps = new["step"] - old["step"]
@@ -75,48 +81,53 @@ def running(trainer: Trainer) -> list[Line]:
     return [event for event in trainer.events if event["event"] == "running"]
 
 
-def test_grows_shrinks_and_loses_rank_0_by_order(trainer: Trainer) -> None:
-    trainer.start("a:1:1")
-    trainer.steps(1)
-    asked_s = trainer.hosts("a:1:1 b:1:2 c:1:3")
-    stopping = trainer.event("stopping", asked_s)
-    trainer.event("running", asked_s, world_size=3, fragments=["1", "2", "3"])
-    meanwhile = [line for line in trainer.progress if asked_s < line["time"] < stopping["time"]]
-    assert meanwhile, "training went on while the joining workers did their imports"
-    trainer.steps(3)
-    asked_s = trainer.hosts("b:1:2 c:1:3")  # rank 0 leaves
-    trainer.event("running", asked_s, fragments=["2", "3"])
-    assert identify(trainer.worker("1")) is None, "a fragment is free once the trainer runs without it"
-    trainer.steps(2)
-    asked_s = trainer.hosts("d:2:4")  # none of the old ones, and two workers on one node
-    trainer.event("running", asked_s, fragments=["4"], world_size=2)
-    trainer.steps(2)
-    assert not [event for event in trainer.events if event["event"] == "withheld"]
-    check_continuity(trainer)
-    trainer.control("stop")
-    assert trainer.wait() == STOPPED_STATUS
-    assert trainer.event("stopped")["checkpointed"] is True
-    assert trainer.left() == []
+def test_grows_shrinks_and_loses_rank_0_by_order(tmp_path: Path) -> None:
+    with torch_trainer(tmp_path / "trainer", environment={"BFTRAINER_REPORT_EVERY_S": "0"}) as trainer:
+        trainer.start("a:1:1")
+        trainer.steps(1)
+        asked_s = trainer.hosts("a:1:1 b:1:2 c:1:3")
+        begun = trainer.event("warming", asked_s, fragment="3")
+        stopping = trainer.event("stopping", asked_s)
+        trainer.event("running", asked_s, world_size=3, fragments=["1", "2", "3"])
+        meanwhile = [line for line in trainer.progress if begun["time"] < line["time"] < stopping["time"]]
+        assert len(meanwhile) >= 10, "training went on while the joining workers did their imports"
+        trainer.steps(3)
+        asked_s = trainer.hosts("b:1:2 c:1:3")  # rank 0 leaves
+        trainer.event("running", asked_s, fragments=["2", "3"])
+        assert identify(trainer.worker("1")) is None, "a fragment is free once the trainer runs without it"
+        trainer.steps(2)
+        asked_s = trainer.hosts("d:2:4")  # none of the old ones, and two workers on one node
+        trainer.event("running", asked_s, fragments=["4"], world_size=2)
+        trainer.steps(2)
+        assert not [event for event in trainer.events if event["event"] == "withheld"]
+        check_continuity(trainer)
+        trainer.control("stop")
+        assert trainer.wait() == STOPPED_STATUS
+        assert trainer.event("stopped")["checkpointed"] is True
+        assert trainer.left() == []
 
 
-def test_an_order_that_is_taken_back_costs_nothing(trainer: Trainer) -> None:
-    trainer.start("a:1:1")
-    trainer.steps(1)
-    asked_s = trainer.hosts("a:1:1 b:1:2")
-    trainer.event("warming", asked_s, fragment="2")
-    asked_s = trainer.hosts("a:1:1")
-    trainer.event("warming_cancelled", asked_s, fragment="2")
-    trainer.steps(1, count=30)
-    assert len(running(trainer)) == 1
-    assert identify(trainer.worker("2")) is None
+def test_an_order_that_is_taken_back_costs_nothing(tmp_path: Path) -> None:
+    never = "until [ $BFTRAINER_FRAGMENT = 1 ]; do sleep 0.1; done"  # the others are not warm before the order is taken back
+    with torch_trainer(tmp_path / "trainer", setup=[never]) as trainer:
+        trainer.start("a:1:1")
+        trainer.steps(1)
+        asked_s = trainer.hosts("a:1:1 b:1:2")
+        trainer.event("warming", asked_s, fragment="2")
+        asked_s = trainer.hosts("a:1:1")
+        trainer.event("warming_cancelled", asked_s, fragment="2")
+        trainer.steps(1, count=30)
+        assert len(running(trainer)) == 1
+        trainer.until("its worker has ended", lambda: identify(trainer.worker("2")) is None)
 
 
 def test_a_killed_worker_costs_its_fragment_and_the_steps_since_the_checkpoint(trainer: Trainer) -> None:
     trainer.start("a:1:1 b:1:2")
     trainer.steps(2, count=30)
     killed_s = trainer.kill("2")
-    assert trainer.event("withheld", killed_s, fragment="2")["time"] - killed_s < 1.0
+    trainer.event("withheld", killed_s, fragment="2")
     trainer.event("running", killed_s, fragments=["1"])
+    assert not [event for event in trainer.events if event["event"] == "hung"], "found by its end, not by its silence"
     trainer.steps(1, count=30)
     asked_s = trainer.hosts("a:1:1 b:1:9")
     trainer.event("running", asked_s, fragments=["1", "9"])
@@ -126,7 +137,8 @@ def test_a_killed_worker_costs_its_fragment_and_the_steps_since_the_checkpoint(t
 
 
 def test_a_stopped_worker_is_found_and_all_start_again(tmp_path: Path) -> None:
-    with torch_trainer(tmp_path / "trainer", hang_s=4) as trainer:
+    # A line for each step: silence is a stopped worker, not a slow machine.
+    with torch_trainer(tmp_path / "trainer", hang_s=10, environment={"BFTRAINER_REPORT_EVERY_S": "0"}) as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.steps(2, count=30)
         stopped_s = trainer.kill("2", signal.SIGSTOP)

@@ -66,7 +66,7 @@ class Reaper:
         assert self._process.stdin is not None
         with self._lock:
             self._process.stdin.close()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=60)  # it may not even have begun, on a busy node
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None

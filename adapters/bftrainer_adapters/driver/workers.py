@@ -128,16 +128,16 @@ class WorkerStarter:
         self._reaper.forget(worker.process.pid)
         if worker.process.stdin is not None and not worker.process.stdin.closed:
             _close(worker)
-        with self._lock:
-            self._live.remove(worker)
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
         self._events.write(
             Report.WORKER_EXITED, **_named(worker), pid=worker.process.pid, status=status, planned=worker.planned
         )
+        with self._lock:
+            self._live.remove(worker)
         return status
 
     def live(self) -> list[Worker]:
-        """Those that nobody has waited for to the end."""
+        """Those whose end nobody has reported."""
         with self._lock:
             return list(self._live)
 

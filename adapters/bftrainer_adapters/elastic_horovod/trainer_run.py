@@ -81,14 +81,14 @@ class TrainerRun:
                 self._follow_progress()
                 self._end_what_must_end()
                 if self.ended is None and self.started and self.driver.finished():
-                    self._wait_for_last_exits()
+                    self._wait_for_last_exits(lambda: self.training)
                     self.ended = outcome(self.exits, self.leave_reason)
             return self.ended
         finally:
             self.driver._shutdown.set()  # no group may be formed any more; stop() would wait for discovery
             self.rendezvous.stop()
             self.starter.kill_all()
-            self._wait_for_last_exits()
+            self._wait_for_last_exits(self.starter.live)
             self.starter.close()
 
     def end(self, reason: str) -> None:
@@ -249,7 +249,7 @@ class TrainerRun:
                 return member.place
         return None
 
-    def _wait_for_last_exits(self) -> None:
+    def _wait_for_last_exits(self, left: Callable[[], object]) -> None:
         deadline_s = time.monotonic() + LAST_EXITS_S
-        while (self.training or not self.messages.empty()) and time.monotonic() < deadline_s:
+        while (left() or not self.messages.empty()) and time.monotonic() < deadline_s:
             self._hear(0.05)
