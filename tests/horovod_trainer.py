@@ -51,7 +51,6 @@ class Trainer:
                 "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
                 **driver.pop("environment", {}),
             },
-            "setup": driver.pop("setup", []),
             "min_nodes": 1,
             "max_nodes": 8,
             "stop_s": driver.pop("stop_s", 60),
@@ -229,6 +228,25 @@ class Trainer:
         for log in [self.path / "driver.log", *sorted(self.path.glob("logs/*/*.log"))]:
             lines += [f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-15:]]
         return "\n".join(lines)
+
+
+def on_a_word(folder: Path, command: list[str]) -> tuple[list[str], dict[str, str]]:
+    """``command`` whose workers are warm only once there is a file ``go``, but for the one in fragment 1; and its environment.
+
+    They are warm within a moment of each other then: the script's own imports come later.
+    """
+    waits, script = folder / "installed", folder / "on_a_word.py"
+    waits.mkdir(parents=True)
+    (waits / "waits_for_a_word.py").write_text(
+        "import os, time\n"
+        "while os.environ['BFTRAINER_FRAGMENT'] != '1' and not os.path.exists('go'):\n"
+        "    time.sleep(0.1)\n"
+    )
+    script.write_text(
+        f"import waits_for_a_word\nimport runpy, sys\nsys.argv[0] = {command[1]!r}\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    return [command[0], str(script), *command[2:]], {"PYTHONPATH": str(waits)}
 
 
 def now_s() -> float:

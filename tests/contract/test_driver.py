@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import CHECKOUT, Trainer
+from horovod_trainer import CHECKOUT, Trainer, on_a_word
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer_adapters.driver.process import identify
@@ -46,8 +46,6 @@ KINDS = (
     Kind("restart", "numpy", "numpy_parallel.py", ("--steps=1000000", "--pace-s=0.02"), ("--steps=10",)),
 )  # fmt: skip
 WARM = [kind for kind in KINDS if kind.driver != "restart"]
-ON_A_WORD = "until [ $BFTRAINER_FRAGMENT = 1 ] || [ -e go ]; do sleep 0.1; done"
-"""Set-up that keeps those that join from being warm until there is a file."""
 Make = Callable[..., Trainer]
 
 
@@ -79,12 +77,8 @@ def running(trainer: Trainer) -> list[list[str]]:
 
 @pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
 def test_three_orders_in_a_second_are_one_rescale(kind: Kind, make: Make, tmp_path: Path) -> None:
-    # Its imports come after it was warm, so that both that join are warm within a moment of each other.
-    script, command = tmp_path / "warm_at_once.py", kind.command(*kind.forever)
-    script.write_text(
-        f"import runpy, sys\nsys.argv[0] = {command[1]!r}\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
-    )
-    trainer = make([command[0], str(script), *command[2:]], setup=[ON_A_WORD])
+    command, environment = on_a_word(tmp_path / "around", kind.command(*kind.forever))
+    trainer = make(command, environment=environment)
     trainer.start("a:1:1")
     trainer.steps(1)
     trainer.hosts("a:1:1 b:1:2")
@@ -103,8 +97,9 @@ def test_three_orders_in_a_second_are_one_rescale(kind: Kind, make: Make, tmp_pa
 
 
 @pytest.mark.parametrize("kind", WARM, indirect=True, ids=lambda kind: kind.driver)
-def test_a_node_that_goes_while_it_warms_disturbs_nobody(make: Make) -> None:
-    trainer = make(setup=[ON_A_WORD])
+def test_a_node_that_goes_while_it_warms_disturbs_nobody(kind: Kind, make: Make, tmp_path: Path) -> None:
+    command, environment = on_a_word(tmp_path / "around", kind.command(*kind.forever))
+    trainer = make(command, environment=environment)
     trainer.start("a:1:1")
     trainer.steps(1)
     trainer.hosts("a:1:1 b:1:2 c:1:3")

@@ -79,15 +79,15 @@ def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> No
         "-c",
         "import os, resource; print(os.environ['A'], resource.getrlimit(resource.RLIMIT_CORE)[0])",
     ]
-    good = subprocess.run(inside_step(["A=1", "export A"], shown), capture_output=True, text=True, timeout=60)
+    good = subprocess.run(inside_step(["A=1", "export A"], shown), capture_output=True, text=True, timeout=180)
     assert good.stdout.split()[-2:] == ["1", "0"]
-    bad = subprocess.run(inside_step(["(exit 7)", "export A=1"], shown), capture_output=True, timeout=60)
+    bad = subprocess.run(inside_step(["(exit 7)", "export A=1"], shown), capture_output=True, timeout=180)
     assert (bad.returncode, bad.stdout) == (7, b"")
     arguments = ["a b", "$HOME", "'", ""]
     echoed = subprocess.run(
         inside_step([], [sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments]),
         capture_output=True,
-        timeout=60,
+        timeout=180,
     )
     assert echoed.stdout.decode().strip() == repr(arguments)
 

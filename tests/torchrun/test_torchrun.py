@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import CHECKOUT, Line, Trainer
+from horovod_trainer import CHECKOUT, Line, Trainer, on_a_word
 from promises import promised
 
 from bftrainer.progress import STOPPED_STATUS
@@ -108,8 +108,9 @@ def test_grows_shrinks_and_loses_rank_0_by_order(tmp_path: Path) -> None:
 
 
 def test_an_order_that_is_taken_back_costs_nothing(tmp_path: Path) -> None:
-    never = "until [ $BFTRAINER_FRAGMENT = 1 ]; do sleep 0.1; done"  # the others are not warm before the order is taken back
-    with torch_trainer(tmp_path / "trainer", setup=[never]) as trainer:
+    # No word comes: the others are not warm before the order is taken back.
+    command, environment = on_a_word(tmp_path / "around", COMMAND)
+    with torch_trainer(tmp_path / "trainer", command, environment=environment) as trainer:
         trainer.start("a:1:1")
         trainer.steps(1)
         asked_s = trainer.hosts("a:1:1 b:1:2")
