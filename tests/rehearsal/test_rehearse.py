@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from command_line import bftrainer, complaint
 from live_machine import eventually
+from patience import PATIENCE
 
 TRAINER = Path(__file__).parent / "trainer.py"
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
@@ -103,7 +104,7 @@ def test_the_shipped_examples_pass(
 @pytest.mark.slow
 def test_training_that_is_complete_too_early_cannot_be_judged_whole(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "numpy_parallel.py", tmp_path)
-    status, found = rehearsed(trainer_file(tmp_path, ["numpy_parallel.py", "--steps", "40"]), "--quick")
+    status, found = rehearsed(trainer_file(tmp_path, ["numpy_parallel.py", "--steps", "8"]), "--quick")
     assert status == 1
     assert verdicts(found, "FAIL") == set()
     assert "kill" in verdicts(found, "cannot tell")
@@ -176,7 +177,7 @@ def test_what_ends_it_ends_all_that_it_has_started(tmp_path: Path) -> None:
     eventually(lambda: list(scratch.glob("*/trainers/rehearsed/progress.jsonl")))
     assert mentioned(scratch)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 130
+    assert process.wait(60 * PATIENCE) == 130
     assert mentioned(scratch) == []
     assert list(scratch.iterdir()) == []
 
