@@ -56,14 +56,17 @@ VISITS = st.lists(st.integers(1, LAST), min_size=1, max_size=30)
 def test_without_noise_and_every_size_visited_the_belief_is_the_truth(
     prior: Curve, truth: Curve, order: list[int], windows: int
 ) -> None:
-    assert believe(prior, lesson_of(truth, order, windows=windows)) == truth
+    believed = believe(prior, lesson_of(truth, order, windows=windows))
+    assert believed.nodes == truth.nodes
+    # Of points in a line one may lie below it by a rounding, and is lifted.
+    assert believed.per_s == pytest.approx(truth.per_s, rel=1e-12)
 
 
 @settings(deadline=None)
 @given(PRIORS, rising(), VISITS)
 def test_without_noise_what_was_measured_is_believed(prior: Curve, truth: Curve, visited: list[int]) -> None:
     believed = believe(prior, lesson_of(truth, visited))
-    assert all(believed.at(n) == truth.at(n) for n in visited)
+    assert [believed.at(n) for n in visited] == pytest.approx([truth.at(n) for n in visited], rel=1e-12)
 
 
 @settings(max_examples=300, deadline=None)
