@@ -69,9 +69,7 @@ class JsonTail:
     def _new_lines(self, handle: int, size: int) -> list[dict[str, Any]]:
         if size <= self.offset:
             return []
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            file.seek(self.offset)
-            data = file.read()
+        data = os.pread(handle, size - self.offset, self.offset)
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
         found: list[dict[str, Any]] = []

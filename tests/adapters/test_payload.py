@@ -113,7 +113,7 @@ def test_a_second_pass_looks_only_at_what_is_new_or_ours(
     assert sweep.find() == {first.pid, second.pid}
 
 
-@pytest.mark.parametrize("hangs", [f"{NAME}/lease", "renewed"])
+@pytest.mark.parametrize("hangs", [f"{NAME}/lease", "renewed"], ids=["its lease", "renewals"])
 def test_a_file_system_that_hangs_does_not_keep_the_node(
     hangs: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
