@@ -83,6 +83,19 @@ def test_done_when_every_worker_ends_with_0(driven: Driven) -> None:
     assert logs == ["0 2 n1:1,n2:1\n", "1 2 n1:1,n2:1\n"]
 
 
+def test_children_of_a_worker_end_with_it(driven: Driven) -> None:
+    """A data loader that nobody has joined would hold the node's memory, and its files, for ever."""
+    driven.start(
+        "import os, subprocess\n"
+        "child = subprocess.Popen(['sleep', '1000'])\n"
+        "open(os.environ['RANK'] + '.child', 'w').write(str(child.pid))\n"
+        "os._exit(0)"
+    )
+    driven.ends(Ending.DONE)
+    children = [int((driven.path / f"{rank}.child").read_text()) for rank in range(2)]
+    eventually(lambda: [identify(pid) for pid in children] == [None, None])
+
+
 def test_a_crash_fails_with_its_last_lines_although_its_peer_was_killed_for_it(driven: Driven) -> None:
     driven.start("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no data set')\ntime.sleep(3600)")
     view = driven.ends(Ending.FAILED)

@@ -34,12 +34,21 @@ class Worker:
         """Whether the marker has come within the time."""
         return self.pump.marked.wait(timeout_s)
 
+    def has_ended(self) -> bool:
+        """Whether it is over. It is not reaped for that: until :meth:`WorkerStarter.wait` its number is its group's."""
+        if self.process.returncode is not None:
+            return True
+        try:
+            return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:
+            return True  # somebody else has just waited for it
+
     def kill(self) -> None:
         """SIGKILL: a local worker with all of its session's group; through a prefix, only the prefix's process.
 
         Killing srun's whole group would orphan the step (see ``reaper.kill``).
         """
-        if self.process.poll() is None:
+        if self.process.returncode is None:
             try:
                 (os.killpg if self.as_group else os.kill)(self.process.pid, signal.SIGKILL)
             except ProcessLookupError:
