@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from promises import PromiseBrokenError
 from slurm_lab import Lab, Settings, missing_programs
 
@@ -58,6 +59,9 @@ def elastic_horovod() -> None:
             pytest.fail(f"CI leaves nothing out: {reason}")
         pytest.skip(reason)
 
+
+settings.register_profile("patient", parent=settings(), deadline=None)  # a slow machine is no counterexample
+settings.load_profile("patient")
 
 REAL = ("contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun")
 """Folders whose tests run other programs against the clock."""
