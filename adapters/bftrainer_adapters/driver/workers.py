@@ -34,14 +34,20 @@ class Worker:
         """Whether the marker has come within the time."""
         return self.pump.marked.wait(timeout_s)
 
-    def has_ended(self) -> bool:
-        """Whether it is over. It is not reaped for that: until :meth:`WorkerStarter.wait` its number is its group's."""
+    def status(self) -> int | None:
+        """Its status (minus the signal's number, if one ended it), None while it runs.
+
+        It is not reaped for that: until :meth:`WorkerStarter.wait` its number is its group's, and its children can be ended.
+        """
         if self.process.returncode is not None:
-            return True
+            return self.process.returncode
         try:
-            return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         except ChildProcessError:
-            return True  # somebody else has just waited for it
+            return self.process.wait()  # somebody else has just waited for it
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def kill(self) -> None:
         """SIGKILL: a local worker with all of its session's group; through a prefix, only the prefix's process.

@@ -137,7 +137,9 @@ class TrainerRun:
         self.events.write(Report.WARM, host=member.place.host, fragment=member.place.fragment)
 
     def _lost_waiting(self, member: Member, worker: Worker) -> None:
-        end = Exit(worker.process.returncode, False, worker.log)
+        status = worker.status()
+        assert status is not None, "it has ended"
+        end = Exit(status, False, worker.log)
         self._withhold(member, end)
         everywhere = not (self.membership.group or self.membership.warming or self.membership.warm)
         if end.status in CANNOT_START:

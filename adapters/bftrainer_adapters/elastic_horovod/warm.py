@@ -50,7 +50,7 @@ class WaitingWorkers:
             with self._lock:
                 worker = self._waiting.pop((member.label, slot), None)
             if worker is not None:
-                worker.planned = not worker.has_ended()
+                worker.planned = worker.status() is None
                 worker.kill()
                 threading.Thread(target=self._starter.wait, args=(worker,), daemon=True).start()
 
@@ -58,7 +58,7 @@ class WaitingWorkers:
         """Until all are warm, then until all are taken; one that ends by itself before that is lost."""
         told = False
         while mine := self._of(member):
-            if ended := [worker for worker in mine if worker.has_ended()]:
+            if ended := [worker for worker in mine if worker.status() is not None]:
                 self.drop(member)
                 self._on_lost(member, ended[0])
                 return

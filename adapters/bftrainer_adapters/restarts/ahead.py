@@ -66,7 +66,7 @@ class Ahead:
     def take(self, place: HostSlots, slot: int, environment: Mapping[str, str]) -> Worker | None:
         """The worker that waits there, with its orders (it may still be warming); None if there is none."""
         worker = self._waiting.pop((place, slot), None)
-        if worker is None or worker.has_ended():
+        if worker is None or worker.status() is not None:
             return None
         return worker if worker.send(json.dumps(dict(environment)).encode() + b"\n") else None
 
@@ -88,7 +88,7 @@ class Ahead:
         self._told.discard(place)
         dropped = [self._waiting.pop(key) for key in list(self._waiting) if key[0] == place]
         for worker in dropped:
-            worker.planned = not worker.has_ended()
+            worker.planned = worker.status() is None
             worker.kill()
             self._ending.append(threading.Thread(target=self.starter.wait, args=(worker,), daemon=True))
             self._ending[-1].start()
@@ -98,7 +98,7 @@ class Ahead:
     def _collect(self) -> None:
         """One that was killed has lost its node; one that ended by itself would do so again: it is started cold, and seen."""
         for (place, slot), worker in list(self._waiting.items()):
-            if not worker.has_ended():
+            if worker.status() is None:
                 continue
             del self._waiting[place, slot]
             status = self.starter.wait(worker)

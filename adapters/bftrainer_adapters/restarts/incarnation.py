@@ -99,7 +99,7 @@ class Incarnation:
 
     def _collect(self) -> None:
         """Take note of workers that have ended."""
-        for worker in [w for w in self._workers if w.has_ended()]:
+        for worker in [w for w in self._workers if w.status() is not None]:
             self._workers.remove(worker)
             worker.planned |= self._leave_s is not None
             status = self._starter.wait(worker)
