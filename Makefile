@@ -50,7 +50,7 @@ imports: environment-dev
 	.venv/bin/lint-imports --no-logo
 
 pytest: environment-dev
-	$(RUN) -m pytest -n $(WORKERS)
+	$(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
 bench: environment-dev
 	@status=0; for script in tests/bench/[!_]*.py; do \

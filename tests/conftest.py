@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,10 @@ def elastic_horovod() -> None:
 
 settings.register_profile("patient", parent=settings(), deadline=None)  # a slow machine is no counterexample
 settings.load_profile("patient")
+
+# Tests in the background ignore SIGINT, and so would all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL = ("contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun")
 """Folders whose tests run other programs against the clock."""
