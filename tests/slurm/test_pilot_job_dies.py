@@ -88,8 +88,8 @@ def test_deaths_of_the_process_and_of_the_job(on: PilotJob) -> None:
 
 
 def test_a_job_hands_over_before_its_limit(on: PilotJob) -> None:
-    """80 s to let go and 10 to spare, of 120: the first job trains for 30 s, and so would those that follow."""
-    on.configure(**{**QUICK, "times_shutdown_s": 80.0, "nodes_max_nodes": 3})
+    """50 s to let go and 10 to spare, of 120: the first job trains for 60 s, and so would those that follow."""
+    on.configure(**{**QUICK, "times_shutdown_s": 50.0, "nodes_max_nodes": 3})
     on.submit("a", "horovod")
     on.submit("plain", "restart", max_nodes=1)
     first = on.sbatch("--time=2")
