@@ -61,7 +61,7 @@ class HolderFiles:
         if not os.access(path, os.F_OK):  # nearly always, and without the price of an exception
             return None
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123  # a text, for speed: see _prefix
                 return file.read().strip()
         except OSError:
             return None

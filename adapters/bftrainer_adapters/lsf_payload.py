@@ -14,7 +14,7 @@ import sys
 
 if __name__ != "__main__":
     from bftrainer_adapters import payload
-else:  # -I leaves the script's own folder out
+else:  # -I leaves the script's own folder out; there is no package on a compute node that mypy could look at
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import payload  # type: ignore[import-not-found,no-redef]
 

@@ -45,6 +45,7 @@ def attempt(name: str, own_folder: str) -> None:
     """Import it. What is broken, the script will meet again, and say so in its own words."""
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
+        # os.path here and below: pathlib would be one import more in every worker's start.
         if spec and not os.path.abspath(spec.origin or "").startswith(own_folder + os.sep):  # noqa: PTH100
             importlib.import_module(name)
     except Exception as error:

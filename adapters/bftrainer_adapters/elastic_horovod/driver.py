@@ -39,7 +39,7 @@ class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no typ
             return dict(self._slots)
 
 
-class FragmentDriver(ElasticDriver):  # type: ignore[misc]
+class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no types
     """Level-triggered where the stock driver is edge-triggered.
 
     - A change of hosts is told again until the group has changed. Stock: once, lost if rank 0 is not listening yet.
