@@ -18,6 +18,7 @@ from bftrainer.cluster import Fragment, Reservation
 from bftrainer.command import scrubbed
 from bftrainer.ports import NodeHolder, Scheduler
 from bftrainer.processes import with_variable
+from bftrainer_adapters.driver.command_line import inside_step
 from bftrainer_adapters.slurm_config import SlurmSettings
 from bftrainer_adapters.slurm_hold import SlurmHolder
 from bftrainer_adapters.slurm_observe import SlurmScheduler
@@ -140,7 +141,7 @@ class RealSlurm:
     def spawn_worker(self, fragment: Fragment, script: str) -> None:
         argv = [
             "srun", f"--jobid={fragment.id}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
-            "--export=ALL", "bash", "-c", script,
+            "--export=ALL", *inside_step([], ["bash", "-c", script]),
         ]  # fmt: skip
         quiet = subprocess.DEVNULL
         env = {**scrubbed(os.environ), **self.lab.env, WORKER_MARK: str(self.lab.root)}

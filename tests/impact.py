@@ -7,8 +7,10 @@ workers do when they are asked to end is one of :data:`WORKERS`.
 from __future__ import annotations
 
 import random
+import re
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from clusters_under_test import WORKER_MARK, RealSlurm
@@ -29,7 +31,10 @@ WORKERS = {
 
 @dataclass(frozen=True)
 class Start:
-    """One main job's start. ``left`` are processes of workers on its nodes when it ran, ``late`` nodes left after that."""
+    """One main job's start; times are seconds from sbatch.
+
+    ``left`` are processes of workers on its nodes when it ran, ``late`` nodes left after that.
+    """
 
     took_s: float
     nodes: frozenset[str]
@@ -37,6 +42,8 @@ class Start:
     late: tuple[str, ...]
     killed: int
     notice_s: float | None
+    allocated_s: float
+    """When slurmctld gave it its nodes."""
 
 
 @dataclass
@@ -113,7 +120,9 @@ class Impact:
         self.jobs += 1
         told = self.state / f"main.{self.jobs}"
         begun_s = time.time()
-        job = self.lab.submit(f"date +%s.%N > {told}.part; mv {told}.part {told}; sleep 60", f"-N{size}", "-t", "2")
+        job = self.lab.submit(
+            f"date +%s.%N > {told}.part; mv {told}.part {told}; exec sleep 60", f"-N{size}", "-t", "2"
+        )
         wait_until(told.exists, "the main job to start", 120, every_s=0.01)
         nodes = parse_hostlist(self.lab.run("squeue", "-h", "-j", job, "-o", "%N").strip())
         left = self.workers_on(nodes)
@@ -128,7 +137,15 @@ class Impact:
                 late.append(node)
         self.lab.run("scancel", job)
         wait_until(lambda: not self.lab.run("squeue", "-h", "-p", "main"), "the main job to end", 60)
-        return Start(started_s - begun_s, nodes, left, tuple(late), killed, min(notices) - begun_s if notices else None)
+        notice_s = min(notices) - begun_s if notices else None
+        return Start(started_s - begun_s, nodes, left, tuple(late), killed, notice_s, self.allocated(job) - begun_s)
+
+    def allocated(self, job: str) -> float:
+        """By slurmctld's log, seconds since 1970."""
+        log = (self.lab.root / "log" / "slurmctld.log").read_text()
+        found = re.search(rf"^\[(\S+)\] sched.* (?:Allocate|Started) JobId={job} ", log, re.MULTILINE)
+        assert found, f"slurmctld does not say when it started job {job}"
+        return datetime.fromisoformat(found[1]).astimezone().timestamp()
 
     def _all_held(self) -> bool:
         """Whether they are; what is not held is asked for, again if it was refused or did not start, as a pilot does."""

@@ -34,11 +34,20 @@ BAD_ANSWERS = {
     "hung": "sleep 1000",
 }
 """Scripts in place of squeue whose answers cannot be trusted."""
+CGROUPS = Path("/sys/fs/cgroup")
 _PATH = f"/usr/sbin:/sbin:{os.environ['PATH']}"
 
 
 def missing_programs() -> list[str]:
     return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
+
+
+def missing_cgroups() -> str:
+    """Why slurmd cannot track processes by cgroup here; empty if it can: root, and a freezer of cgroup v1."""
+    freezer = CGROUPS / "freezer"
+    if os.geteuid() != 0:
+        return "not root"
+    return "" if os.access(freezer / "tasks", os.W_OK) else f"no freezer of cgroup v1 in {freezer}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,9 @@ class Settings:
     epilog: str = "/bin/true"
     """Any. Without one slurmctld (22.05.8) hears of a holder's end in an answer that makes it plan only at its next turn, up
     to 1 s later; with one, in a message that makes it start jobs at once (0.13 s after the notice instead of 0.53)."""
+    slurmd_debug: str = "info"
+    proctrack: str = "linuxproc"
+    """How slurmd finds a step's processes: by /proc, anywhere, or as sites do by ``cgroup`` (:func:`missing_cgroups`)."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
@@ -84,8 +96,8 @@ SlurmctldLogFile={root}/log/slurmctld.log
 SlurmdLogFile={root}/log/slurmd.%n.log
 LogTimeFormat=iso8601_ms
 SlurmctldDebug=info
-SlurmdDebug=info
-ProctrackType=proctrack/linuxproc
+SlurmdDebug={settings.slurmd_debug}
+ProctrackType=proctrack/{settings.proctrack}
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SwitchType=switch/none
@@ -283,7 +295,8 @@ class Lab:
         )  # fmt: skip
         self.conf.write_text(text)
         # slurmd starts a cgroup plugin even if nothing uses one; with v1 named it starts on any machine, and makes no cgroup.
-        cgroup = f"CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint={self.root}/cgroup\n"
+        mounted = CGROUPS if self.settings.proctrack == "cgroup" else self.root / "cgroup"
+        cgroup = f"CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint={mounted}\n"
         self.conf.with_name("cgroup.conf").write_text(cgroup)
 
 

@@ -2,9 +2,10 @@
 
 One file, standard library, Python 3.6: it runs with the compute node's plain python3, without an environment.
 
-On SIGTERM the main queue wants the node back, at once: every other process of the job on this node is killed (SIGKILL, pass
-after pass until one finds nothing), the mark ``leaving`` is written and the program ends with status 0. Measured with Slurm
-22.05.8: without the kill the node changes hands when the workers are through with their handlers, 4 to 30 s later.
+On SIGTERM, or on the signal NOTICE that the holder asks Slurm to send instead, the main queue wants the node back, at once:
+every other process of the job on this node is killed (SIGKILL, pass after pass until one finds nothing), the mark ``leaving``
+is written and the program ends with status 0. Measured with Slurm 22.05.8: without the kill the node changes hands when the
+workers are through with their handlers, 4 to 30 s later. Who is to die, and in which order: docs/decisions/0007.
 
 SCRIPT_PID, if it is not 0, is the job script: it is signalled to end first, see holder.slurm.
 
@@ -32,11 +33,17 @@ CHECK_S = 1.0
 GRACE_S = 5.0
 RENEWALS = 6.0
 SWEEP_S = 3.0
+ORDERLY_S = 0.2
+CONTINUED_S = 0.05
+REST_S = 0.005
+PASS_S = 0.0003
 MARK_S = 0.2
 PUSH_S = 0.3
+STEP_MANAGER = b"slurmstepd\n"
 KERNEL_THREAD = 0x00200000
 RELEASED = b"released"
-ASKED_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+NOTICE = 44  # a real-time signal: workers are started with it ignored; before this program listens it ends it
+ASKED_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, NOTICE)
 
 
 def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, bytes, bytes]]
@@ -77,6 +84,75 @@ def read(pid, name):  # type: (int, str) -> bytes
         return b""
 
 
+def folder_of_job(job, lines, mounts):  # type: (str, str, str) -> str
+    """Where Slurm keeps the processes of one of its jobs on this node; empty where it does not.
+
+    ``lines`` is a /proc/PID/cgroup of the job's, ``mounts`` /proc/PID/mountinfo. Slurm's proctrack/cgroup uses the freezer of
+    cgroup v1 (``/slurm/uid_7/job_12/step_0``) or cgroup v2 (``/system.slice/slurmstepd.scope/job_12/step_0/user/task_0``).
+    """
+    for line in lines.splitlines():
+        kind, path = line.partition(":")[2].partition(":")[::2]
+        before, its, _ = path.partition("/job_" + job + "/step_")
+        if not its or kind not in ("", "freezer"):
+            continue
+        for mount in mounts.splitlines():
+            (root, where), tail = mount.split()[3:5], mount.partition(" - ")[2].split()
+            same = tail[:1] == ["cgroup"] and kind in tail[-1].split(",") if kind else tail[:1] == ["cgroup2"]
+            root = root.rstrip("/")
+            if same and (before + "/").startswith(root + "/"):
+                return where + before[len(root) :] + "/job_" + job
+    return ""
+
+
+class Steps:
+    """The job's processes by its cgroup, which none of them can leave; however many others the node has."""
+
+    def __init__(self, folder, me):  # type: (str, int) -> None
+        self.folder = folder
+        self.me = me
+        self.known = set()  # type: set[str]
+        """Steps that have had a process."""
+
+    def usable(self):  # type: () -> bool
+        """Whether this process is listed there; so these are the right folders, and the pids are ours."""
+        return bool(self.folder) and any(self.me in pids for pids in self.listed().values())
+
+    def listed(self):  # type: () -> dict[str, set[int]]
+        """Pids by step."""
+        found = {}  # type: dict[str, set[int]]
+        for place, _, files in os.walk(self.folder):
+            step = place[len(self.folder) + 1 :].partition("/")[0]
+            if "cgroup.procs" in files:
+                found.setdefault(step, set()).update(map(int, pids_in(place + "/cgroup.procs")))
+        return found
+
+    def find(self):  # type: () -> tuple[set[int], bool]
+        """What is to die, and whether that is all: a step that has had no process yet may be about to start one."""
+        found = set()  # type: set[int]
+        begins = False
+        for step, pids in self.listed().items():
+            if step == "step_batch":
+                continue
+            ours = {pid for pid in pids if read(pid, "comm") != STEP_MANAGER}
+            if step == "step_extern":  # Slurm's own sleep there is to last: its end tells slurmctld to look for jobs
+                ours = {pid for pid in ours if not is_task(pid)}
+                self.known.add(step)
+            if ours:
+                self.known.add(step)
+            begins = begins or (step not in self.known and step != "")
+            found |= ours
+        return found - {self.me}, not begins
+
+
+def pids_in(path):  # type: (str) -> list[bytes]
+    """Of a cgroup that may be gone."""
+    try:
+        with open(path, "rb") as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
 class Sweep:
     """Kills every process of the job on this node but its own and those of Slurm and of the holder's batch script."""
 
@@ -85,7 +161,10 @@ class Sweep:
         self.me = me
         # .../job_12/step_0/user/task_0 (cgroup v1 and v2); the holder's own script is in step_batch.
         self.place = b"/job_" + self.job + b"/step_"
-        self.has_cgroups = self.place in read(me, "cgroup")
+        lines = read(me, "cgroup")
+        self.has_cgroups = self.place in lines
+        self.steps = Steps(folder_of_job(job, lines.decode(), read(me, "mountinfo").decode()), me)
+        self.by_cgroup = self.steps.usable()
         self.foreign = set()  # type: set[tuple[int, bytes]]
         # Pids that a pass has settled: the next pass, milliseconds later, looks only at what is new, or ours, or undecided.
         self.others = set()  # type: set[int]
@@ -113,7 +192,17 @@ class Sweep:
         return title.startswith(wanted) and not title.startswith(wanted + b"batch") and pid != os.getppid()
 
     def find(self):  # type: () -> set[int]
-        """What is to die: members, children of other steps' managers, and everything below them."""
+        """What is to die: by the job's cgroup if it has one, and if that may not be all, by looking at every process."""
+        found, is_all = self.steps.find() if self.by_cgroup else (set(), False)
+        return found if is_all else found | self.find_anywhere()
+
+    def look(self):  # type: () -> None
+        """While nobody asks: which steps there are, so that one that has just ended is not taken for one that begins."""
+        if self.by_cgroup:
+            self.steps.find()
+
+    def find_anywhere(self):  # type: () -> set[int]
+        """Members, children of other steps' managers, and everything below them."""
         there = processes(self.others)
         managers = {pid for pid, (_, name, _) in there.items() if name == b"slurmstepd"}
         spared = managers | {self.me}
@@ -130,20 +219,53 @@ class Sweep:
         return found
 
     def run(self):  # type: () -> int
-        """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when it comes out)."""
-        until = time.monotonic() + SWEEP_S
+        """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when it comes out).
+
+        Steps' first processes, which Slurm has started and waits for, are to die last: with cgroups, slurmstepd (22.05.8)
+        looks what they have left behind the moment they end, and if there is anything it looks again a second later. They
+        are stopped meanwhile, or they would end, or start others, when their children die. Slurm's SIGCONT, which goes to all
+        steps shortly before or after its notice, undoes that; so everything rests until it has come, and is stopped again.
+        """
+        begun_s = time.monotonic()
         killed = set()  # type: set[int]
+        at_rest = False
         while True:
-            found = self.find()
-            if not found or time.monotonic() > until:
+            found, waited_s = self.find(), time.monotonic() - begun_s
+            if not found or waited_s > SWEEP_S:
                 return len(killed)
-            for pid in found:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except OSError:
-                    pass  # gone by itself
-            killed |= found
-            time.sleep(0.001)
+            others = {pid for pid in found if not is_task(pid)} if self.has_cgroups else set()
+            if others and waited_s < ORDERLY_S:
+                send(found, signal.SIGSTOP)
+                if not at_rest:
+                    at_rest = True
+                    signal.sigtimedwait((signal.SIGCONT,), CONTINUED_S)
+                    time.sleep(REST_S)
+                    continue
+            else:
+                others = found
+            send(others, signal.SIGKILL)
+            killed |= others
+            time.sleep(PASS_S)
+
+
+def send(pids, number):  # type: (set[int], int) -> None
+    """A signal to those that are still there."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass  # gone by itself
+
+
+def parent_of(pid):  # type: (int) -> int
+    """0 if it is gone."""
+    fields = read(pid, "stat").rpartition(b")")[2].split(None, 2)
+    return int(fields[1]) if fields else 0
+
+
+def is_task(pid):  # type: (int) -> bool
+    """What Slurm itself has started, and what everything else in the step comes from."""
+    return read(parent_of(pid), "comm") == STEP_MANAGER
 
 
 def limit_s(lease_s):  # type: (float) -> float
@@ -226,9 +348,9 @@ def main(holders, lease_s, script=0):  # type: (str, float, int) -> None
 
 
 def hold(folder, lease_s, sweep, asked_back, script=0):
-    # type: (str, float, Sweep, tuple[signal.Signals, ...], int) -> None
+    # type: (str, float, Sweep, tuple[int, ...], int) -> None
     """Hold the node until it is asked back by a signal, released, or nobody holds it any more."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, asked_back)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*asked_back, signal.SIGCONT))
     lease = Lease(folder)
     mark(folder, "ready", "{:.6f}".format(time.time()))
     _thread.start_new_thread(lease.watch, ())
@@ -239,12 +361,14 @@ def hold(folder, lease_s, sweep, asked_back, script=0):
         silent_s = silence.look(lease.text)
         # After SIGSTOP and SIGCONT, when its time is over, CPython (3.11) answers with a siginfo that nobody has filled in.
         if got is not None and got.si_signo in asked_back:
-            why = signal.Signals(got.si_signo).name
+            why = "notice" if got.si_signo == NOTICE else signal.Signals(got.si_signo).name
         elif lease.released:
             why = "released"
         elif silent_s > limit_s(lease_s):
             why = "lease lapsed"
         else:
+            signal.sigtimedwait((signal.SIGCONT,), 0)  # of some other time
+            sweep.look()
             continue
         killed = sweep.run()
         text = "{:.6f} {} killed={} took_s={:.6f}".format(noticed_s, why, killed, time.time() - noticed_s)

@@ -13,12 +13,13 @@ from bftrainer_adapters.finding import Finding, Weight
 from bftrainer_adapters.slurm_config import SlurmSettings
 from bftrainer_adapters.slurm_preempt import holders
 from bftrainer_adapters.slurm_site import Partition, Qos, parse_config, parse_version, seconds
-from bftrainer_adapters.slurm_text import parse_has_epilog, parse_hidden
+from bftrainer_adapters.slurm_text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
 TRIED = ((22, 5), (26, 5))
 JSON_SINCE = (23, 11)
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
+_CGROUPS = "proctrack/cgroup"
 
 
 def judge(
@@ -98,12 +99,16 @@ def user_signal(config: Mapping[str, str], settings: SlurmSettings | None) -> Fi
     """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal later."""
     words = set(f"{config.get('SlurmctldParameters', '')},{config.get('PreemptParameters', '')}".lower().split(","))
     if words & {"preempt_send_user_signal", "send_user_signal"}:
-        return Finding("user signal", Weight.FINE, "batch scripts get their signal at preemption")
+        return Finding(
+            "user signal", Weight.FINE, "batch scripts get theirs at preemption, and holders one that workers ignore"
+        )
     remedy = "SlurmctldParameters=preempt_send_user_signal (later versions: PreemptParameters=send_user_signal)"
     if settings is not None and settings.holder_script is not None:
         note = f"not sent at preemption: {settings.holder_script} must run its payload as a job step"
         return Finding("user signal", Weight.WARNING, note, remedy)
     note = "batch scripts hear of a preemption when GraceTime is over; our holders' payload, a job step, at once"
+    if config.get("ProctrackType") == _CGROUPS:
+        note += "; but so do workers, and one that dies before its children makes its node 1 to 2 s late"
     return Finding("user signal", Weight.WARNING, note, remedy)
 
 
@@ -111,6 +116,12 @@ def epilog(config_text: str) -> Finding:
     """With an Epilog slurmctld learns of a holder's end in a message that makes it start jobs at once."""
     if parse_has_epilog(config_text):
         return Finding("epilog", Weight.FINE, "there is one: slurmctld starts jobs as soon as a holder ends")
+    if parse_has_cgroups(config_text):
+        return Finding(
+            "epilog", Weight.WARNING,
+            "none: main jobs start at slurmctld's next turn after a holder's end, up to batch_sched_delay (3 s) later",
+            "any Epilog will do, such as Epilog=/bin/true",
+        )  # fmt: skip
     return Finding(
         "epilog", Weight.WARNING, "none: holders end their script first, and main jobs start about 0.1 s later than they could",
         "any Epilog will do, such as Epilog=/bin/true",
@@ -138,7 +149,7 @@ def scheduler(config: Mapping[str, str]) -> Finding:
 def tracking(config: Mapping[str, str]) -> Finding:
     """Only cgroups find every process of a job that has ended."""
     kind = config.get("ProctrackType", "")
-    if kind == "proctrack/cgroup":
+    if kind == _CGROUPS:
         return Finding("tracking", Weight.FINE, "cgroups: no process outlives its job")
     return Finding(
         "tracking", Weight.WARNING, f"{kind} loses processes that leave their session; the payload looks for them by itself",

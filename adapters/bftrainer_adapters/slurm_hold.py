@@ -22,7 +22,7 @@ from bftrainer_adapters.slurm_config import SlurmSettings
 from bftrainer_adapters.slurm_jobs import HolderJob
 from bftrainer_adapters.slurm_neighbours import with_hosts
 from bftrainer_adapters.slurm_observe import ENVIRONMENT
-from bftrainer_adapters.slurm_text import parse_has_epilog
+from bftrainer_adapters.slurm_text import parse_has_cgroups, parse_has_epilog
 
 STEPS_END_S = 3.0
 MANNERS = Manners("Slurm", "slurm", "sbatch", hurry_s=1.0, failures_in_a_row=2)
@@ -81,7 +81,7 @@ class _Slurm:
     lease_s: float
     env: Mapping[str, str]
     manners: Manners = MANNERS
-    has_epilog: bool = True
+    script_first: bool = False
     hosts: tuple[str, ...] = ()
     user: str = field(default_factory=getpass.getuser)
 
@@ -92,7 +92,9 @@ class _Slurm:
 
     def begin(self) -> None:
         """The holder's script depends on it."""
-        self.has_epilog = parse_has_epilog(self._run(["scontrol", "show", "config"]))
+        config = self._run(["scontrol", "show", "config"])
+        # With cgroups the script's step would last 1 s longer than the script, for its srun.
+        self.script_first = not parse_has_epilog(config) and not parse_has_cgroups(config)
 
     def why_none(self) -> str:
         """Slurm's preemption ends jobs where doctor has been content."""
@@ -100,7 +102,7 @@ class _Slurm:
 
     def submit(self, claim: Claim) -> str:
         """One sbatch (8 ms)."""
-        way = "payload first" if self.has_epilog else "script first"
+        way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
         said, log = with_hosts(self.comment, self.hosts), self.files.log(claim.node, "%j")
         argv = jobs.submit_argv(self.settings, claim, said, map(str, words), log)

@@ -15,6 +15,7 @@ from pathlib import Path
 from bftrainer.cluster import Claim
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.held import JobPhase, limit_minutes
+from bftrainer_adapters.payload import NOTICE
 from bftrainer_adapters.slurm_config import SlurmSettings
 from bftrainer_adapters.slurm_text import NOTHING, whole_lines
 
@@ -73,6 +74,7 @@ def submit_argv(settings: SlurmSettings, claim: Claim, said: str, command: Itera
     return [
         "sbatch", "--parsable", *chosen, "-N1", "-n1", "-w", claim.node, "--exclusive", "--mem=0",
         "-t", str(limit_minutes(claim.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
+        f"--signal={NOTICE}@0",
         f"--comment={said}", "-o", str(log), "--open-mode=append", *settings.options, *command,
     ]  # fmt: skip
 

@@ -118,6 +118,11 @@ def parse_has_epilog(text: str) -> bool:
     return any(value not in NOTHING for value in found)
 
 
+def parse_has_cgroups(text: str) -> bool:
+    """``scontrol show config``: whether a step lasts until its cgroup is empty."""
+    return bool(re.search(r"^ProctrackType\s*=\s*(proctrack/)?cgroup\s*$", text, re.MULTILINE))
+
+
 def _pending(line: str, has_reason: bool) -> PendingJob:
     fields = line.split("|", 6 + has_reason)
     if len(fields) != 7 + has_reason or not fields[0] or not fields[5].isdecimal():

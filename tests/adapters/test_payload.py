@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +112,107 @@ def test_a_second_pass_looks_only_at_what_is_new_or_ours(
     assert stranger.pid in sweep.others
     second = start_worker(started, "UP; exec sleep 1000", tmp_path / "3")
     assert sweep.find() == {first.pid, second.pid}
+
+
+V1 = "11:memory:/slurm/uid_7/job_12/step_3/task_0\n5:freezer:/slurm_n1/uid_7/job_12/step_3\n1:name=systemd:/slurmd\n0::/\n"
+V2 = "0::/system.slice/slurmstepd.scope/job_12/step_3/user/task_0\n"
+MOUNTS = """\
+24 1 0:22 / /sys rw - sysfs sysfs rw
+30 24 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+31 24 0:27 / /sys/fs/cgroup/freezer rw shared:9 - cgroup cgroup rw,freezer
+32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("job", "lines", "mounts", "folder"),
+    [
+        ("12", V1, MOUNTS, "/sys/fs/cgroup/freezer/slurm_n1/uid_7/job_12"),
+        ("12", V2, MOUNTS, "/sys/fs/cgroup/unified/system.slice/slurmstepd.scope/job_12"),
+        ("12", V2, "32 24 0:28 /system.slice /c rw - cgroup2 cgroup2 rw\n", "/c/slurmstepd.scope/job_12"),
+        ("12", V2, "32 24 0:28 /user.slice /c rw - cgroup2 cgroup2 rw\n", ""),
+        ("1", V1, MOUNTS, ""),
+        ("12", "0::/user.slice\n", MOUNTS, ""),
+        ("12", "", "", ""),
+    ],
+    ids=["v1", "v2", "mounted in part", "not mounted", "another job", "no job", "no cgroups"],
+)
+def test_the_jobs_cgroup_is_found(job: str, lines: str, mounts: str, folder: str) -> None:
+    assert payload.folder_of_job(job, lines, mounts) == folder
+
+
+def write_step(folder: Path, step: str, *pids: int) -> None:
+    (folder / step).mkdir(parents=True, exist_ok=True)
+    (folder / step / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
+
+
+def start_manager(folder: Path, started: list[subprocess.Popen[bytes]]) -> tuple[int, int]:
+    """What calls itself slurmstepd, and its child: a step's first process."""
+    program = folder / "slurmstepd"
+    shutil.copy("/bin/bash", program)
+    manager = subprocess.Popen([program, "-c", f"sleep 1000 & echo $! > {folder}/pid; wait"])
+    started.append(manager)
+    wait_until(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), "the child")
+    return manager.pid, int((folder / "pid").read_text())
+
+
+def test_members_of_the_jobs_cgroup(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    manager, keeper = start_manager(tmp_path, started)
+    worker = start_worker(started, "UP; exec sleep 1000", tmp_path / "1").pid
+    steps, me = payload.Steps(str(tmp_path / "job_12"), os.getpid()), os.getpid()
+    assert not steps.usable()
+    write_step(tmp_path / "job_12", "step_batch", worker + 10_000_000)
+    write_step(tmp_path / "job_12", "step_0", me)
+    write_step(tmp_path / "job_12", "step_extern", manager, keeper)
+    assert steps.usable()
+    assert steps.find() == (set(), True)
+    write_step(tmp_path / "job_12", "step_1", manager)
+    assert steps.find() == (set(), False), "a step that begins, so one looks elsewhere as well"
+    write_step(tmp_path / "job_12", "step_1", manager, keeper)
+    write_step(tmp_path / "job_12", "step_2/user/task_0", worker)
+    assert steps.find() == ({keeper, worker}, True)
+    write_step(tmp_path / "job_12", "step_1")
+    write_step(tmp_path / "job_12", "step_2/user/task_0")
+    assert steps.find() == (set(), True), "steps that have ended"
+    write_step(tmp_path / "job_12", "step_extern", manager, keeper, worker)
+    assert steps.find() == ({worker}, True), "an adopted session is the job's, Slurm's own process is not"
+
+
+def test_with_cgroups_a_steps_first_process_dies_last(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, first = start_manager(tmp_path, started)
+    others = [start_worker(started, "UP; exec sleep 1000", tmp_path / str(n)) for n in range(2)]
+    pids = {process.pid for process in others}
+    sent: list[tuple[frozenset[int], int]] = []
+
+    def send(whom: set[int], number: int) -> None:
+        sent.append((frozenset(whom), number))
+        really(whom, number)
+
+    def find() -> set[int]:
+        return {pid for pid in (first, *pids) if lives(pid)}
+
+    really, sweep = payload.send, payload.Sweep(JOB, 0)
+    sweep.has_cgroups = True
+    monkeypatch.setattr(payload, "send", send)
+    monkeypatch.setattr(sweep, "find", find)
+    assert sweep.run() == 3
+    assert sent[0] == ({first, *pids}, signal.SIGSTOP), "so that nobody starts or ends anything"
+    killed = [whom for whom, number in sent if number == signal.SIGKILL]
+    assert killed[0] == pids
+    assert killed[-1] == {first}
+
+
+def lives(pid: int) -> bool:
+    return payload.read(pid, "stat").rpartition(b")")[2][1:2] not in (b"", b"Z")
+
+
+def test_its_own_notice_too(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    holder = start_payload(tmp_path, started, MARK_S=PATIENCE_S)
+    holder.send_signal(payload.NOTICE)
+    assert holder.wait(PATIENCE_S) == 0
+    assert " notice killed=0" in str(HolderFiles(tmp_path).leaving(NAME))
 
 
 @pytest.mark.parametrize("hangs", [f"{NAME}/lease", "renewed"], ids=["its lease", "renewals"])

@@ -77,9 +77,20 @@ FAULTS = [
     ("kill wait", "WARNING", "KillWait 60 s", "KillWait                = 5", "KillWait                = 60"),
     ("kill wait", "WARNING", "GraceTime 300 s", "GraceTime=30", "GraceTime=300"),
     ("user signal", "WARNING", "when GraceTime is over", ",preempt_send_user_signal", ""),
-    ("user signal", "FINE", "batch scripts get", ",preempt_send_user_signal", "\nPreemptParameters = send_user_signal"),
+    (
+        "user signal",
+        "FINE",
+        "one that workers ignore",
+        ",preempt_send_user_signal",
+        "\nPreemptParameters = send_user_signal",
+    ),
     ("exempt time", "ERROR", "600 s", "PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
     ("tracking", "FINE", "cgroups", "proctrack/linuxproc", "proctrack/cgroup"),
+]
+CGROUPS = swap("proctrack/linuxproc", "proctrack/cgroup")
+WITH_CGROUPS = [
+    ("epilog", "next turn", "= /bin/true\nEpilogMsgTime", "= (null)\nEpilogMsgTime"),
+    ("user signal", "1 to 2 s late", ",preempt_send_user_signal", ""),
 ]
 
 
@@ -91,6 +102,13 @@ def test_one_thing_at_a_time(name: str, weight: str, words: str, old: str, new: 
     assert found[name].weight is Weight[weight], found[name]
     assert words in found[name].detail
     assert weights(found, Weight.ERROR) <= {name}, "nothing else is blamed"
+
+
+@pytest.mark.parametrize(("name", "words", "old", "new"), WITH_CGROUPS)
+def test_what_matters_more_with_cgroups(name: str, words: str, old: str, new: str) -> None:
+    without, found = judged(change=swap(old, new)), judged(change=lambda text: CGROUPS(swap(old, new)(text)))
+    assert words not in without[name].detail
+    assert (found[name].weight, words in found[name].detail) == (Weight.WARNING, True), found[name]
 
 
 def test_partitions_whose_jobs_holders_would_keep_waiting() -> None:

@@ -71,6 +71,8 @@ def test_settings() -> None:
     assert slurm_text.parse_hidden(hides, "root") == frozenset()
     assert slurm_text.parse_has_epilog(text)
     assert not slurm_text.parse_has_epilog(text.replace("/bin/true", "(null)"))
+    assert not slurm_text.parse_has_cgroups("ProctrackType           = proctrack/linuxproc\n")
+    assert slurm_text.parse_has_cgroups("PrologFlags = Alloc\nProctrackType           = proctrack/cgroup\nX = (null)\n")
 
 
 def test_own_holders_and_worker_steps() -> None:

@@ -25,6 +25,7 @@ from bftrainer_adapters.driver.events import EventWriter
 from bftrainer_adapters.driver.logs import CappedLog, last_lines
 from bftrainer_adapters.driver.process import identify
 from bftrainer_adapters.driver.workers import WorkerStarter, exit_code
+from bftrainer_adapters.payload import NOTICE
 
 PLACE = HostSlots("n1", 1, "77")
 SRUN = ("srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n1")
@@ -90,6 +91,12 @@ def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> No
         timeout=180,
     )
     assert echoed.stdout.decode().strip() == repr(arguments)
+
+
+def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
+    """The payload decides in which order the node's processes die."""
+    argv = inside_step([], ["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
+    assert subprocess.run(argv, capture_output=True, timeout=180).stdout == b"alive\n"
 
 
 def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: TrainerOrder) -> None:

@@ -5,6 +5,7 @@ How long it takes is printed, and measured by ``make zero-impact``; here only wh
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from impact import WORKERS, Impact
 from promises import promise
-from slurm_lab import DEFAULTS, Lab, Settings, wait_until
+from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups, wait_until
 
 from bftrainer.cluster import Claim, Phase
 from bftrainer.windows import Ours, free_nodes
@@ -60,6 +61,30 @@ def test_other_sites(settings: Settings, folder: Path) -> None:
         assert start.took_s < 25
     finally:
         lab.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing_cgroups()), reason=f"no cgroups for slurmd: {missing_cgroups()}")
+def test_with_cgroups_a_step_leaves_nothing_behind_that_it_would_wait_for(folder: Path) -> None:
+    """slurmstepd looks again a second later if a step's first process ends before the others: "inherited" ones."""
+    lab = Lab(folder / "slurm", replace(Settings(), nodes=2, proctrack="cgroup", slurmd_debug="debug2"))
+    try:
+        lab.start()
+        impact = Impact(lab, folder)
+        for worker in WORKERS:
+            start = impact.start_on_held(2, worker)
+            print(f"{worker}: {start.took_s:.2f} s, notice after {start.notice_s}, killed {start.killed}")
+            assert len(start.nodes) == 2
+            promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
+            assert start.killed >= (0 if worker == "ends on SIGTERM" else 2), "they have not heard of it"
+        logs = "".join((lab.root / "log" / f"slurmd.{name}.log").read_text() for name in lab.node_names)
+    finally:
+        lab.stop()
+    assert re.search(r"\.1\] .*killing process \d+ \(slurm_task\) with signal 44", logs), "cgroups are in use"
+    late = set(re.findall(r"\[(\d+\.\d+)\] .*\(inherited_task\) with signal 9", logs))
+    assert len(late) <= 2, (
+        "of the steps of 8 holders; on a busy machine Slurm's SIGCONT may come too late, now and then"
+    )
 
 
 def test_a_planned_job_starts_as_planned_though_its_nodes_are_held(lab: Lab, folder: Path) -> None:

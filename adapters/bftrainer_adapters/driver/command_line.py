@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bftrainer_adapters.driver.directory import DriverSettings, HostSlots, TrainerOrder
+from bftrainer_adapters.payload import NOTICE
 
 
 def filled_prefix(template: Sequence[str], place: HostSlots) -> list[str]:
@@ -19,7 +20,7 @@ def inside_step(setup: Sequence[str], command: Sequence[str]) -> list[str]:
     0.28.1 aborts removed ones) was 594 MB. ``module`` and ``conda activate`` are functions of a login shell.
     """
     shell = ["/bin/bash", "-l"] if setup else ["/bin/bash"]
-    lines = ["ulimit -c 0", *(f"{line} || exit" for line in setup), 'exec "$@"']
+    lines = ["ulimit -c 0", f"trap '' {NOTICE}", *(f"{line} || exit" for line in setup), 'exec "$@"']
     return [*shell, "-c", "\n".join(lines), "bftrainer-worker", *command]
 
 
