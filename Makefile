@@ -17,7 +17,7 @@ help:
 	@echo "make check   ruff, mypy, import-linter, pytest: what a change must pass"
 	@echo "make bench   run every benchmark of tests/bench, one after the other"
 	@echo "make stalls  measure what a rescale costs real Horovod and torchrun trainers (after make test)"
-	@echo "make zero-impact   what main jobs notice of us, on a real Slurm of 8 nodes (an hour; RUNS=3 for less)"
+	@echo "make zero-impact   what main jobs notice of us, on a real Slurm of 8 nodes (two hours; RUNS=3 for less)"
 	@echo "make clean   remove all that make has made, .venv too; not .cache, which holds the Horovod wheel"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from impact import WORKERS, Impact
+from impact import WAYS, WORKERS, Impact
 from promises import promise
 from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups, wait_until
 
@@ -35,11 +35,11 @@ def folder() -> Iterator[Path]:
 def test_a_main_job_finds_nobody_on_its_nodes(lab: Lab, folder: Path, worker: str) -> None:
     impact = Impact(lab, folder)
     waits_s = []
-    for size in (8, 1, 4)[:RUNS]:
+    for run, size in enumerate((8, 1, 4)[:RUNS]):
+        impact.by = WAYS[run % 2]
         start = impact.start_on_held(size, worker)
-        print(
-            f"{size} nodes, {worker}: {start.took_s:.2f} s, notice after {start.notice_s:.2f} s, killed {start.killed}"
-        )
+        told = f"{start.took_s:.2f} s, notice after {start.notice_s:.2f} s, killed {start.killed}"
+        print(f"{size} nodes by {impact.by}, {worker}: {told}")
         assert len(start.nodes) == size
         promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
         assert start.notice_s is not None
