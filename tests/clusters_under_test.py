@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +14,6 @@ from slurm_lab import Lab, wait_until
 
 from bftrainer.clock import SystemClock
 from bftrainer.cluster import Fragment, Reservation
-from bftrainer.command import scrubbed
 from bftrainer.ports import NodeHolder, Scheduler
 from bftrainer.processes import with_variable
 from bftrainer_adapters.driver.command_line import inside_step
@@ -144,7 +142,7 @@ class RealSlurm:
             "--export=ALL", *inside_step([], ["bash", "-c", script]),
         ]  # fmt: skip
         quiet = subprocess.DEVNULL
-        env = {**scrubbed(os.environ), **self.lab.env, WORKER_MARK: str(self.lab.root)}
+        env = {**self.lab.environ(), WORKER_MARK: str(self.lab.root)}
         self.sruns.append(
             subprocess.Popen(argv, env=env, start_new_session=True, stdin=quiet, stdout=quiet, stderr=quiet)
         )

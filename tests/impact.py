@@ -19,7 +19,6 @@ from clusters_under_test import WORKER_MARK, RealSlurm
 from slurm_lab import Lab, wait_until
 
 from bftrainer.cluster import Claim, Phase
-from bftrainer.command import scrubbed
 from bftrainer.processes import with_variable
 from bftrainer_adapters.slurm_hold import SlurmHolder
 from bftrainer_adapters.slurm_text import parse_hostlist
@@ -167,7 +166,7 @@ class Impact:
             self.lab.submit(script, *options)
         else:
             self.interactive = subprocess.Popen(
-                ["salloc", *options, "srun", "-N1", "-n1", "bash", "-c", script], env={**scrubbed(os.environ), **self.lab.env},
+                ["salloc", *options, "srun", "-N1", "-n1", "bash", "-c", script], env=self.lab.environ(),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
 

@@ -254,6 +254,10 @@ class Lab:
         out = f"--output={self.root}/log/job-%j.out"
         return self.run("sbatch", "--parsable", out, *options, stdin=f"#!/bin/bash\n{script}\n").strip()
 
+    def environ(self) -> dict[str, str]:
+        """For a program that is to find this cluster, and no job that the tests may run in."""
+        return {**scrubbed(os.environ), **self.env}
+
     def _states(self) -> list[str]:
         with suppress(Exception):
             return self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T").split()
@@ -266,7 +270,7 @@ class Lab:
         with log:
             self.daemons[name] = subprocess.Popen(
                 [program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**scrubbed(os.environ), **self.env}, start_new_session=True,
+                env=self.environ(), start_new_session=True,
             )  # fmt: skip
 
     def _service_partition(self) -> str:

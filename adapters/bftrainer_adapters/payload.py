@@ -39,7 +39,7 @@ REST_S = 0.005
 PASS_S = 0.0003
 MARK_S = 0.2
 PUSH_S = 0.3
-STEP_MANAGER = b"slurmstepd\n"
+STEP_MANAGER = b"slurmstepd"
 KERNEL_THREAD = 0x00200000
 RELEASED = b"released"
 NOTICE = 44  # a real-time signal: workers are started with it ignored; before this program listens it ends it
@@ -77,8 +77,13 @@ def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, b
 
 def read(pid, name):  # type: (int, str) -> bytes
     """A file of /proc/PID; empty for what is gone or not ours to read."""
+    return contents("/proc/{}/{}".format(pid, name))
+
+
+def contents(path):  # type: (str) -> bytes
+    """Of a file that may be gone; empty then."""
     try:
-        with open("/proc/{}/{}".format(pid, name), "rb") as file:
+        with open(path, "rb") as file:
             return file.read()
     except OSError:
         return b""
@@ -123,7 +128,7 @@ class Steps:
         for place, _, files in os.walk(self.folder):
             step = place[len(self.folder) + 1 :].partition("/")[0]
             if "cgroup.procs" in files:
-                found.setdefault(step, set()).update(map(int, pids_in(place + "/cgroup.procs")))
+                found.setdefault(step, set()).update(map(int, contents(place + "/cgroup.procs").split()))
         return found
 
     def find(self):  # type: () -> tuple[set[int], bool]
@@ -133,7 +138,7 @@ class Steps:
         for step, pids in self.listed().items():
             if step == "step_batch":
                 continue
-            ours = {pid for pid in pids if read(pid, "comm") != STEP_MANAGER}
+            ours = {pid for pid in pids if not is_manager(pid)}
             if step == "step_extern":  # Slurm's own sleep there is to last: its end tells slurmctld to look for jobs
                 ours = {pid for pid in ours if not is_task(pid)}
                 self.known.add(step)
@@ -142,15 +147,6 @@ class Steps:
             begins = begins or (step not in self.known and step != "")
             found |= ours
         return found - {self.me}, not begins
-
-
-def pids_in(path):  # type: (str) -> list[bytes]
-    """Of a cgroup that may be gone."""
-    try:
-        with open(path, "rb") as file:
-            return file.read().split()
-    except OSError:
-        return []
 
 
 class Sweep:
@@ -204,7 +200,7 @@ class Sweep:
     def find_anywhere(self):  # type: () -> set[int]
         """Members, children of other steps' managers, and everything below them."""
         there = processes(self.others)
-        managers = {pid for pid, (_, name, _) in there.items() if name == b"slurmstepd"}
+        managers = {pid for pid, (_, name, _) in there.items() if name == STEP_MANAGER}
         spared = managers | {self.me}
         found = {pid for pid, (_, _, start) in there.items() if pid not in spared and self.belongs(pid, start)}
         roots = found | {pid for pid in managers if self.manager_of_other_step(pid)}
@@ -263,9 +259,14 @@ def parent_of(pid):  # type: (int) -> int
     return int(fields[1]) if fields else 0
 
 
+def is_manager(pid):  # type: (int) -> bool
+    """A slurmstepd, of whichever job."""
+    return read(pid, "comm").rstrip(b"\n") == STEP_MANAGER
+
+
 def is_task(pid):  # type: (int) -> bool
     """What Slurm itself has started, and what everything else in the step comes from."""
-    return read(parent_of(pid), "comm") == STEP_MANAGER
+    return is_manager(parent_of(pid))
 
 
 def limit_s(lease_s):  # type: (float) -> float

@@ -19,7 +19,6 @@ TRIED = ((22, 5), (26, 5))
 JSON_SINCE = (23, 11)
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
-_CGROUPS = "proctrack/cgroup"
 
 
 def judge(
@@ -33,16 +32,16 @@ def judge(
 
     ``qos`` is None where sacctmgr does not answer.
     """
-    config = parse_config(config_text)
+    config, has_cgroups = parse_config(config_text), parse_has_cgroups(config_text)
     return (
         version(config, settings),
         hidden(config_text, user, settings),
         *(holders(settings, config, partitions, qos) if settings is not None else ()),
         killing(config, partitions.get(settings.partition) if settings is not None else None),
-        user_signal(config, settings),
-        epilog(config_text),
+        user_signal(config, settings, has_cgroups),
+        epilog(config_text, has_cgroups),
         scheduler(config),
-        tracking(config),
+        tracking(config, has_cgroups),
     )
 
 
@@ -95,7 +94,7 @@ def killing(config: Mapping[str, str], partition: Partition | None) -> Finding:
     return Finding("kill wait", Weight.FINE, detail)
 
 
-def user_signal(config: Mapping[str, str], settings: SlurmSettings | None) -> Finding:
+def user_signal(config: Mapping[str, str], settings: SlurmSettings | None, has_cgroups: bool) -> Finding:
     """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal later."""
     words = set(f"{config.get('SlurmctldParameters', '')},{config.get('PreemptParameters', '')}".lower().split(","))
     if words & {"preempt_send_user_signal", "send_user_signal"}:
@@ -107,16 +106,16 @@ def user_signal(config: Mapping[str, str], settings: SlurmSettings | None) -> Fi
         note = f"not sent at preemption: {settings.holder_script} must run its payload as a job step"
         return Finding("user signal", Weight.WARNING, note, remedy)
     note = "batch scripts hear of a preemption when GraceTime is over; our holders' payload, a job step, at once"
-    if config.get("ProctrackType") == _CGROUPS:
+    if has_cgroups:
         note += "; but so do workers, and one that dies before its children makes its node 1 to 2 s late"
     return Finding("user signal", Weight.WARNING, note, remedy)
 
 
-def epilog(config_text: str) -> Finding:
+def epilog(config_text: str, has_cgroups: bool) -> Finding:
     """With an Epilog slurmctld learns of a holder's end in a message that makes it start jobs at once."""
     if parse_has_epilog(config_text):
         return Finding("epilog", Weight.FINE, "there is one: slurmctld starts jobs as soon as a holder ends")
-    if parse_has_cgroups(config_text):
+    if has_cgroups:
         return Finding(
             "epilog", Weight.WARNING,
             "none: main jobs start at slurmctld's next turn after a holder's end, up to batch_sched_delay (3 s) later",
@@ -146,11 +145,11 @@ def scheduler(config: Mapping[str, str]) -> Finding:
     return Finding("scheduler", Weight.FINE, f"backfill plans every {every_s} s")
 
 
-def tracking(config: Mapping[str, str]) -> Finding:
+def tracking(config: Mapping[str, str], has_cgroups: bool) -> Finding:
     """Only cgroups find every process of a job that has ended."""
-    kind = config.get("ProctrackType", "")
-    if kind == _CGROUPS:
+    if has_cgroups:
         return Finding("tracking", Weight.FINE, "cgroups: no process outlives its job")
+    kind = config.get("ProctrackType", "")
     return Finding(
         "tracking", Weight.WARNING, f"{kind} loses processes that leave their session; the payload looks for them by itself",
         "ProctrackType=proctrack/cgroup",
