@@ -12,17 +12,31 @@ from inspect import signature
 from typing import Any
 
 from bftrainer.allocation.objectives import OBJECTIVES, Objective, from_function
+from bftrainer.domain.ports import Policy
 from bftrainer.errors import UnknownNameError, UserError
 from bftrainer.policies.guard import Guarded
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Policy
 
 POLICY_GROUP = "bftrainer.policies"
+LAUNCHER_GROUP = "bftrainer.launchers"
 
 
 def policy_names() -> tuple[str, ...]:
     """All installed policies, by name."""
     return tuple(sorted(_policies()))
+
+
+def launcher_names() -> tuple[str, ...]:
+    """All installed launchers, by name."""
+    return tuple(sorted(point.name for point in entry_points(group=LAUNCHER_GROUP)))
+
+
+def driver_module(launcher: str, where: str = "") -> str:
+    """The module of a launcher's driver, which ``python -m MODULE TRAINER_DIR`` runs. Raises ``UnknownNameError``."""
+    modules = {point.name: point.value for point in entry_points(group=LAUNCHER_GROUP)}
+    if launcher not in modules:
+        raise UnknownNameError("launcher", launcher, modules, where)
+    return modules[launcher]
 
 
 def build_policy(name: str, settings: PolicySettings) -> Policy:

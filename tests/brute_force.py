@@ -8,10 +8,10 @@ from itertools import product
 
 import numpy as np
 
-from bftrainer.problem import Claim, Problem
+from bftrainer.domain.problem import Problem, TrainerDemand
 
 
-def sizes(claim: Claim, pool_size: int) -> list[int]:
+def sizes(claim: TrainerDemand, pool_size: int) -> list[int]:
     legal = claim.sizes if claim.sizes is not None else (0, *range(claim.min_nodes, claim.max_nodes + 1))
     return [n for n in legal if n <= pool_size]
 
@@ -20,7 +20,7 @@ def combinations(problem: Problem) -> int:
     return math.prod(len(sizes(c, problem.pool_size)) for c in problem.claims)
 
 
-def worth(claim: Claim, n: int, forward_s: float) -> float:
+def worth(claim: TrainerDemand, n: int, forward_s: float) -> float:
     def rate(k: int) -> float:
         return float(np.interp(k, (0, *claim.value.nodes), (0.0, *claim.value.per_s)))
 

@@ -12,14 +12,14 @@ from typing import Protocol
 from fakes_cluster import FakeCluster, FakeHolder
 from slurm_lab import Lab, wait_until
 
-from bftrainer.clock import SystemClock
-from bftrainer.cluster import Fragment, Reservation
-from bftrainer.ports import NodeHolder, Scheduler
-from bftrainer.processes import with_variable
-from bftrainer_adapters.driver.command_line import inside_step
-from bftrainer_adapters.slurm_config import SlurmSettings
-from bftrainer_adapters.slurm_hold import SlurmHolder
-from bftrainer_adapters.slurm_observe import SlurmScheduler
+from bftrainer.domain.cluster import Fragment, Reservation
+from bftrainer.domain.ports import NodeHolder, Scheduler
+from bftrainer.system.clock import SystemClock
+from bftrainer.system.processes import with_variable
+from bftrainer_adapters.drivers.common.command_line import inside_step
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_adapters.slurm.observe import SlurmScheduler
 
 
 class ClusterUnderTest(Protocol):

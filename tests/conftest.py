@@ -68,14 +68,14 @@ settings.load_profile("patient")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-REAL = ("contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun")
+REAL = frozenset({"contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun"})
 """Folders whose tests run other programs against the clock."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A story on a real machine is told a second time if it fails, unless a promise was broken: decision 6."""
     for item in items:
-        real = item.path.parent.name in REAL or item.get_closest_marker("slow")
+        real = not REAL.isdisjoint(item.path.parts) or item.get_closest_marker("slow")
         drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
         if real and not drawn:
             item.add_marker(pytest.mark.flaky(reruns=1, rerun_except=[PromiseBrokenError.__name__]))

@@ -11,8 +11,8 @@ import gurobipy
 import highspy
 
 from bftrainer.allocation.gains import objective_value
+from bftrainer.domain.problem import Answer, Problem, Status
 from bftrainer.errors import BFTrainerError, Reason, SolverError
-from bftrainer.problem import Answer, Problem, Status
 
 
 @dataclass

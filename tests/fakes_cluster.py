@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from bftrainer.cluster import Acquired, Claim, Fragment, NodeView, Observation, PendingJob, Phase, Refusal, Reservation
+from bftrainer.domain.cluster import (
+    Acquired,
+    Fragment,
+    FragmentPhase,
+    NodeRequest,
+    NodeView,
+    Observation,
+    PendingJob,
+    Refusal,
+    Reservation,
+)
 from bftrainer.errors import SchedulerError
 
 
@@ -91,7 +101,7 @@ class FakeCluster:
     def end(self, names: list[str], why: str) -> None:
         for name in names:
             if name in self.holders:
-                self.holders[name] = (self.holders[name][0], Fragment(name, Phase.GONE, why=why))
+                self.holders[name] = (self.holders[name][0], Fragment(name, FragmentPhase.GONE, why=why))
                 self.workers.pop(name, None)
                 self.leases.pop(name, None)
 
@@ -116,7 +126,7 @@ class FakeCluster:
         return Observation(at_s, tuple(nodes), pending, tuple(self.reservations))
 
     def _held_nodes(self) -> set[str]:
-        return {f.node for _, f in self.holders.values() if f.phase is not Phase.GONE}
+        return {f.node for _, f in self.holders.values() if f.phase is not FragmentPhase.GONE}
 
 
 @dataclass
@@ -126,7 +136,7 @@ class FakeHolder:
     cluster: FakeCluster
     pilot: str = "test"
 
-    def acquire(self, claims: tuple[Claim, ...]) -> Acquired:
+    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         fragments, refusals = [], []
         for claim in claims:
             if claim.window_s < 60:
@@ -134,7 +144,7 @@ class FakeHolder:
             elif claim.node in self.cluster._held_nodes():
                 refusals.append(Refusal(claim.node, "is held already"))
             else:
-                fragment = Fragment(f"{claim.node}#{self.cluster.new_id()}", Phase.PENDING)
+                fragment = Fragment(f"{claim.node}#{self.cluster.new_id()}", FragmentPhase.PENDING)
                 self.cluster.holders[fragment.name] = (self.pilot, fragment)
                 self.cluster.leases[fragment.name] = self.cluster.clock.at_s
                 fragments.append(fragment)
@@ -144,10 +154,10 @@ class FakeHolder:
         self.cluster.step()
         shown = tuple(f for _, f in sorted(self._mine().items()))
         for fragment in shown:
-            if fragment.phase is Phase.GONE and not self.cluster.silent:
+            if fragment.phase is FragmentPhase.GONE and not self.cluster.silent:
                 del self.cluster.holders[fragment.name]
-            elif fragment.phase is Phase.PENDING:
-                ready = Fragment(fragment.name, Phase.READY, self.cluster.clock.at_s + 3600)
+            elif fragment.phase is FragmentPhase.PENDING:
+                ready = Fragment(fragment.name, FragmentPhase.READY, self.cluster.clock.at_s + 3600)
                 self.cluster.holders[fragment.name] = (self.pilot, ready)
         return shown
 

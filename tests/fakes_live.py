@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bftrainer.cluster import (
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.domain.cluster import (
     Acquired,
-    Claim,
     Fragment,
-    Neighbour,
+    FragmentPhase,
+    NodeRequest,
     NodeView,
     Observation,
+    PeerPilot,
     PendingJob,
-    Phase,
     Refusal,
 )
 from bftrainer.errors import SchedulerError
-from bftrainer.live.launcher import Place
-from bftrainer.live.reports import Ending, View, after_events
-from bftrainer.trainer_file import TrainerSpec
+from bftrainer.live.trainers.launcher import Place
+from bftrainer.protocol.reports import DriverView, Ending, after_events
 
 START_S = 1_700_000_000.0
 
@@ -68,19 +68,19 @@ class FakeCluster:
     number: int = 0
     hardware: dict[str, NodeView] = field(default_factory=dict)
     pending: list[PendingJob] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[NodeRequest] = field(default_factory=list)
 
     def observe(self) -> Observation:
         self.observations += 1
         if self.down:
             raise SchedulerError("the scheduler does not answer")
-        held = {f.node for f in self.fragments.values() if f.phase is not Phase.GONE}
+        held = {f.node for f in self.fragments.values() if f.phase is not FragmentPhase.GONE}
         names = sorted(self.idle | self.busy)
         states = {n: "IDLE" if n in self.idle and n not in held else "ALLOCATED" for n in names}
         nodes = (replace(self.hardware.get(n, NodeView(n, "")), state=state) for n, state in states.items())
         return Observation(self.clock.now_s(), tuple(nodes), tuple(self.pending))
 
-    def acquire(self, claims: tuple[Claim, ...]) -> Acquired:
+    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         fragments, refusals = [], []
         self.claims += claims
         for claim in claims:
@@ -88,17 +88,17 @@ class FakeCluster:
                 refusals.append(Refusal(claim.node, "no", 30.0))
                 continue
             self.number += 1
-            fragment = Fragment(f"{claim.node}#{self.number}", Phase.PENDING)
+            fragment = Fragment(f"{claim.node}#{self.number}", FragmentPhase.PENDING)
             self.fragments[fragment.name] = fragment
             self.acquired.append(fragment.name)
-            self.clock.after(self.start_s, lambda name=fragment.name: self._move(name, Phase.READY))
+            self.clock.after(self.start_s, lambda name=fragment.name: self._move(name, FragmentPhase.READY))
             fragments.append(fragment)
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
         found = tuple(self.fragments[name] for name in sorted(self.fragments))
         for fragment in found:
-            if fragment.phase is Phase.GONE:
+            if fragment.phase is FragmentPhase.GONE:
                 del self.fragments[fragment.name]
         return found
 
@@ -106,7 +106,7 @@ class FakeCluster:
         for name in sorted(names):
             if name in self.fragments:
                 self.released.append(name)
-                self._move(name, Phase.GONE, "released")
+                self._move(name, FragmentPhase.GONE, "released")
 
     def renew(self) -> None:
         self.renewals += 1
@@ -121,15 +121,15 @@ class FakeCluster:
         self.idle.discard(node)
         self.busy.add(node)
         for name in [n for n, f in self.fragments.items() if f.node == node]:
-            self._move(name, Phase.GONE, "asked back")
+            self._move(name, FragmentPhase.GONE, "asked back")
 
     def give(self, *nodes: str) -> None:
         """Nodes become idle."""
         self.idle |= set(nodes)
         self.busy -= set(nodes)
 
-    def _move(self, name: str, phase: Phase, why: str = "") -> None:
-        if name in self.fragments and self.fragments[name].phase is not Phase.GONE:
+    def _move(self, name: str, phase: FragmentPhase, why: str = "") -> None:
+        if name in self.fragments and self.fragments[name].phase is not FragmentPhase.GONE:
             self.fragments[name] = replace(self.fragments[name], phase=phase, why=why)
 
 
@@ -137,7 +137,7 @@ class FakeCluster:
 class FakeNeighbours:
     """What other pilots show, and what they are shown."""
 
-    others: tuple[Neighbour, ...] = ()
+    others: tuple[PeerPilot, ...] = ()
     announced: list[tuple[str, ...]] = field(default_factory=list)
     silent: bool = False
     looks: int = 0
@@ -147,7 +147,7 @@ class FakeNeighbours:
             raise SchedulerError("made up: no answer")
         self.announced.append(hosts)
 
-    def look(self) -> tuple[Neighbour, ...]:
+    def look(self) -> tuple[PeerPilot, ...]:
         self.looks += 1
         if self.silent:
             raise SchedulerError("made up: no answer")
@@ -160,7 +160,7 @@ class FakeDriver:
 
     spec: TrainerSpec
     places: tuple[Place, ...]
-    view: View
+    view: DriverView
 
 
 @dataclass
@@ -181,7 +181,7 @@ class FakeLauncher:
         assert old is None or not old.view.alive, "two drivers of one trainer"
         incarnation = 1 + (old.view.incarnation if old else 0)
         samples = old.view.samples if old else None
-        self.drivers[name] = FakeDriver(spec, there, View(alive=True, incarnation=incarnation, samples=samples))
+        self.drivers[name] = FakeDriver(spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples))
         self._note("start", name, there)
         self._say(name, {"event": "started", "incarnation": incarnation})
         if self.behaviour.get(name) == "fails":
@@ -204,8 +204,8 @@ class FakeLauncher:
         self._note("kill", name, ())
         self._end(name, Ending.KILLED)
 
-    def look(self, name: str) -> View:
-        return self.drivers[name].view if name in self.drivers else View()
+    def look(self, name: str) -> DriverView:
+        return self.drivers[name].view if name in self.drivers else DriverView()
 
     def progress(self, name: str, samples: float) -> None:
         """Rank 0 reports."""

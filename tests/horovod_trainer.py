@@ -18,9 +18,10 @@ from typing import Any
 from patience import PATIENCE
 from promises import promised
 
-from bftrainer.files import write_atomically
-from bftrainer.json_tail import JsonTail
-from bftrainer_adapters.driver.process import identify
+from bftrainer.plugins import driver_module
+from bftrainer.system.files import write_atomically
+from bftrainer.system.json_tail import JsonTail
+from bftrainer_adapters.drivers.common.process import identify
 
 CHECKOUT = Path(__file__).parents[1]
 EXAMPLE = CHECKOUT / "docs/examples/horovod_digits.py"
@@ -81,7 +82,7 @@ class Trainer:
         """Start the driver (again)."""
         if hosts is not None:
             self.hosts(hosts)
-        argv = [sys.executable, "-m", f"bftrainer_adapters.{self.folder_driver}_driver", str(self.path)]
+        argv = [sys.executable, "-m", driver_module(self.folder_driver), str(self.path)]
         with (self.path / "driver.log").open("ab") as log:
             self.process = subprocess.Popen(
                 argv,

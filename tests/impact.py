@@ -18,10 +18,10 @@ from pathlib import Path
 from clusters_under_test import WORKER_MARK, RealSlurm
 from slurm_lab import Lab, wait_until
 
-from bftrainer.cluster import Claim, Phase
-from bftrainer.processes import with_variable
-from bftrainer_adapters.slurm_hold import SlurmHolder
-from bftrainer_adapters.slurm_text import parse_hostlist
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.system.processes import with_variable
+from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_adapters.slurm.text import parse_hostlist
 
 WAYS = ("salloc", "sbatch")
 """How users submit. slurmctld (22.05.8) looks for nodes for an interactive job as it comes, for a batch job at its next turn,
@@ -186,8 +186,8 @@ class Impact:
         fragments = self.holder.poll()
         missing = set(self.lab.node_names) - {fragment.node for fragment in fragments}
         if missing:
-            self.holder.acquire(tuple(Claim(node) for node in sorted(missing)))
-        return not missing and {fragment.phase for fragment in fragments} == {Phase.READY}
+            self.holder.acquire(tuple(NodeRequest(node) for node in sorted(missing)))
+        return not missing and {fragment.phase for fragment in fragments} == {FragmentPhase.READY}
 
     def _running(self, partition: str) -> int:
         return len(self.lab.run("squeue", "-h", "-p", partition, "-t", "R", "-o", "%i").split())

@@ -10,24 +10,24 @@ from typing import Any
 
 from fakes_live import FakeClock, FakeCluster, FakeLauncher, FakeNeighbours
 
-from bftrainer.config import PilotConfig
-from bftrainer.gate import check_table
-from bftrainer.journal import LiveJournal, RecordingAllocator, TimedPolicy, last_state
-from bftrainer.live.desk import TrainerDesk
-from bftrainer.live.nodes import NodeDesk
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.config.validation import check_table
+from bftrainer.core.loop import run
+from bftrainer.core.windows import Ours
+from bftrainer.domain.state import State
+from bftrainer.live.nodes.manager import NodeManager
+from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.notices import Notices
-from bftrainer.live.running import Parts, Running, policy_of, settings_of
-from bftrainer.live.sharing import Sharing
+from bftrainer.live.runtime import PilotDependencies, PilotRuntime, policy_of, settings_of
+from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.live.world import LiveWorld
-from bftrainer.loop import run
+from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, TimedPolicy, last_state
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.spool import Request, RequestKind, Spool
+from bftrainer.persistence.store import Store, open_store
 from bftrainer.policies.needs import refusal
-from bftrainer.processes import this_process
-from bftrainer.registry import Registry
-from bftrainer.spool import Kind, Request, Spool
-from bftrainer.state import State
-from bftrainer.store import Store, open_store
-from bftrainer.trainer_file import TrainerSpec
-from bftrainer.windows import Ours
+from bftrainer.system.processes import this_process
 
 TABLES: dict[str, dict[str, Any]] = {
     "decisions": {"solver": "exact"},
@@ -67,9 +67,9 @@ class House:
 
     def submit(self, *specs: TrainerSpec) -> None:
         for one in specs:
-            self.spool.put(Request(kind=Kind.SUBMIT, trainer=one.name, spec=one, owner="me"))
+            self.spool.put(Request(kind=RequestKind.SUBMIT, trainer=one.name, spec=one, owner="me"))
 
-    def ask(self, kind: Kind, name: str) -> None:
+    def ask(self, kind: RequestKind, name: str) -> None:
         self.spool.put(Request(kind=kind, trainer=name))
 
     def at(self, seconds: float, action: Callable[[], object]) -> None:
@@ -87,21 +87,21 @@ class House:
             journal = LiveJournal(store, recorder, policy, settings)
             state = replace(last_state(store) or State(settings.max_parallel), max_parallel=settings.max_parallel)
             sharing = Sharing(self.neighbours)
-            nodes = NodeDesk(self.config, registry, self.cluster, self.cluster, clock, Ours(), sharing)
-            trainers = TrainerDesk(registry, self.launcher, 1, clock.now_s())
+            nodes = NodeManager(self.config, registry, self.cluster, self.cluster, clock, Ours(), sharing)
+            trainers = TrainerManager(registry, self.launcher, 1, clock.now_s())
             until = clock.now_s() + seconds
             world = LiveWorld(
                 registry, self.spool, nodes, trainers, clock, state,
                 lambda: clock.now_s() >= until, lambda: self.after_tick(), lambda trainer: refusal(policy.policy, trainer),
             )  # fmt: skip
             self.world, self.nodes, self.trainers = world, nodes, trainers
-            parts = Parts(
+            parts = PilotDependencies(
                 self.path, self.cluster, self.cluster, clock, neighbours=self.neighbours,
                 reconfigure=(lambda _: ()) if self.reconfigures else None,
             )  # fmt: skip
             launcher: Any = self.launcher
             notices = Notices(self.config.notices, registry, self.path, clock.now_s(), clock.elapsed_s)
-            self.running = Running(
+            self.running = PilotRuntime(
                 self.config, parts, registry, recorder, policy, journal, nodes, launcher, world, None, notices
             )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from patience import PATIENCE
 from promises import promised
 
-from bftrainer.processes import ProcessId, identify, send
+from bftrainer.system.processes import ProcessId, identify, send
 
 COMMAND_S = 60 * PATIENCE
 STEPPER = Path(__file__).parent / "live" / "stepper.py"

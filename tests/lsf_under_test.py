@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent / "lsf"))
 from lab import Lab, wait_until
 from patience import PATIENCE
 
-from bftrainer.clock import SystemClock
-from bftrainer.cluster import Fragment
-from bftrainer.command import scrubbed
-from bftrainer.ports import Scheduler
-from bftrainer.processes import with_variable
-from bftrainer_adapters.lsf_config import LsfSettings
-from bftrainer_adapters.lsf_hold import LsfHolder
-from bftrainer_adapters.lsf_observe import LsfScheduler
+from bftrainer.domain.cluster import Fragment
+from bftrainer.domain.ports import Scheduler
+from bftrainer.system.clock import SystemClock
+from bftrainer.system.command import scrubbed
+from bftrainer.system.processes import with_variable
+from bftrainer_adapters.lsf.config import LsfSettings
+from bftrainer_adapters.lsf.hold import LsfHolder
+from bftrainer_adapters.lsf.observe import LsfScheduler
 
 LsfLab = Lab
 WORKER_MARK = "BFTRAINER_TEST_WORKER"
@@ -83,7 +83,7 @@ class StandInLsf:
 
     def spawn_worker(self, fragment: Fragment, script: str, pilot: str = "test") -> subprocess.Popen[bytes]:
         holders = str((self.state / f"holders-{pilot}").absolute())
-        argv = [sys.executable, "-m", "bftrainer_adapters.lsf_worker", holders, fragment.node, fragment.id]
+        argv = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", holders, fragment.node, fragment.id]
         env = {**scrubbed(os.environ), **self.lab.env, WORKER_MARK: str(self.lab.root)}
         process = subprocess.Popen(
             [*argv, "bash", "-c", script],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
-from bftrainer.problem import Problem
+from bftrainer.domain.problem import Problem
 
 
 def _silent() -> highspy.Highs:

@@ -23,10 +23,10 @@ from patience import PATIENCE
 from promises import promised
 from slurm_lab import Lab, wait_until
 
-from bftrainer.command import run
 from bftrainer.errors import CommandError
-from bftrainer.processes import ProcessId, identify, send, with_variable
-from bftrainer_adapters.slurm_text import parse_hostlist
+from bftrainer.system.command import run
+from bftrainer.system.processes import ProcessId, identify, send, with_variable
+from bftrainer_adapters.slurm.text import parse_hostlist
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PILOT_SCRIPT = CHECKOUT / "jobscripts" / "pilot.slurm"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import count
 
 from bftrainer.allocation.check import check_counts
-from bftrainer.events import Event, TimerDue
-from bftrainer.model import Curve, Trainer
-from bftrainer.ports import Policy
-from bftrainer.state import Active, Decision, Losses, State
+from bftrainer.domain.events import Event, TimerDue
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Decision, Losses, State
 
 POWER_LAW = Curve(tuple(range(1, 65)), tuple(n**0.678 for n in range(1, 65)))  # n * 0.8^log2(n)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from bftrainer.model import Curve
-from bftrainer.problem import Claim, Problem
+from bftrainer.domain.model import Curve
+from bftrainer.domain.problem import Problem, TrainerDemand
 
 
 def mixed(rng: random.Random) -> Problem:
@@ -24,7 +24,7 @@ def mixed(rng: random.Random) -> Problem:
         free -= current
         sizes = listed(rng, smallest, largest) if rng.random() < 0.15 else None
         claims.append(
-            Claim(
+            TrainerDemand(
                 f"t{j}",
                 curve(rng, smallest, largest),
                 smallest,
@@ -66,7 +66,7 @@ def like_table_2(rng: random.Random, trainers: int, pool: int) -> Problem:
         current = min(rng.randint(0, min(64, max(1, 2 * pool // trainers))), free)
         free -= current
         claims.append(
-            Claim(
+            TrainerDemand(
                 f"t{j}",
                 Curve(nodes, tuple(unit * n**power for n in nodes)),
                 rng.choice((1, 1, 2, 4)),

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from patience import PATIENCE
 
-from bftrainer.command import run, scrubbed
-from bftrainer.processes import send, with_variable
+from bftrainer.system.command import run, scrubbed
+from bftrainer.system.processes import send, with_variable
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "scontrol", "sdiag")
 FOLDERS = ("etc", "ctld", "log", "run", "spool", "munge", "cgroup", "bin")

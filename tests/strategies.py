@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from bftrainer.model import Curve
-from bftrainer.problem import Claim, Problem
+from bftrainer.domain.model import Curve
+from bftrainer.domain.problem import Problem, TrainerDemand
 
 SECONDS = st.one_of(st.just(0.0), st.floats(0.5, 600.0))
 
@@ -25,13 +25,13 @@ def curves(draw: st.DrawFn, first: int = 1, last: int = 8) -> Curve:
 
 
 @st.composite
-def claims(draw: st.DrawFn, id: str = "t", largest: int = 8, free: int = 8) -> Claim:
+def claims(draw: st.DrawFn, id: str = "t", largest: int = 8, free: int = 8) -> TrainerDemand:
     """With a dead zone where min_nodes > 1; ``current`` at most ``free``, possibly below the minimum, as after a loss."""
     high = draw(st.integers(1, largest))
     low = draw(st.integers(1, high))
     first, beyond = draw(st.integers(1, low)), draw(st.integers(0, 2))
     sizes = draw(st.none() | st.sets(st.just(0) | st.integers(low, high), min_size=1, max_size=4))
-    return Claim(
+    return TrainerDemand(
         id,
         draw(curves(first, high + beyond)),
         low,
@@ -46,7 +46,7 @@ def claims(draw: st.DrawFn, id: str = "t", largest: int = 8, free: int = 8) -> C
 @st.composite
 def problems(draw: st.DrawFn, max_trainers: int = 4, max_pool: int = 12) -> Problem:
     """Current maps with and without room; with listed sizes that leave out 0 a problem may have no answer."""
-    held: list[Claim] = []
+    held: list[TrainerDemand] = []
     free = draw(st.integers(0, max_pool))
     for j in range(draw(st.integers(0, max_trainers))):
         held.append(draw(claims(id=f"t{j}", largest=8, free=free)))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from live_house import House, house, spec
 
-from bftrainer.cli.top_reader import Look, Reader
-from bftrainer.processes import ProcessId
-from bftrainer.registry import TrainerStatus
-from bftrainer.store import Holder
+from bftrainer.cli.top.reader import Reader, Snapshot
+from bftrainer.persistence.registry import TrainerStatus
+from bftrainer.persistence.store import Holder
+from bftrainer.system.processes import ProcessId
 
 
 @dataclass
@@ -20,9 +20,9 @@ class Played:
     """A reader that shows looks that were taken before, one after the other; the last one stays."""
 
     state: Path
-    looks: list[Look]
+    looks: list[Snapshot]
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ def train(h: House, rates: dict[str, float], every_s: float = 1.0) -> Callable[[
     return go
 
 
-def looked_at(h: House, seconds: float, at: Iterable[float], also: Callable[[], None]) -> list[Look]:
+def looked_at(h: House, seconds: float, at: Iterable[float], also: Callable[[], None]) -> list[Snapshot]:
     """Run a pilot and look at its directory at these seconds, with a host and a pid that are always the same."""
     due, looks = sorted(at), []
     reader = Reader(h.path, h.clock.now_s)
@@ -64,7 +64,7 @@ def looked_at(h: House, seconds: float, at: Iterable[float], also: Callable[[], 
     return looks
 
 
-def same_everywhere(look: Look) -> Look:
+def same_everywhere(look: Snapshot) -> Snapshot:
     decisions = tuple(replace(d, text=re.sub(r"\d+ ms", "1 ms", d.text)) for d in look.decisions)
     if look.pilot is None:
         return replace(look, decisions=decisions)
@@ -86,12 +86,12 @@ def a_pilot(path: Path) -> Played:
         *(spec(name, most, samples_per_s=rate, **({"samples_total": total} if total else {}))
           for name, (most, rate, total) in WORK.items())
     )  # fmt: skip
-    from bftrainer.spool import Kind
+    from bftrainer.persistence.spool import RequestKind
 
     h.launcher.behaviour["dlrm"] = "fails"
     h.at(60, lambda: h.cluster.give(*(f"node{i:02d}" for i in range(15, 25))))
     h.at(170, lambda: [h.cluster.take(f"node{i:02d}") for i in range(3, 13)])
-    h.at(260, lambda: h.ask(Kind.PAUSE, "unet3d"))
+    h.at(260, lambda: h.ask(RequestKind.PAUSE, "unet3d"))
     h.at(300, lambda: h.cluster.give(*(f"node{i:02d}" for i in range(3, 10))))
     h.at(420, lambda: [h.cluster.take(f"node{i:02d}") for i in (20, 21, 22, 23)])
     h.at(500, lambda: h.cluster.give(*(f"node{i:02d}" for i in range(30, 44))))

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.live.hand_over import OwnJob
-from bftrainer.ports import Clock
-from bftrainer_adapters import lsf_pilot_job, slurm_pilot_job
+from bftrainer.domain.ports import Clock
+from bftrainer.live.job_chaining import OwnJob
+from bftrainer_adapters.lsf import pilot_job as lsf_pilot_job
+from bftrainer_adapters.slurm import pilot_job as slurm_pilot_job
 
 LSF_ID = "LSB_JOBID"
 SLURM_ID = "SLURM_JOB_ID"

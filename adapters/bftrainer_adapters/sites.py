@@ -10,12 +10,12 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.config import PilotConfig
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import ConfigTable, check_table
+from bftrainer.core.windows import Ours
+from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
 from bftrainer.errors import InvalidValueError, UnknownNameError
-from bftrainer.gate import Table, check_table
-from bftrainer.ports import Clock, Neighbours, NodeHolder, Scheduler
-from bftrainer.windows import Ours
-from bftrainer_adapters import lsf_allocation
+from bftrainer_adapters.lsf import allocation as lsf_allocation
 
 HOLDERS = ("allocation", "lsf", "slurm", "trace")
 
@@ -28,8 +28,8 @@ class Site:
     holder: NodeHolder
     ours: Ours = field(default_factory=Ours)
     driver: dict[str, object] = field(default_factory=dict)
-    neighbours: Neighbours | None = None
-    settings: Table | None = None
+    neighbours: PeerPilots | None = None
+    settings: ConfigTable | None = None
 
 
 def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
@@ -38,12 +38,12 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
     driver = _driver_settings(config)
     match config.nodes.holder:
         case "trace":
-            from bftrainer_adapters.trace import TraceCluster, read_timeline
+            from bftrainer_adapters.local.trace import TraceCluster, read_timeline
 
             cluster = TraceCluster(state_dir, read_timeline(config.trace), config.times.lease_s, clock)
             return Site(cluster, cluster, driver=driver)
         case "allocation":
-            from bftrainer_adapters.allocation import Allocation, nodes_of_job, prefix_of_job
+            from bftrainer_adapters.local.allocation import Allocation, nodes_of_job, prefix_of_job
 
             if lsf_allocation.HOSTFILE in os.environ:
                 nodes = lsf_allocation.nodes_of_job(os.environ, bool(config.lsf.get("launch_node")))
@@ -67,8 +67,9 @@ def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
 
     What drivers are told changes for trainers that start from now on, options of holders for holders to come.
     """
-    from bftrainer_adapters import lsf_config, slurm_config
-    from bftrainer_adapters.job_holder import JobHolder
+    from bftrainer_adapters.holding.job_holder import JobHolder
+    from bftrainer_adapters.lsf import config as lsf_config
+    from bftrainer_adapters.slurm import config as slurm_config
 
     _check_shared_cap(config)
     kept: tuple[str, ...] = ()
@@ -110,11 +111,11 @@ def _check_shared_cap(config: PilotConfig) -> None:
 
 
 def _slurm(config: PilotConfig, state_dir: Path, clock: Clock, driver: dict[str, object]) -> Site:
-    from bftrainer_adapters.slurm_config import SlurmSettings
-    from bftrainer_adapters.slurm_hold import SlurmHolder
-    from bftrainer_adapters.slurm_neighbours import SlurmNeighbours, check_hosts
-    from bftrainer_adapters.slurm_observe import Format, SlurmScheduler
-    from bftrainer_adapters.slurm_pyslurm import PyslurmScheduler
+    from bftrainer_adapters.slurm.config import SlurmSettings
+    from bftrainer_adapters.slurm.hold import SlurmHolder
+    from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+    from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
+    from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 
     settings = check_table(config.slurm, SlurmSettings, "configuration: slurm")
     gres = [f"--gres={settings.gres}"] if settings.gres else []
@@ -122,7 +123,7 @@ def _slurm(config: PilotConfig, state_dir: Path, clock: Clock, driver: dict[str,
         "srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", *gres, "--cpu-bind=none",
         "--export=ALL",
     ]  # fmt: skip
-    commands = SlurmScheduler(format=Format(settings.format), timeout_s=settings.timeout_s)
+    commands = SlurmScheduler(format=AnswerFormat(settings.format), timeout_s=settings.timeout_s)
     scheduler = PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands
     times = config.times
     # Pilots of one user are told apart by their state directories.
@@ -130,19 +131,19 @@ def _slurm(config: PilotConfig, state_dir: Path, clock: Clock, driver: dict[str,
     holder = SlurmHolder(settings, state_dir / "holders", name, clock, times.lease_s, times.poll_s)
     check_hosts(config.nodes.hosts)
     own_job = os.environ.get("SLURM_JOB_ID", "")
-    neighbours = SlurmNeighbours(name, getpass.getuser(), own_job, holder.claim, settings.timeout_s)
+    neighbours = SlurmPeerPilots(name, getpass.getuser(), own_job, holder.claim, settings.timeout_s)
     ours = Ours(partitions=frozenset({settings.partition} - {""}), assume_window_s=settings.assume_window_s)
     return Site(scheduler, holder, ours, driver, neighbours, settings)
 
 
 def _lsf(config: PilotConfig, state_dir: Path, clock: Clock, driver: dict[str, object]) -> Site:
-    from bftrainer_adapters.lsf_config import LsfSettings
-    from bftrainer_adapters.lsf_hold import LsfHolder
-    from bftrainer_adapters.lsf_observe import LsfScheduler
+    from bftrainer_adapters.lsf.config import LsfSettings
+    from bftrainer_adapters.lsf.hold import LsfHolder
+    from bftrainer_adapters.lsf.observe import LsfScheduler
 
     settings = check_table(config.lsf, LsfSettings, "configuration: lsf")
     holders = (state_dir / "holders").absolute()
-    driver["prefix"] = [sys.executable, "-m", "bftrainer_adapters.lsf_worker", str(holders), "{node}", "{fragment_id}"]
+    driver["prefix"] = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}"]
     driver["drop_environment"] = ["SLURM_", "SBATCH_", "SRUN_", "LSB_", "LS_"]
     holder = LsfHolder(settings, holders, _pilot_name(state_dir), clock, config.times.lease_s, config.times.poll_s)
     ours = Ours(partitions=frozenset({settings.queue}))

@@ -12,9 +12,9 @@ from bftrainer.allocation.gains import objective_value
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs
 from bftrainer.allocation.outcome import current_map, relative_gap
+from bftrainer.domain.ports import Allocator
+from bftrainer.domain.problem import Answer, Fallback, Problem, Status
 from bftrainer.errors import Reason, RejectedAnswerError, SolverError, UnknownNameError
-from bftrainer.ports import Allocator
-from bftrainer.problem import Answer, Fallback, Problem, Status
 
 # Nothing that a later event could mend: the user asked for a solver that is not there.
 ABSENT = (Reason.NO_PACKAGE, Reason.NO_LICENCE)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from bftrainer.allocation.gains import objective_value
+from bftrainer.domain.problem import Answer, Problem
 from bftrainer.errors import NoFeasibleCountsError, RejectedAnswerError
-from bftrainer.problem import Answer, Problem
 
 # MILP solvers report the objective of a solution whose integers are only integral to about 1e-6.
 VALUE_TOLERANCE = 1e-6

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from bftrainer.allocation.check import require_feasible
 from bftrainer.allocation.gains import Table, gains
-from bftrainer.problem import Answer, Problem, Status
+from bftrainer.domain.problem import Answer, Problem, Status
 
 Ints = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.int64, np.float64)

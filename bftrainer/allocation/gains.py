@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer.model import Curve
-from bftrainer.problem import Claim, Problem
+from bftrainer.domain.model import Curve
+from bftrainer.domain.problem import Problem, TrainerDemand
 
 Table = npt.NDArray[np.float64]
 
@@ -41,14 +41,14 @@ def objective_value(problem: Problem, counts: Sequence[int]) -> float:
     return sum(gain(claim, n, problem.forward_s) for claim, n in zip(problem.claims, counts, strict=True))
 
 
-def gain(claim: Claim, n: int, forward_s: float) -> float:
+def gain(claim: TrainerDemand, n: int, forward_s: float) -> float:
     """One summand of Eqn 16, the slow and plain way."""
     if not claim.is_legal(n):
         return -np.inf
     return forward_s * claim.value.at(n) - rescale_cost(claim, n)
 
 
-def rescale_cost(claim: Claim, n: int) -> float:
+def rescale_cost(claim: TrainerDemand, n: int) -> float:
     """O_j(C_j) * R_j: what going from the standing count to ``n`` costs (Eqns 13, 14)."""
     standing = claim.standing
     if n == standing:
@@ -56,7 +56,7 @@ def rescale_cost(claim: Claim, n: int) -> float:
     return claim.value.at(standing) * (claim.scale_up_s if n > standing else claim.scale_down_s)
 
 
-def _values_at(values: Table, claims: Sequence[Claim], standing: npt.NDArray[np.int64]) -> Table:
+def _values_at(values: Table, claims: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]) -> Table:
     """O_j(C_j). A standing count may be illegal now (not in ``sizes``): its value then comes from the curve."""
     running: Table = values[np.arange(len(claims)), standing]
     for j in np.flatnonzero(np.isneginf(running)).tolist():

@@ -11,8 +11,8 @@ from typing import Any
 
 from bftrainer.allocation.milp import Milp, build
 from bftrainer.allocation.outcome import optimal, out_of_time, without_variables
+from bftrainer.domain.problem import Answer, Problem
 from bftrainer.errors import Reason, SolverError
-from bftrainer.problem import Answer, Problem
 
 NAME = "gurobi"
 PACKAGE = "gurobipy"

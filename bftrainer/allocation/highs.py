@@ -11,8 +11,8 @@ import numpy as np
 
 from bftrainer.allocation.milp import Milp, build
 from bftrainer.allocation.outcome import optimal, out_of_time, without_variables
+from bftrainer.domain.problem import Answer, Problem
 from bftrainer.errors import Reason, SolverError
-from bftrainer.problem import Answer, Problem
 
 # Option names of HiGHS 1.7 to 1.15. The gaps are 0 so that its optimum is exact's; tolerances are tight because the
 # default 1e-6 on a count lets a solution claim a slope's worth of gain that its rounded counts do not have.

@@ -4,7 +4,7 @@ Maximise sum_i sum_t s_i^t / d_i with s cumulative and capped by the remaining d
 every step, and the pool holds them all. Only the first step's counts are carried out.
 
 The pair delta-, delta+ of Eqns 16-18 only picks one k per (i, t): one binary per (i, t, k) that sum to 1 is the same set of
-n and s with fewer rows (``tests/core/test_horizon.py`` compares it with the literal form). s is in units of d_i here, and a
+n and s with fewer rows (``test_horizon.py`` compares it with the literal form). s is in units of d_i here, and a
 step never serves more than all of it, so both coefficients and bounds are at most 1.
 """
 
@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 
 from bftrainer.allocation import highs
-from bftrainer.allocation.milp import Milp, Rows
+from bftrainer.allocation.milp import ConstraintRows, Milp
 from bftrainer.errors import Reason, SolverError
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class HorizonJob:
     """``served`` is the share of its remaining demand that one step on each of its legal ``sizes`` (above 0) serves."""
 
     sizes: tuple[int, ...]
     served: tuple[float, ...]
 
 
-def build(jobs: Sequence[Job], nodes: int, steps: int) -> Milp:
+def build(jobs: Sequence[HorizonJob], nodes: int, steps: int) -> Milp:
     """The model; the counts of step 1 come out of :meth:`Milp.counts`."""
-    model = Rows(native_sos=False)
+    model = ConstraintRows(native_sos=False)
     used: list[list[tuple[int, float]]] = [[] for _ in range(steps)]
     for i, job in enumerate(jobs):
         before: list[tuple[int, float]] = []
@@ -52,7 +52,7 @@ def build(jobs: Sequence[Job], nodes: int, steps: int) -> Milp:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HorizonSolution:
     """Counts of the first step and the objective of the whole horizon; ``proven`` within the gap asked for."""
 
     counts: tuple[int, ...]
@@ -60,13 +60,13 @@ class Found:
     proven: bool
 
 
-def solve(jobs: Sequence[Job], nodes: int, steps: int, *, gap: float, max_search: int) -> Found:
+def solve(jobs: Sequence[HorizonJob], nodes: int, steps: int, *, gap: float, max_search: int) -> HorizonSolution:
     """With HiGHS. ``max_search`` bounds the branch-and-bound nodes: unlike a time limit it ends at the same place always.
 
     Raises ``SolverError``: NO_PACKAGE, or NUMERICAL where no solution came out (one exists: every job at its smallest).
     """
     if not jobs:
-        return Found((), 0.0, True)
+        return HorizonSolution((), 0.0, True)
     try:
         highspy = highs.load()
     except ImportError as error:
@@ -82,7 +82,7 @@ def solve(jobs: Sequence[Job], nodes: int, steps: int, *, gap: float, max_search
 _QUICK: Mapping[str, object] = {"mip_heuristic_effort": 0.0, "mip_detect_symmetry": False}
 
 
-def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> Found:
+def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution:
     """With heuristics, which find a solution within any bound on the search."""
     found = _run(highspy, milp, options)
     if found is None:
@@ -92,7 +92,7 @@ def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> Found:
     return found
 
 
-def _run(highspy: Any, milp: Milp, options: Mapping[str, object]) -> Found | None:
+def _run(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution | None:
     solver = highs.loaded(highspy, milp, "modelarts-optimal", options)
     solver.run()
     info = solver.getInfo()
@@ -100,4 +100,4 @@ def _run(highspy: Any, milp: Milp, options: Mapping[str, object]) -> Found | Non
         return None
     counts = milp.counts(solver.getSolution().col_value)
     proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    return Found(counts, info.objective_function_value * milp.scale, proven)
+    return HorizonSolution(counts, info.objective_function_value * milp.scale, proven)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bftrainer.allocation.gains import gain
-from bftrainer.problem import Claim, Problem
+from bftrainer.domain.problem import Problem, TrainerDemand
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
@@ -59,7 +59,7 @@ class Milp:
 
 def build(problem: Problem, *, native_sos: bool) -> Milp:
     """The full model (3.5) of a problem. Without ``native_sos`` adjacency comes from one binary per segment."""
-    model = Rows(native_sos)
+    model = ConstraintRows(native_sos)
     for j, claim in enumerate(problem.claims):
         if claim.sizes is not None:
             _add_listed(model, problem, j, claim, claim.sizes)
@@ -70,7 +70,7 @@ def build(problem: Problem, *, native_sos: bool) -> Milp:
     return model.milp(len(problem.claims))
 
 
-def breakpoints(claim: Claim, largest: int) -> list[tuple[int, float]]:
+def breakpoints(claim: TrainerDemand, largest: int) -> list[tuple[int, float]]:
     """(N_j^i, s_j^i): (0, 0), (N_min, O(N_min)), the curve's points strictly inside, (largest, O(largest))."""
     inside = [
         (n, v) for n, v in zip(claim.value.nodes, claim.value.per_s, strict=True) if claim.min_nodes < n < largest
@@ -88,7 +88,7 @@ def is_concave(points: Sequence[tuple[int, float]]) -> bool:
 
 
 @dataclass(slots=True)
-class Rows:
+class ConstraintRows:
     """Variables and rows as they are added; ``counted`` says which column gives how many nodes to which claim."""
 
     native_sos: bool
@@ -151,7 +151,7 @@ def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[fl
     return tuple(zip(*rows, strict=True)) or ((),) * width
 
 
-def _add_listed(model: Rows, problem: Problem, j: int, claim: Claim, sizes: tuple[int, ...]) -> None:
+def _add_listed(model: ConstraintRows, problem: Problem, j: int, claim: TrainerDemand, sizes: tuple[int, ...]) -> None:
     """A trainer with listed sizes: one binary per legal size, its gain (the summand of Eqn 16) as objective."""
     worth = [gain(claim, n, problem.forward_s) for n in sizes]
     chosen = [model.binary(value) for value in worth]
@@ -160,7 +160,7 @@ def _add_listed(model: Rows, problem: Problem, j: int, claim: Claim, sizes: tupl
     model.total += max(map(abs, worth))
 
 
-def _add_curve(model: Rows, problem: Problem, j: int, claim: Claim) -> None:
+def _add_curve(model: ConstraintRows, problem: Problem, j: int, claim: TrainerDemand) -> None:
     """A trainer that may get 0 or N_min .. N_max nodes, its value piecewise linear."""
     largest = min(claim.max_nodes, problem.pool_size)
     points = breakpoints(claim, largest)
@@ -186,7 +186,7 @@ def _add_curve(model: Rows, problem: Problem, j: int, claim: Claim) -> None:
     _add_rescale_cost(model, claim, nodes, largest)
 
 
-def _add_rescale_cost(model: Rows, claim: Claim, nodes: int, largest: int) -> None:
+def _add_rescale_cost(model: ConstraintRows, claim: TrainerDemand, nodes: int, largest: int) -> None:
     """Eqn 16, second sum: O_j(C_j) * R_j, R_j from Eqns 13-15. The outer sum of Eqn 14 is a misprint: R_j is of one j.
 
     M is the largest count that N_j may have. Starting from C_j = 0 costs nothing: O_j(0) = 0.

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
-from bftrainer.model import Curve, Trainer
-from bftrainer.state import Active
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from bftrainer.allocation.check import VALUE_TOLERANCE, check_counts
 from bftrainer.allocation.gains import gains, objective_value
 from bftrainer.allocation.milp import SCALED_TOTAL, Milp
+from bftrainer.domain.problem import Answer, Problem, Status
 from bftrainer.errors import Reason, RejectedAnswerError, SolverError
-from bftrainer.problem import Answer, Problem, Status
 
 
 def current_map(problem: Problem) -> tuple[int, ...] | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gains import gain, objective_value
+from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.errors import NoFeasibleCountsError
-from bftrainer.problem import Claim, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
     return WhatIf(count, change, 0.0 if mine is None else mine.gain, others)
 
 
-def next_sizes(claim: Claim, count: int) -> tuple[int | None, int | None]:
+def next_sizes(claim: TrainerDemand, count: int) -> tuple[int | None, int | None]:
     """The legal sizes below and above ``count``; None where there is none."""
     legal = [n for n in (claim.sizes or (0, *range(claim.min_nodes, claim.max_nodes + 1))) if claim.is_legal(n)]
     below = [n for n in legal if n < count]

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from bftrainer.allocation.placement import Nodes, in_name_order
-from bftrainer.model import Trainer, rates
+from bftrainer.domain.model import Trainer, rates
 
 
 def lasts_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float) -> float:
@@ -24,7 +24,7 @@ def lasts_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float)
     return max(max(at_s for _, at_s in window_ends) - now_s, 0.0)
 
 
-def what_pays(
+def drop_unprofitable_growth(
     trainers: Sequence[Trainer], held: Sequence[Nodes], placed: Sequence[Nodes], left_s: Mapping[str, float]
 ) -> tuple[Nodes, ...]:
     """The placement without growth that does not pay within ``left_s``, the seconds left of windows that are known to end.

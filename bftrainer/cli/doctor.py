@@ -22,8 +22,8 @@ import click
 import bftrainer
 
 if TYPE_CHECKING:
-    from bftrainer.ports import Allocator
-    from bftrainer.problem import Problem
+    from bftrainer.domain.ports import Allocator
+    from bftrainer.domain.problem import Problem
 
 # What a plain `pip install bftrainer` brings beside click and the solvers, and what is lost without it.
 PACKAGES = (
@@ -35,7 +35,7 @@ PACKAGES = (
 JOBSCRIPTS = "share/bftrainer/jobscripts/"
 
 
-class State(Enum):
+class CheckStatus(Enum):
     """How one part of the installation is."""
 
     OK = "OK"
@@ -50,7 +50,7 @@ class Check:
     """What was found of one part; ``required`` parts decide the exit status."""
 
     name: str
-    state: State
+    state: CheckStatus
     detail: str
     remedy: str = ""
     required: bool = True
@@ -58,7 +58,7 @@ class Check:
     @property
     def label(self) -> str:
         """The state as it is printed."""
-        plain = self.required or self.state in (State.OK, State.WARNING)
+        plain = self.required or self.state in (CheckStatus.OK, CheckStatus.WARNING)
         return self.state.value if plain else f"{self.state.value} (optional)"
 
 
@@ -99,7 +99,7 @@ def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> N
       bftrainer doctor --lsf bftrainer.toml
     """
     checks = [*examine(), *_live(state, keep)] if lsf is None else _lsf(lsf, keep)
-    healthy = all(check.state is State.OK for check in checks if check.required)
+    healthy = all(check.state is CheckStatus.OK for check in checks if check.required)
     if as_json:
         found = [{**dataclasses.asdict(check), "state": check.state.name} for check in checks]
         click.echo(json.dumps({"ok": healthy, "checks": found}, indent=2))
@@ -131,21 +131,21 @@ def _live(state: Path | None, keep: Path) -> list[Check]:
         return examine_pilot(state, keep)
     if shutil.which("scontrol") is None:
         return []
-    from bftrainer.cli.doctor_slurm import examine_slurm
+    from bftrainer_adapters.slurm.doctor import examine_slurm
 
     return [dataclasses.replace(check, required=False) for check in examine_slurm(None)]
 
 
 def _lsf(config: Path, keep: Path) -> list[Check]:
     """The site's LSF instead of the installation."""
-    from bftrainer.cli.doctor_lsf import examine_lsf
-    from bftrainer.config import read_config
+    from bftrainer.config.pilot import read_config
+    from bftrainer_adapters.lsf.doctor import examine_lsf
 
     return examine_lsf(read_config(config).lsf, f"{config}: lsf", keep)
 
 
 def _print(check: Check) -> None:
-    colour = {State.OK: "green", State.BROKEN: "red"}.get(check.state, "yellow")
+    colour = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}.get(check.state, "yellow")
     click.echo(f"{click.style(f'{check.label:<18}', fg=colour)}  {check.name:<10}  {check.detail}")
     if check.remedy:
         click.echo(f"{'':<18}  {'':<10}  -> {check.remedy}")
@@ -156,7 +156,7 @@ def _guarded(name: str, look: Callable[[], Check], remedy: str, required: bool =
     try:
         return look()
     except Exception as error:
-        return Check(name, State.BROKEN, _first_line(error), remedy, required)
+        return Check(name, CheckStatus.BROKEN, _first_line(error), remedy, required)
 
 
 def _first_line(error: Exception) -> str:
@@ -164,28 +164,28 @@ def _first_line(error: Exception) -> str:
 
 
 def _python() -> Check:
-    return Check("python", State.OK, f"{platform.python_version()}, {sys.executable}")
+    return Check("python", CheckStatus.OK, f"{platform.python_version()}, {sys.executable}")
 
 
 def _bftrainer() -> Check:
-    return Check("bftrainer", State.OK, f"{bftrainer.__version__}, {Path(bftrainer.__file__).parent}")
+    return Check("bftrainer", CheckStatus.OK, f"{bftrainer.__version__}, {Path(bftrainer.__file__).parent}")
 
 
 def _package(name: str, purpose: str) -> Check:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:
-        return Check(name, State.MISSING, f"not installed, needed for {purpose}", f"pip install {name}")
+        return Check(name, CheckStatus.MISSING, f"not installed, needed for {purpose}", f"pip install {name}")
     except Exception as error:
-        return Check(name, State.BROKEN, _first_line(error), f"pip install --force-reinstall {name}")
-    return Check(name, State.OK, f"{importlib.metadata.version(name)}, for {purpose}")
+        return Check(name, CheckStatus.BROKEN, _first_line(error), f"pip install --force-reinstall {name}")
+    return Check(name, CheckStatus.OK, f"{importlib.metadata.version(name)}, for {purpose}")
 
 
 def _exact() -> Check:
     from bftrainer.allocation.exact import Exact
 
     _prove(Exact())
-    return Check("exact", State.OK, "solves; needs no licence")
+    return Check("exact", CheckStatus.OK, "solves; needs no licence")
 
 
 def _highs() -> Check:
@@ -196,9 +196,11 @@ def _highs() -> Check:
         _prove(Highs())
     except SolverError as error:
         if error.reason is Reason.NO_PACKAGE:
-            return Check("highs", State.MISSING, f"highspy is not installed: {error.detail}", "pip install highspy")
+            return Check(
+                "highs", CheckStatus.MISSING, f"highspy is not installed: {error.detail}", "pip install highspy"
+            )
         raise
-    return Check("highs", State.OK, f"highspy {importlib.metadata.version('highspy')}, solves; needs no licence")
+    return Check("highs", CheckStatus.OK, f"highspy {importlib.metadata.version('highspy')}, solves; needs no licence")
 
 
 def _gurobi() -> Check:
@@ -206,26 +208,26 @@ def _gurobi() -> Check:
 
     found = licence()
     if found.version is None:
-        return Check("gurobi", State.MISSING, str(found), "pip install 'bftrainer[gurobi]'", required=False)
+        return Check("gurobi", CheckStatus.MISSING, str(found), "pip install 'bftrainer[gurobi]'", required=False)
     renew = "pip install --upgrade gurobipy, or name a licence of yours in GRB_LICENSE_FILE"
     if not found.usable:
-        return Check("gurobi", State.BROKEN, str(found), renew, required=False)
+        return Check("gurobi", CheckStatus.BROKEN, str(found), renew, required=False)
     # An expired licence refuses every model as too large; the date tells why.
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     if found.expires is not None and found.expires < today.isoformat():
-        return Check("gurobi", State.BROKEN, f"{found} (over)", renew, required=False)
+        return Check("gurobi", CheckStatus.BROKEN, f"{found} (over)", renew, required=False)
     _prove(Gurobi())
     limits = "; at most 2,000 variables and rows, larger problems go to highs" if found.restricted else ""
-    return Check("gurobi", State.OK, f"{found}, solves{limits}", required=False)
+    return Check("gurobi", CheckStatus.OK, f"{found}, solves{limits}", required=False)
 
 
 def _jobscripts() -> Check:
     folder = jobscripts_folder()
     if folder is None:
         again = "pip install --force-reinstall bftrainer"
-        return Check("jobscripts", State.MISSING, f"no {JOBSCRIPTS} was installed", again, required=False)
+        return Check("jobscripts", CheckStatus.MISSING, f"no {JOBSCRIPTS} was installed", again, required=False)
     names = ", ".join(sorted(path.name for path in folder.iterdir()))
-    return Check("jobscripts", State.OK, f"{folder}: {names}", required=False)
+    return Check("jobscripts", CheckStatus.OK, f"{folder}: {names}", required=False)
 
 
 def jobscripts_folder() -> Path | None:
@@ -246,12 +248,12 @@ def jobscripts_folder() -> Path | None:
 
 def _sample() -> tuple[Problem, tuple[int, ...]]:
     """Two trainers want six nodes: 2 and 4 give 18 + 32 samples per second, more than any other counts."""
-    from bftrainer.model import Curve
-    from bftrainer.problem import Claim, Problem
+    from bftrainer.domain.model import Curve
+    from bftrainer.domain.problem import Problem, TrainerDemand
 
     nodes = (1, 2, 4)
-    levels_off = Claim("levels off", Curve(nodes, (10.0, 18.0, 30.0)), 1, 4, 18.0, 12.0)
-    scales = Claim("scales", Curve(nodes, (8.0, 16.0, 32.0)), 1, 4, 18.0, 12.0)
+    levels_off = TrainerDemand("levels off", Curve(nodes, (10.0, 18.0, 30.0)), 1, 4, 18.0, 12.0)
+    scales = TrainerDemand("scales", Curve(nodes, (8.0, 16.0, 32.0)), 1, 4, 18.0, 12.0)
     return Problem(6, 120.0, (levels_off, scales)), (2, 4)
 
 

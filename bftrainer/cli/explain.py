@@ -16,7 +16,7 @@ from bftrainer.errors import UserError
 if TYPE_CHECKING:
     from bftrainer.allocation.what_if import WhatIf
     from bftrainer.live.explain import Explanation
-    from bftrainer.registry import Registry, TrainerRecord
+    from bftrainer.persistence.registry import Registry, TrainerRecord
 
 
 @click.command()
@@ -149,7 +149,7 @@ def as_dict(found: Explanation) -> dict[str, object]:
 
 def _remark(record: TrainerRecord) -> str | None:
     """Why a trainer takes no part in decisions now; None where it does."""
-    from bftrainer.registry import TrainerStatus
+    from bftrainer.persistence.registry import TrainerStatus
 
     if record.status.is_final:
         return f"it is {record.status.value}" + (f" ({record.reason})" if record.reason else "")

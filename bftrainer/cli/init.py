@@ -26,10 +26,10 @@ def init(holder: str, force: bool, state: Path) -> None:
       bftrainer init --holder slurm --state ~/.bftrainer
     """
     from bftrainer.cli.pilot import CONFIG_NAME
-    from bftrainer.config import commented_default
+    from bftrainer.config.pilot import commented_default
     from bftrainer.errors import UnknownNameError
-    from bftrainer.files import write_atomically
-    from bftrainer.spool import open_state_dir
+    from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.system.files import write_atomically
     from bftrainer_adapters.sites import HOLDERS
 
     if holder not in HOLDERS:
@@ -49,11 +49,11 @@ def _chosen(holder: str) -> dict[str, object]:
 def _site_tables(holder: str) -> dict[str, type[BaseModel]]:
     """The table that this holder reads besides the common ones."""
     if holder == "slurm":
-        from bftrainer_adapters.slurm_config import SlurmSettings
+        from bftrainer_adapters.slurm.config import SlurmSettings
 
         return {"slurm": SlurmSettings}
     if holder == "lsf":
-        from bftrainer_adapters.lsf_config import LsfSettings
+        from bftrainer_adapters.lsf.config import LsfSettings
 
         return {"lsf": LsfSettings}
     return {}

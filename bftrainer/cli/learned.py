@@ -6,16 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bftrainer.lessons import Lesson
-    from bftrainer.model import Trainer
-    from bftrainer.registry import TrainerRecord
-    from bftrainer.state import State
+    from bftrainer.domain.measurements import Measurements
+    from bftrainer.domain.model import Trainer
+    from bftrainer.domain.state import State
+    from bftrainer.persistence.registry import TrainerRecord
 
 
 def learned(record: TrainerRecord, state: State | None) -> dict[str, Any]:
     """For programs: the curve point by point, R_up and R_dw; empty before the pilot has read the submission."""
-    from bftrainer.learning import key_of
-    from bftrainer.lessons import Lesson
+    from bftrainer.domain.measurements import Measurements
+    from bftrainer.estimation.update import key_of
 
     if state is None:
         return {}
@@ -23,7 +23,9 @@ def learned(record: TrainerRecord, state: State | None) -> dict[str, Any]:
     trainer = found.get(record.name)
     if trainer is None:
         return {}
-    lesson = dict(state.lessons).get(key_of(trainer), Lesson()) if trainer.learning is not None else Lesson()
+    lesson = (
+        dict(state.lessons).get(key_of(trainer), Measurements()) if trainer.learning is not None else Measurements()
+    )
     return {"curve": _points(trainer, lesson), "costs": _costs(trainer, lesson)}
 
 
@@ -39,7 +41,7 @@ def learned_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _points(trainer: Trainer, lesson: Lesson) -> list[dict[str, Any]]:
+def _points(trainer: Trainer, lesson: Measurements) -> list[dict[str, Any]]:
     curve, noise = trainer.curve, lesson.noise()
     measured = {p.nodes: p for p in lesson.points}
     places = sorted(n for n in {*curve.nodes, *measured} if trainer.min_nodes <= n <= trainer.max_nodes)
@@ -65,7 +67,7 @@ def _said(trainer: Trainer) -> str:
     return "guessed" if trainer.learning is not None and trainer.learning.blank else "submitted"
 
 
-def _costs(trainer: Trainer, lesson: Lesson) -> dict[str, Any]:
+def _costs(trainer: Trainer, lesson: Measurements) -> dict[str, Any]:
     return {
         "scale_up_s": {"seconds": trainer.scale_up_s, "measured": len(lesson.ups)},
         "scale_down_s": {"seconds": trainer.scale_down_s, "measured": len(lesson.downs)},

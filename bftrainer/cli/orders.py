@@ -11,7 +11,7 @@ from bftrainer.cli.state import opened_registry, state_option
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
-    from bftrainer.spool import Kind
+    from bftrainer.persistence.spool import RequestKind
 
 
 @click.command()
@@ -24,9 +24,9 @@ def cancel(trainers: tuple[str, ...], state: Path) -> None:
     Example:
       bftrainer cancel digits
     """
-    from bftrainer.spool import Kind
+    from bftrainer.persistence.spool import RequestKind
 
-    _order(state, Kind.CANCEL, trainers)
+    _order(state, RequestKind.CANCEL, trainers)
 
 
 @click.command()
@@ -39,9 +39,9 @@ def pause(trainers: tuple[str, ...], state: Path) -> None:
     Example:
       bftrainer pause digits
     """
-    from bftrainer.spool import Kind
+    from bftrainer.persistence.spool import RequestKind
 
-    _order(state, Kind.PAUSE, trainers)
+    _order(state, RequestKind.PAUSE, trainers)
 
 
 @click.command()
@@ -54,24 +54,24 @@ def resume(trainers: tuple[str, ...], state: Path) -> None:
     Example:
       bftrainer resume digits
     """
-    from bftrainer.spool import Kind
+    from bftrainer.persistence.spool import RequestKind
 
-    _order(state, Kind.RESUME, trainers)
+    _order(state, RequestKind.RESUME, trainers)
 
 
-def _order(state: Path, kind: Kind, names: tuple[str, ...]) -> None:
+def _order(state: Path, kind: RequestKind, names: tuple[str, ...]) -> None:
     for name in names:
         check(state, name)
     for name in names:
-        hand_in(state, kind, name)
+        enqueue(state, kind, name)
         click.echo(f"{kind.value} {name}: handed in")
 
 
 def check(state: Path, name: str) -> None:
     """Refuse an order for a trainer that is not there, or has ended."""
-    from bftrainer.spool import Kind as Kinds
-    from bftrainer.spool import Spool, open_state_dir
-    from bftrainer.store import DB_NAME
+    from bftrainer.persistence.spool import RequestKind as Kinds
+    from bftrainer.persistence.spool import Spool, open_state_dir
+    from bftrainer.persistence.store import DB_NAME
 
     folder = open_state_dir(state)
     spool = Spool(folder)
@@ -86,8 +86,8 @@ def check(state: Path, name: str) -> None:
         raise UserError(f"no trainer is called {name!r}; see `bftrainer list --all`")
 
 
-def hand_in(state: Path, kind: Kind, name: str) -> None:
+def enqueue(state: Path, kind: RequestKind, name: str) -> None:
     """Put an order into the spool."""
-    from bftrainer.spool import Request, Spool, open_state_dir
+    from bftrainer.persistence.spool import Request, Spool, open_state_dir
 
     Spool(open_state_dir(state)).put(Request(kind=kind, trainer=name))

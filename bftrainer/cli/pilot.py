@@ -12,7 +12,7 @@ from bftrainer.cli.state import state_option
 from bftrainer.errors import StoreError, UserError
 
 if TYPE_CHECKING:
-    from bftrainer.config import PilotConfig
+    from bftrainer.config.pilot import PilotConfig
 
 CONFIG_NAME = "bftrainer.toml"
 
@@ -36,10 +36,10 @@ def pilot(state: Path, config: Path | None) -> None:
       bftrainer init && bftrainer pilot
     """
     from bftrainer.cli.pilot_log import print_fact
-    from bftrainer.clock import SystemClock
     from bftrainer.live.pilot import Signals, run_pilot
-    from bftrainer.live.running import Parts
-    from bftrainer.spool import open_state_dir
+    from bftrainer.live.runtime import PilotDependencies
+    from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.system.clock import SystemClock
     from bftrainer_adapters.batch_job import batch_job
     from bftrainer_adapters.sites import build_site, reconfigure
 
@@ -50,7 +50,7 @@ def pilot(state: Path, config: Path | None) -> None:
     site = build_site(settings, folder, clock)
 
     job = batch_job(os.environ, settings.nodes.holder, folder, clock)
-    parts = Parts(
+    parts = PilotDependencies(
         folder, site.scheduler, site.holder, clock, site.ours, site.driver, job.id, job.is_gone, own_job=job.own,
         neighbours=site.neighbours, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
     )  # fmt: skip
@@ -73,7 +73,7 @@ def refuse_root(config: PilotConfig) -> None:
 
 def read(state: Path, config: Path | None) -> PilotConfig:
     """The configuration asked for, or the state directory's, or the defaults."""
-    from bftrainer.config import PilotConfig, read_config
+    from bftrainer.config.pilot import PilotConfig, read_config
 
     if config is None and not (state / CONFIG_NAME).exists():
         return PilotConfig()

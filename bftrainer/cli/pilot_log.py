@@ -11,10 +11,10 @@ from typing import Any
 import structlog
 
 from bftrainer.cli.watch import described
-from bftrainer.events import Event
-from bftrainer.live.facts import Fact, Kind
-from bftrainer.registry import TrainerStatus
-from bftrainer.state import Plan, State
+from bftrainer.domain.events import Event
+from bftrainer.domain.state import Plan, State
+from bftrainer.live.facts import Fact, FactKind
+from bftrainer.persistence.registry import TrainerStatus
 
 
 def print_fact(fact: Fact, format: str) -> None:
@@ -33,15 +33,15 @@ def entry(fact: Fact) -> dict[str, Any] | None:
     """The fields of a fact's line; None for what is not worth one."""
     at = {"timestamp": datetime.fromtimestamp(fact.at_s, timezone.utc).isoformat(timespec="milliseconds")}
     match fact.kind:
-        case Kind.DECISION:
+        case FactKind.DECISION:
             return at | {"event": "decision"} | _decision(fact)
-        case Kind.NOTE:
+        case FactKind.NOTE:
             subject = {"subject": fact.subject} if fact.subject else {}
             return at | {"event": fact.fields["kind"], **subject, "text": fact.fields["text"]}
-        case Kind.TRAINER if isinstance(status := fact.fields.get("status"), TrainerStatus):
+        case FactKind.TRAINER if isinstance(status := fact.fields.get("status"), TrainerStatus):
             reason = {"reason": fact.fields["reason"]} if fact.fields.get("reason") else {}
             return at | {"event": "trainer", "trainer": fact.subject, "status": status.value, **reason}
-        case Kind.FRAGMENT if "asked" not in fact.fields:
+        case FactKind.FRAGMENT if "asked" not in fact.fields:
             (what,) = (key for key in ("taken", "asked_back", "released") if key in fact.fields)
             reason = {"reason": fact.fields["reason"]} if fact.fields.get("reason") else {}
             return at | {"event": "node", "fragment": fact.subject, "what": what, **reason}

@@ -35,11 +35,11 @@ _POLICY = '''\
 
 from dataclasses import dataclass
 
-from bftrainer.events import Event
+from bftrainer.domain.events import Event
 from bftrainer.policies.equal_share import largest_legal
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Policy
-from bftrainer.state import Decision, State
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Decision, State
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ _README = """\
 An allocation policy for bftrainer.
 
     pip install -e .
-    pytest --pyargs bftrainer.testing.policy_contract --policy {name}
+    pytest --pyargs bftrainer_replay.conformance.policy_contract --policy {name}
     bftrainer replay compare --log LOG --trainers TRAINERS --policies {name},bftrainer,equal-share
 
 `decide` is a function of the state and the event: no clock, no files, no random numbers but those from a seed in the memory.
@@ -116,10 +116,10 @@ def new(name: str, out: Path | None) -> None:
     Example:
       bftrainer policy new my-policy
       pip install -e my-policy
-      pytest --pyargs bftrainer.testing.policy_contract --policy my-policy
+      pytest --pyargs bftrainer_replay.conformance.policy_contract --policy my-policy
     """
-    from bftrainer.files import write_atomically
     from bftrainer.plugins import policy_names
+    from bftrainer.system.files import write_atomically
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
         raise UserError(f"policy name {name!r}: expected lower-case words joined by -, like my-policy")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bftrainer.allocation.objectives import Objective
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.domain.state import Nodes
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError, UserError
-from bftrainer.model import Curve, Trainer
 from bftrainer.plugins import find_objective
-from bftrainer.problem import Claim, Problem
-from bftrainer.state import Nodes
 
 _KEYS = ("pool", "forward_s", "objective", "trainers")
 _TRAINER_REQUIRED = ("id", "min_nodes", "max_nodes", "scale_up_s", "scale_down_s", "curve")
@@ -116,7 +116,7 @@ def read_problem(source: str, text: str) -> ProblemFile:
     if isinstance(document.value["pool"], list):
         pool = frozenset(document.names("pool"))
     size = document.count("pool") if pool is None else len(pool)
-    claims: list[Claim] = []
+    claims: list[TrainerDemand] = []
     held: list[Nodes] = []
     warnings: list[str] = []
     for i, value in enumerate(document.items("trainers")):
@@ -190,10 +190,10 @@ def _claim(
     remaining: float | None,
     sizes: tuple[int, ...] | None,
     objective: Objective,
-) -> Claim:
+) -> TrainerDemand:
     """As the policy builds it, but with the file's own sizes: here 0 is legal only if listed."""
     try:
-        return Claim(
+        return TrainerDemand(
             id=trainer.id,
             value=objective.value(trainer, remaining),
             min_nodes=trainer.min_nodes,

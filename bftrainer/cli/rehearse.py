@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from bftrainer.rehearsal.finding import Finding
+    from bftrainer.config.trainer_file import TrainerSpec
+    from bftrainer.rehearsal.finding import RehearsalFinding
     from bftrainer.rehearsal.record import Record
     from bftrainer.rehearsal.rehearse import Costs
-    from bftrainer.trainer_file import TrainerSpec
 
 WIDTH = 110
 
@@ -88,12 +88,12 @@ def rehearse(
       bftrainer rehearse digits.toml --quick --json
       bftrainer rehearse digits.toml --set 'command=["python", "train.py", "--epochs", "1000"]'
     """
+    from bftrainer.persistence.spool import open_state_dir
     from bftrainer.rehearsal.copies import outside, written_since
     from bftrainer.rehearsal.rehearse import Options, costs
     from bftrainer.rehearsal.rehearse import rehearse as play
     from bftrainer.rehearsal.stamp import note
     from bftrainer.rehearsal.verdicts import has_passed, judge
-    from bftrainer.spool import open_state_dir
 
     spec = _spec(file, assignments)
     folder = None if state is None else open_state_dir(state)
@@ -128,15 +128,15 @@ def rehearse(
 
 
 def _spec(file: Path, assignments: tuple[str, ...]) -> TrainerSpec:
-    from bftrainer.gate import check_table, load_toml, parse_toml
-    from bftrainer.live.launcher import check_launcher
-    from bftrainer.trainer_file import TrainerSpec, settle
+    from bftrainer.config.trainer_file import TrainerSpec, settle
+    from bftrainer.config.validation import check_table, load_toml, parse_toml
+    from bftrainer.plugins import driver_module
 
     table = load_toml(file)
     for text in assignments:
         table |= parse_toml(text, f"--set {text}")
     spec = check_table(table, TrainerSpec, str(file))
-    check_launcher(spec, str(file))
+    driver_module(spec.launcher, str(file))
     return settle(spec, str(file), file.absolute().parent, os.environ)
 
 
@@ -183,12 +183,12 @@ def _telling() -> Iterator[Callable[[str], None]]:
 def _show(
     spec: TrainerSpec,
     record: Record,
-    findings: list[Finding],
+    findings: list[RehearsalFinding],
     learned: Costs,
     elsewhere: list[Path],
     written: list[Path],
 ) -> None:
-    from bftrainer.rehearsal.finding import Verdict
+    from bftrainer.rehearsal.finding import CheckVerdict
     from bftrainer.rehearsal.verdicts import has_passed
 
     acts = ", ".join(str(played.act) for played in record.played)
@@ -198,7 +198,7 @@ def _show(
         click.echo(
             _wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent)
         )
-        if finding.verdict is not Verdict.PASS and finding.remedy:
+        if finding.verdict is not CheckVerdict.PASS and finding.remedy:
             click.echo(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
     click.echo()
     if learned.stalls:
@@ -211,8 +211,8 @@ def _show(
         click.echo(_wrapped(f"not copied, the script used the real one: {', '.join(map(str, elsewhere))}", "  "))
     if written:
         click.echo(_wrapped(f"WRITTEN TO, outside of the copy: {', '.join(map(str, written))}", "  "))
-    failed = sum(finding.verdict is Verdict.FAIL for finding in findings)
-    open_ = sum(finding.verdict is Verdict.CANNOT_TELL for finding in findings)
+    failed = sum(finding.verdict is CheckVerdict.FAIL for finding in findings)
+    open_ = sum(finding.verdict is CheckVerdict.CANNOT_TELL for finding in findings)
     verdict = "pass" if has_passed(findings) else "not passed: it was not played to its end"
     verdict = f"FAIL: {failed} of {len(findings)} checks" if failed else verdict
     click.echo(f"{verdict}{f', {open_} cannot be told' if open_ else ''}")
@@ -233,7 +233,7 @@ def _wrapped(text: str, indent: str) -> str:
 def _as_dict(
     spec: TrainerSpec,
     passed: bool,
-    findings: list[Finding],
+    findings: list[RehearsalFinding],
     learned: Costs,
     elsewhere: list[Path],
     written: list[Path],

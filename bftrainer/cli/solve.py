@@ -14,7 +14,7 @@ from bftrainer.errors import InputFileError, UserError
 
 if TYPE_CHECKING:
     from bftrainer.cli.problem_file import ProblemFile
-    from bftrainer.problem import Answer
+    from bftrainer.domain.problem import Answer
 
 
 @click.command()

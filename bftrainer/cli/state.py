@@ -15,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bftrainer.registry import Registry
+    from bftrainer.persistence.registry import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT = "~/.bftrainer"
@@ -41,9 +41,9 @@ def json_option(command: F) -> F:
 @contextmanager
 def opened_registry(state: Path) -> Iterator[Registry]:
     """The registry, to read."""
-    from bftrainer.registry import Registry
-    from bftrainer.spool import open_state_dir
-    from bftrainer.store import open_store
+    from bftrainer.persistence.registry import Registry
+    from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.persistence.store import open_store
 
     with closing(open_store(open_state_dir(state))) as store:
         yield Registry(store)

@@ -13,7 +13,7 @@ from bftrainer.cli.state import json_option, show_json, state_option
 from bftrainer.errors import InputFileError
 
 if TYPE_CHECKING:
-    from bftrainer.trainer_file import TrainerSpec
+    from bftrainer.config.trainer_file import TrainerSpec
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -48,10 +48,10 @@ def submit(
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
     """
     from bftrainer.cli.pilot import read
-    from bftrainer.live.launcher import check_launcher
+    from bftrainer.config.trainer_file import settle
+    from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
+    from bftrainer.plugins import driver_module
     from bftrainer.rehearsal.stamp import require
-    from bftrainer.spool import Kind, Request, Spool, open_state_dir
-    from bftrainer.trainer_file import settle
 
     if file is not None and not file.name.endswith(".toml"):
         file, command = None, (str(file), *command)
@@ -60,7 +60,7 @@ def submit(
         table["command"] = list(command)
     where = "submit" if file is None else str(file)
     spec = _checked(table, where)
-    check_launcher(spec, where)
+    driver_module(spec.launcher, where)
     home = Path.cwd() if file is None or options.get("cwd") is not None else file.absolute().parent
     spec = settle(spec, where, home, os.environ)
     _look_for_the_script(spec, where)
@@ -70,7 +70,7 @@ def submit(
         require(folder, spec, where)
     _look_for_the_class(spec, config.classes, where)
     _check_name(folder, spec.name, where)
-    spool_name = Spool(folder).put(Request(kind=Kind.SUBMIT, trainer=spec.name, spec=spec, owner=_user()))
+    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner=_user()))
     if as_json:
         show_json([{"trainer": spec.name, "spool": spool_name}])
         return
@@ -80,13 +80,13 @@ def submit(
 def _table(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    from bftrainer.gate import load_toml
+    from bftrainer.config.validation import load_toml
 
     return load_toml(file)
 
 
 def _assigned(assignments: tuple[str, ...]) -> dict[str, Any]:
-    from bftrainer.gate import parse_toml
+    from bftrainer.config.validation import parse_toml
 
     found: dict[str, Any] = {}
     for text in assignments:
@@ -95,8 +95,8 @@ def _assigned(assignments: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _checked(table: dict[str, Any], where: str) -> TrainerSpec:
-    from bftrainer.gate import check_table
-    from bftrainer.trainer_file import TrainerSpec
+    from bftrainer.config.trainer_file import TrainerSpec
+    from bftrainer.config.validation import check_table
 
     return check_table(table, TrainerSpec, where)
 
@@ -122,11 +122,11 @@ def _look_for_the_class(spec: TrainerSpec, classes: Collection[str], where: str)
 def _check_name(state: Path, name: str, where: str) -> None:
     """Refuse a name that the registry or a waiting submission has."""
     from bftrainer.cli.state import opened_registry
-    from bftrainer.spool import Kind, Spool
-    from bftrainer.store import DB_NAME
+    from bftrainer.persistence.spool import RequestKind, Spool
+    from bftrainer.persistence.store import DB_NAME
 
     waiting = [r.request for r in Spool(state).pending() if r.request is not None]
-    taken = any(r.kind is Kind.SUBMIT and r.trainer == name for r in waiting)
+    taken = any(r.kind is RequestKind.SUBMIT and r.trainer == name for r in waiting)
     if not taken and (state / DB_NAME).exists():
         with opened_registry(state) as registry:
             taken = any(trainer.name == name for trainer in registry.trainers())

@@ -11,8 +11,8 @@ import click
 from bftrainer.cli.state import clock_time, hours, json_option, opened_registry, show_json, show_rows, state_option
 
 if TYPE_CHECKING:
-    from bftrainer.registry import TrainerRecord
-    from bftrainer.spool import Request
+    from bftrainer.persistence.registry import TrainerRecord
+    from bftrainer.persistence.spool import Request
 
 
 @click.command("list")
@@ -26,7 +26,7 @@ def list_trainers(everything: bool, state: Path, as_json: bool) -> None:
     Example:
       bftrainer list --all
     """
-    from bftrainer.spool import open_state_dir
+    from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
     nodes = _nodes(folder)
@@ -73,7 +73,7 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
       bftrainer show digits
     """
     from bftrainer.cli.learned import learned, learned_rows
-    from bftrainer.journal import last_state
+    from bftrainer.persistence.journal import last_state
 
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
@@ -131,7 +131,7 @@ def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
 
 
 def _records(state: Path) -> tuple[TrainerRecord, ...]:
-    from bftrainer.store import DB_NAME
+    from bftrainer.persistence.store import DB_NAME
 
     if not (state / DB_NAME).exists():
         return ()
@@ -142,8 +142,8 @@ def _records(state: Path) -> tuple[TrainerRecord, ...]:
 def _nodes(state: Path) -> dict[str, tuple[str, ...]]:
     """Who has which fragments, by the last decision."""
     from bftrainer.allocation.placement import in_name_order
-    from bftrainer.journal import last_state
-    from bftrainer.store import DB_NAME
+    from bftrainer.persistence.journal import last_state
+    from bftrainer.persistence.store import DB_NAME
 
     if not (state / DB_NAME).exists():
         return {}
@@ -153,10 +153,10 @@ def _nodes(state: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _not_read_yet(state: Path, known: set[str]) -> list[Request]:
-    from bftrainer.spool import Kind, Spool
+    from bftrainer.persistence.spool import RequestKind, Spool
 
     found = [r.request for r in Spool(state).pending() if r.request is not None]
-    return [r for r in found if r.kind is Kind.SUBMIT and r.trainer not in known]
+    return [r for r in found if r.kind is RequestKind.SUBMIT and r.trainer not in known]
 
 
 def _progress(record: TrainerRecord) -> str:

@@ -12,9 +12,9 @@ from bftrainer.cli.state import clock_time, json_option, opened_registry, show_j
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
-    from bftrainer.events import Event
-    from bftrainer.registry import FragmentRecord
-    from bftrainer.state import Plan
+    from bftrainer.domain.events import Event
+    from bftrainer.domain.state import Plan
+    from bftrainer.persistence.registry import FragmentRecord
 
 
 @click.command()
@@ -32,8 +32,8 @@ def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:
       bftrainer logs digits
       bftrainer logs -f digits
     """
-    from bftrainer.live.launcher import read_logs
-    from bftrainer.spool import open_state_dir
+    from bftrainer.live.trainers.launcher import read_logs
+    from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
     _await_pilot(folder, trainer, follow)
@@ -56,11 +56,11 @@ def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:
 
 def _await_pilot(folder: Path, trainer: str, follow: bool) -> None:
     """A trainer that is handed in and no more has no log yet: with ``follow`` wait for a pilot to take it."""
-    from bftrainer.spool import Kind, Spool
+    from bftrainer.persistence.spool import RequestKind, Spool
 
     def is_handed_in() -> bool:
         requests = (found.request for found in Spool(folder).pending())
-        return any(r is not None and r.kind is Kind.SUBMIT and r.trainer == trainer for r in requests)
+        return any(r is not None and r.kind is RequestKind.SUBMIT and r.trainer == trainer for r in requests)
 
     if is_handed_in():
         _nothing_yet(f"trainer {trainer!r} is handed in, and no pilot has read it yet (bftrainer pilot)", follow)
@@ -88,7 +88,7 @@ def events(last: int, state: Path, as_json: bool) -> None:
     Example:
       bftrainer events -n 50
     """
-    from bftrainer.journal import entries
+    from bftrainer.persistence.journal import entries
 
     with opened_registry(state) as registry:
         newest = registry.store.read("SELECT coalesce(max(number), 0) AS n FROM journal")[0]["n"]
@@ -116,7 +116,7 @@ def nodes(everything: bool, state: Path, as_json: bool) -> None:
     Example:
       bftrainer nodes --all
     """
-    from bftrainer.journal import last_state
+    from bftrainer.persistence.journal import last_state
 
     with opened_registry(state) as registry:
         fragments = registry.fragments(open_only=not everything)
@@ -137,7 +137,7 @@ def nodes(everything: bool, state: Path, as_json: bool) -> None:
 
 def described(event: Event, plan: Plan, took_s: float) -> str:
     """A decision in one line: what happened, who has how many nodes now, and by whom."""
-    from bftrainer.events import ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+    from bftrainer.domain.events import ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 
     what = []
     for change in event.changes:

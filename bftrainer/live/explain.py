@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.gains import gain, rescale_cost
 from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
-from bftrainer.coordinator import decide
+from bftrainer.core.coordinator import decide
+from bftrainer.core.node_classes import parts
+from bftrainer.domain.problem import Answer, Problem, TrainerDemand
+from bftrainer.domain.state import State
 from bftrainer.errors import RejectedAnswerError, UserError
-from bftrainer.journal import Entry, RecordingAllocator
 from bftrainer.live.rerun import observed
-from bftrainer.live.running import policy_of
-from bftrainer.node_classes import parts
+from bftrainer.live.runtime import policy_of
+from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
+from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
-from bftrainer.problem import Answer, Claim, Problem
-from bftrainer.state import State
-from bftrainer.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Stake:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class NodeShare:
     """A trainer's nodes before and after the decision."""
 
     id: str
@@ -59,12 +59,12 @@ class Explanation:
     """
 
     trainer: str
-    entry: Entry
+    entry: JournalEntry
     pool: int
     queue: int
     place: int | None
-    share: Share
-    shares: tuple[Share, ...]
+    share: NodeShare
+    shares: tuple[NodeShare, ...]
     stake: Stake | None
     why: str
 
@@ -95,7 +95,7 @@ def explain(store: Store, trainer: str, at_s: float = math.inf) -> Explanation:
 
     Raises :class:`~bftrainer.errors.UserError` where there was none, or the trainer had no part in it.
     """
-    found: tuple[Entry, State] | None = None
+    found: tuple[JournalEntry, State] | None = None
     for entry, state in observed(store, at_s):
         if entry.event.at_s > at_s:
             break
@@ -105,9 +105,9 @@ def explain(store: Store, trainer: str, at_s: float = math.inf) -> Explanation:
     return _explained(trainer, *found)
 
 
-def _explained(trainer: str, entry: Entry, state: State) -> Explanation:
+def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     counts = entry.plan.decision.counts
-    shares = tuple(Share(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True))
+    shares = tuple(NodeShare(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True))
     mine = next((s for s in shares if s.id == trainer), None)
     places = {t.id: place for place, t in enumerate(state.queue, 1)}
     pool = len(state.pool)
@@ -122,19 +122,19 @@ def _explained(trainer: str, entry: Entry, state: State) -> Explanation:
             "(max_parallel) are taken by trainers that came before it"
         )
         return Explanation(
-            trainer, entry, pool, len(state.queue), places[trainer], Share(trainer, 0, 0), shares, None, why
+            trainer, entry, pool, len(state.queue), places[trainer], NodeShare(trainer, 0, 0), shares, None, why
         )
     stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, shares.index(mine)) or _why(mine, stake, shares, _of_class(state, mine), entry)
     return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why)
 
 
-def _of_class(state: State, mine: Share) -> int:
+def _of_class(state: State, mine: NodeShare) -> int:
     """Nodes of the pool that are of the trainer's class."""
     return next(len(p.pool) for p in parts(state) for j in p.members if state.active[j].trainer.id == mine.id)
 
 
-def _by_class_or_end(entry: Entry, state: State, j: int) -> str:
+def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     """Where its class or a known end of a window keeps it from having more: that; else nothing."""
     part = next(p for p in parts(state) if j in p.members)
     if state.pool and not part.pool:
@@ -148,7 +148,7 @@ def _by_class_or_end(entry: Entry, state: State, j: int) -> str:
     return f"{wanted} nodes would not pay: the batch scheduler wants some of them back before the rescale has earned its stall"
 
 
-def _stake(entry: Entry, state: State, trainer: str) -> Stake | None:
+def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
     witness = _Witness(list(entry.answers))
     decide(state, policy_of(entry.settings, RecordingAllocator(witness)), entry.event)
     for problem, answer in witness.asked:
@@ -175,11 +175,11 @@ def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
     )
 
 
-def _alone(claim: Claim, n: int, above: int, forward_s: float) -> float:
+def _alone(claim: TrainerDemand, n: int, above: int, forward_s: float) -> float:
     return gain(claim, above, forward_s) - gain(claim, n, forward_s)
 
 
-def _why(mine: Share, stake: Stake | None, shares: Sequence[Share], pool: int, entry: Entry) -> str:
+def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool: int, entry: JournalEntry) -> str:
     """One sentence: what keeps it from having more."""
     name, forward_s = entry.settings.policy, entry.settings.forward_s
     if pool == 0:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bftrainer.events import Event
-from bftrainer.journal import LiveJournal, TimedPolicy
-from bftrainer.registry import Registry, Usage
-from bftrainer.state import Plan, State
-from bftrainer.store import Store
-from bftrainer.trainer_file import TrainerSpec
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.domain.events import Event
+from bftrainer.domain.state import Plan, State
+from bftrainer.persistence.journal import LiveJournal, TimedPolicy
+from bftrainer.persistence.registry import Registry, Usage
+from bftrainer.persistence.store import Store
 
 
-class Kind(Enum):
+class FactKind(Enum):
     """What a fact is about."""
 
     DECISION = "decision"
@@ -33,7 +33,7 @@ class Fact:
     """
 
     at_s: float
-    kind: Kind
+    kind: FactKind
     subject: str
     fields: Mapping[str, object] = field(default_factory=dict)
 
@@ -53,44 +53,44 @@ class TellingRegistry(Registry):
         """Tells of a new trainer; of one that was there, again."""
         added = super().add(spec, owner, spool_name, at_s)
         if added:
-            self._tell(Fact(at_s, Kind.TRAINER, spec.name, {"status": self.trainer(spec.name).status, "new": True}))
+            self._tell(Fact(at_s, FactKind.TRAINER, spec.name, {"status": self.trainer(spec.name).status, "new": True}))
         return added
 
     def change(self, name: str, **columns: object) -> None:
         """Tells of the columns."""
         super().change(name, **columns)
-        self._tell(Fact(self._now_s(), Kind.TRAINER, name, columns))
+        self._tell(Fact(self._now_s(), FactKind.TRAINER, name, columns))
 
     def add_usage(self, usage: tuple[Usage, ...], beat_s: float) -> None:
         """Tells of each trainer's."""
         super().add_usage(usage, beat_s)
         for one in usage:
-            self._tell(Fact(beat_s, Kind.USAGE, one.name, {"usage": one}))
+            self._tell(Fact(beat_s, FactKind.USAGE, one.name, {"usage": one}))
 
     def fragment_asked(self, name: str, node: str, at_s: float) -> None:
         """Tells of it."""
         super().fragment_asked(name, node, at_s)
-        self._tell(Fact(at_s, Kind.FRAGMENT, name, {"asked": at_s}))
+        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"asked": at_s}))
 
     def fragment_taken(self, name: str, at_s: float) -> None:
         """Tells of it."""
         super().fragment_taken(name, at_s)
-        self._tell(Fact(at_s, Kind.FRAGMENT, name, {"taken": at_s}))
+        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"taken": at_s}))
 
     def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
         """Tells of it."""
         super().fragment_asked_back(name, at_s, reason)
-        self._tell(Fact(at_s, Kind.FRAGMENT, name, {"asked_back": at_s, "reason": reason}))
+        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"asked_back": at_s, "reason": reason}))
 
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
         """Tells of it."""
         super().fragment_released(name, at_s, reason)
-        self._tell(Fact(at_s, Kind.FRAGMENT, name, {"released": at_s, "reason": reason}))
+        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"released": at_s, "reason": reason}))
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
         """Tells of it."""
         super().note(at_s, kind, subject, text)
-        self._tell(Fact(at_s, Kind.NOTE, subject, {"kind": kind, "text": text}))
+        self._tell(Fact(at_s, FactKind.NOTE, subject, {"kind": kind, "text": text}))
 
     def _tell(self, fact: Fact) -> None:
         for listener in self._listeners:
@@ -110,4 +110,4 @@ class TellingJournal:
         self._journal.record(event, state, plan)
         fields = {"event": event, "state": state, "plan": plan, "took_s": self._policy.took_s}
         for listener in self._listeners:
-            listener(Fact(event.at_s, Kind.DECISION, "", fields))
+            listener(Fact(event.at_s, FactKind.DECISION, "", fields))

@@ -13,11 +13,11 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from bftrainer.config import Metrics as MetricsConfig
+from bftrainer.config.pilot import MetricsConfig
+from bftrainer.domain.state import Plan, State
 from bftrainer.errors import UserError
-from bftrainer.live.facts import Fact, Kind
-from bftrainer.registry import Registry, TrainerStatus, Usage
-from bftrainer.state import Plan, State
+from bftrainer.live.facts import Fact, FactKind
+from bftrainer.persistence.registry import Registry, TrainerStatus, Usage
 
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -72,15 +72,15 @@ class Metrics:
         """Count it."""
         with self._lock:
             match fact.kind:
-                case Kind.DECISION:
+                case FactKind.DECISION:
                     self._decided(fact)
-                case Kind.TRAINER:
+                case FactKind.TRAINER:
                     self._changed(fact)
-                case Kind.USAGE:
+                case FactKind.USAGE:
                     self._used(fact)
-                case Kind.FRAGMENT:
+                case FactKind.FRAGMENT:
                     self._fragment(fact)
-                case Kind.NOTE:
+                case FactKind.NOTE:
                     counter = {"failure": self._failures, "poll failed": self._polls, "refused": self._refused}
                     if (one := counter.get(str(fact.fields["kind"]))) is not None:
                         one.inc()

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from bftrainer.config import Notices as NoticesConfig
-from bftrainer.live.facts import Fact, Kind
-from bftrainer.registry import Registry, TrainerRecord, TrainerStatus
+from bftrainer.config.pilot import NoticesConfig
+from bftrainer.live.facts import Fact, FactKind
+from bftrainer.persistence.registry import Registry, TrainerRecord, TrainerStatus
 
 AT_ONCE = 4
 NOTE = "notice"
@@ -71,7 +71,7 @@ class Notices:
     def hear(self, fact: Fact) -> None:
         """Trainers' changes of status are what matters."""
         status = fact.fields.get("status")
-        if fact.kind is not Kind.TRAINER or not isinstance(status, TrainerStatus):
+        if fact.kind is not FactKind.TRAINER or not isinstance(status, TrainerStatus):
             return
         if status in _WITHOUT_NODES:
             self._without_nodes_since.setdefault(fact.subject, fact.at_s)

@@ -10,25 +10,25 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from bftrainer.allocation.chain import build_allocator
-from bftrainer.config import PilotConfig
-from bftrainer.events import Event
-from bftrainer.journal import LiveJournal, RecordingAllocator, TimedPolicy, last_state
-from bftrainer.live.desk import TrainerDesk
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.core.loop import run
+from bftrainer.domain.events import Event
+from bftrainer.domain.state import Plan, State
 from bftrainer.live.facts import Listener, TellingJournal, TellingRegistry
-from bftrainer.live.hand_over import HandOver
-from bftrainer.live.launcher import DirectoryLauncher
+from bftrainer.live.job_chaining import JobChain
 from bftrainer.live.metrics import Metrics, serve
-from bftrainer.live.nodes import NodeDesk
+from bftrainer.live.nodes.manager import NodeManager
+from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.notices import Notices
-from bftrainer.live.running import Parts, Running, claim_hosts, policy_of, settings_of
-from bftrainer.live.sharing import Sharing
+from bftrainer.live.runtime import PilotDependencies, PilotRuntime, claim_hosts, policy_of, settings_of
+from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.live.world import LiveWorld
-from bftrainer.loop import run
+from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, TimedPolicy, last_state
+from bftrainer.persistence.spool import Spool
+from bftrainer.persistence.store import open_store
 from bftrainer.policies.needs import refusal
-from bftrainer.processes import this_process
-from bftrainer.spool import Spool
-from bftrainer.state import Plan, State
-from bftrainer.store import open_store
+from bftrainer.system.processes import this_process
 
 
 @dataclass(slots=True)
@@ -77,7 +77,10 @@ class _Watched:
 
 
 def run_pilot(
-    parts: Parts, config: PilotConfig, signals: Signals, reread: Callable[[], PilotConfig | None] = lambda: None
+    parts: PilotDependencies,
+    config: PilotConfig,
+    signals: Signals,
+    reread: Callable[[], PilotConfig | None] = lambda: None,
 ) -> None:
     """Hold the lease, run the loop until told to end, let everything go.
 
@@ -88,7 +91,7 @@ def run_pilot(
     try:
         clock = parts.clock
         store.take_lease(this_process(), parts.job_id, clock.now_s(), config.times.lease_s, parts.job_is_gone)
-        running: Running | None = None
+        running: PilotRuntime | None = None
         listeners: list[Listener] = [
             lambda fact: parts.log(fact, (config if running is None else running.config).log.format)
         ]
@@ -104,13 +107,13 @@ def run_pilot(
         if unseen := claim_hosts(parts, config):
             registry.note(clock.now_s(), "pilot", "", unseen)
         sharing = Sharing(parts.neighbours)
-        nodes = NodeDesk(config, registry, parts.scheduler, parts.holder, clock, parts.ours, sharing)
-        trainers = TrainerDesk(registry, launcher, config.nodes.slots, clock.now_s())
+        nodes = NodeManager(config, registry, parts.scheduler, parts.holder, clock, parts.ours, sharing)
+        trainers = TrainerManager(registry, launcher, config.nodes.slots, clock.now_s())
 
         def note(text: str) -> None:
             registry.note(clock.now_s(), "hand-over", "", text)
 
-        hand_over = None if parts.own_job is None else HandOver(parts.own_job, config.times, clock, note)
+        hand_over = None if parts.own_job is None else JobChain(parts.own_job, config.times, clock, note)
         notices = Notices(config.notices, registry, parts.state_dir, clock.now_s(), clock.elapsed_s)
         listeners.append(notices.hear)
         end_metrics = None
@@ -126,7 +129,7 @@ def run_pilot(
             registry, spool, nodes, trainers, clock, state, lambda: signals.ends or drains, lambda: at_tick(),
             lambda trainer: refusal(policy.policy, trainer),
         )  # fmt: skip
-        running = Running(
+        running = PilotRuntime(
             config, parts, registry, recorder, policy, journal, nodes, launcher, world, hand_over, notices
         )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bftrainer.config import PilotConfig
-from bftrainer.gate import Table
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import ConfigTable
 
 # What holders, drivers and the log's machine were started with. The site's own tables (slurm, lsf) are the adapters' to judge.
 FIXED: dict[str, frozenset[str]] = {
@@ -17,7 +17,7 @@ FIXED: dict[str, frozenset[str]] = {
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:
     """The configuration to go on with, and the keys (``nodes.holder``) whose change waits for the next start."""
     kept: list[str] = []
-    tables: dict[str, Table] = {}
+    tables: dict[str, ConfigTable] = {}
     for name, keys in FIXED.items():
         was, now = getattr(old, name), getattr(fresh, name)
         back = {key: getattr(was, key) for key in sorted(keys) if getattr(was, key) != getattr(now, key)}

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.check import VALUE_TOLERANCE, checked
 from bftrainer.allocation.exact import Exact
-from bftrainer.coordinator import adopt, decide, observe
+from bftrainer.core.coordinator import adopt, decide, observe
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.problem import Answer, Problem
+from bftrainer.domain.state import State
 from bftrainer.errors import RejectedAnswerError
-from bftrainer.journal import Entry, RecordingAllocator, Settings, entries, state_before
-from bftrainer.live.running import policy_of
-from bftrainer.ports import Policy
-from bftrainer.problem import Answer, Problem
-from bftrainer.state import State
-from bftrainer.store import Store
+from bftrainer.live.runtime import policy_of
+from bftrainer.persistence.journal import JournalEntry, RecordingAllocator, Settings, entries, state_before
+from bftrainer.persistence.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JournalVerdict:
     """One decision of the journal: its number, by which solver, and what differs (empty: nothing)."""
 
     number: int
@@ -53,7 +53,7 @@ class Recorded:
         return answer
 
 
-def observed(store: Store, shortly_before_s: float = -math.inf) -> Iterator[tuple[Entry, State]]:
+def observed(store: Store, shortly_before_s: float = -math.inf) -> Iterator[tuple[JournalEntry, State]]:
     """Decisions of a journal, in order, with the state that each was made on: its event has happened.
 
     From the first one on; or from some time before a moment, which is quick however long the journal is.
@@ -67,7 +67,7 @@ def observed(store: Store, shortly_before_s: float = -math.inf) -> Iterator[tupl
         state = adopt(before, entry.plan)
 
 
-def decide_again(store: Store) -> Iterator[Verdict]:
+def decide_again(store: Store) -> Iterator[JournalVerdict]:
     """Every decision of a journal, in order, from the empty state on."""
     policies: dict[Settings, tuple[Recorded, Policy]] = {}
     for entry, before in observed(store):
@@ -76,12 +76,12 @@ def decide_again(store: Store) -> Iterator[Verdict]:
             policies[entry.settings] = recorded, policy_of(entry.settings, RecordingAllocator(recorded))
         recorded, policy = policies[entry.settings]
         recorded.answers = list(entry.answers)
-        yield Verdict(
+        yield JournalVerdict(
             entry.number, entry.answers[-1].solver if entry.answers else "none", _compare(entry, before, policy)
         )
 
 
-def _compare(entry: Entry, before: State, policy: Policy) -> str:
+def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
     try:
         plan = decide(before, policy, entry.event)
     except RejectedAnswerError as error:

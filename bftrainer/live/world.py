@@ -9,18 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bftrainer.domain.events import (
+    Change,
+    Event,
+    ParallelChanged,
+    PoolChanged,
+    TimerDue,
+    TrainerFinished,
+    TrainerSubmitted,
+)
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.ports import Clock
+from bftrainer.domain.state import Rescale, State
 from bftrainer.errors import BFTrainerError
-from bftrainer.events import Change, Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
-from bftrainer.live.desk import TrainerDesk
-from bftrainer.live.kinds import Demand
-from bftrainer.live.learned import for_core
-from bftrainer.live.nodes import NodeDesk
-from bftrainer.live.requests import carry_out
-from bftrainer.model import Trainer
-from bftrainer.ports import Clock
-from bftrainer.registry import Registry
-from bftrainer.spool import Spool
-from bftrainer.state import Rescale, State
+from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.nodes.manager import NodeManager
+from bftrainer.live.trainers.for_core import for_core
+from bftrainer.live.trainers.manager import TrainerManager
+from bftrainer.live.trainers.requests import carry_out
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.spool import Spool
 
 BEAT_S = 5.0
 
@@ -32,8 +40,8 @@ class LiveWorld:
         self,
         registry: Registry,
         spool: Spool,
-        nodes: NodeDesk,
-        trainers: TrainerDesk,
+        nodes: NodeManager,
+        trainers: TrainerManager,
         clock: Clock,
         told: State,
         wants_to_end: Callable[[], bool],
@@ -112,7 +120,7 @@ class LiveWorld:
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
             core = frozenset(self._trainers.for_core(now_s))
-            demand = Demand(self._trainers.wants(now_s, self.max_parallel))
+            demand = PoolDemand(self._trainers.wants(now_s, self.max_parallel))
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         if self._nodes.settled:
             self._trainers.step(now_s, self._nodes.pool)

@@ -18,14 +18,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bftrainer.events import Event
-from bftrainer.model import rates
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import rates
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies import lots
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.sizes import remaining, sizes_of
-from bftrainer.ports import Policy
-from bftrainer.state import Active, Decision, State
 
 
 @dataclass(slots=True)

@@ -7,12 +7,12 @@ from functools import lru_cache
 
 from bftrainer.allocation.objectives import Objective
 from bftrainer.allocation.window_ends import lasts_s
-from bftrainer.events import Event
-from bftrainer.model import Curve, Trainer
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.ports import Allocator, Policy
+from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Allocator, Policy
-from bftrainer.problem import Claim, Problem
-from bftrainer.state import Active, Decision, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class BFTrainer:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Solve the allocation problem of this state; no memory. It looks no further than the last node is there."""
-        claims = tuple(claim(active, self.objective, state.at_s) for active in state.active)
+        claims = tuple(demand_of(active, self.objective, state.at_s) for active in state.active)
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
         answer = self.allocator.solve(Problem(len(state.pool), forward_s, claims))
         return Decision(answer.counts, answer=answer), None
 
 
-def claim(active: Active, objective: Objective, now_s: float) -> Claim:
+def demand_of(active: Active, objective: Objective, now_s: float) -> TrainerDemand:
     """A trainer's claim: its value curve under the objective, its bounds and costs, and C_j."""
     return _claim(active.trainer, objective.of(active, now_s), len(active.nodes))
 
 
 @lru_cache(maxsize=8192)
-def _claim(trainer: Trainer, value: Curve, current: int) -> Claim:
+def _claim(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
     sizes = trainer.sizes
-    return Claim(
+    return TrainerDemand(
         id=trainer.id,
         value=value,
         min_nodes=trainer.min_nodes,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.events import Event
-from bftrainer.model import Trainer
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Decision, State
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Policy
-from bftrainer.state import Decision, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from bftrainer.events import Event
+from bftrainer.domain.events import Event
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.shares import by_weight
-from bftrainer.ports import Policy
-from bftrainer.state import Active, Decision, State
 
 
 class Stage(Enum):
@@ -33,7 +33,7 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class FlowConMember:
     """A trainer on a list: its limit L, its last G (None: not measured), and where E and its use stood then."""
 
     id: str
@@ -49,7 +49,7 @@ class Member:
 class Lists:
     """The memory: members in order of arrival, the present interval, when Algorithm 1 runs next."""
 
-    members: tuple[Member, ...] = ()
+    members: tuple[FlowConMember, ...] = ()
     interval_s: float = 0.0
     next_s: float = 0.0
 
@@ -75,7 +75,9 @@ class Rules:
         members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
         known = {m.id for m in members}
         new = tuple(
-            Member(name, loss=now.loss, used_s=now.used_s, at_s=at_s) for name, now in seen.items() if name not in known
+            FlowConMember(name, loss=now.loss, used_s=now.used_s, at_s=at_s)
+            for name, now in seen.items()
+            if name not in known
         )
         interval_s = lists.interval_s or self.interval_s
         if new or len(members) < len(lists.members):
@@ -86,8 +88,8 @@ class Rules:
         return Lists(members, interval_s, at_s + interval_s)
 
     def run(
-        self, members: tuple[Member, ...], seen: Mapping[str, Measured], at_s: float, interval_s: float
-    ) -> tuple[tuple[Member, ...], float]:
+        self, members: tuple[FlowConMember, ...], seen: Mapping[str, Measured], at_s: float, interval_s: float
+    ) -> tuple[tuple[FlowConMember, ...], float]:
         """Algorithm 1: move between the lists, then set the limits."""
         members = tuple(self.classified(self.measured(m, seen[m.id], at_s)) for m in members)  # lines 2-13
         if members and all(m.stage is Stage.COMPLETING for m in members):  # lines 14-17
@@ -95,26 +97,26 @@ class Rules:
         total = sum(1.0 if m.growth is None else m.growth for m in members)
         return tuple(self._limited(m, total, len(members)) for m in members), interval_s
 
-    def measured(self, m: Member, now: Measured, at_s: float) -> Member:
+    def measured(self, m: FlowConMember, now: Measured, at_s: float) -> FlowConMember:
         """Line 3: G since its last measurement (Eqns 4.1, 4.2)."""
         passed_s, used_s = at_s - m.at_s, now.used_s - m.used_s
         if now.loss is None or passed_s <= 0 or used_s <= 0:
             return m
         if m.loss is None:
-            return Member(m.id, m.stage, m.limit, m.growth, now.loss, now.used_s, at_s)
+            return FlowConMember(m.id, m.stage, m.limit, m.growth, now.loss, now.used_s, at_s)
         # P / R with R = used / passed: the passed time cancels, the interval is the unit.
         growth = abs(now.loss - m.loss) * self.interval_s / used_s
-        return Member(m.id, m.stage, m.limit, growth, now.loss, now.used_s, at_s)
+        return FlowConMember(m.id, m.stage, m.limit, growth, now.loss, now.used_s, at_s)
 
-    def classified(self, m: Member) -> Member:
+    def classified(self, m: FlowConMember) -> FlowConMember:
         """Lines 4-13; who has not been measured stays on NL."""
         if m.growth is None:
             return m
         slower = Stage.WATCHING if m.stage is Stage.NEW else Stage.COMPLETING
         stage = Stage.NEW if m.growth >= self.alpha else slower
-        return Member(m.id, stage, m.limit, m.growth, m.loss, m.used_s, m.at_s)
+        return FlowConMember(m.id, stage, m.limit, m.growth, m.loss, m.used_s, m.at_s)
 
-    def _limited(self, m: Member, total: float, number: int) -> Member:
+    def _limited(self, m: FlowConMember, total: float, number: int) -> FlowConMember:
         """Lines 18-26."""
         if m.growth is None:
             return _limited(m, 1.0)
@@ -124,8 +126,8 @@ class Rules:
         return _limited(m, max(share, 1 / (self.beta * number)) if m.stage is Stage.COMPLETING else share)
 
 
-def _limited(m: Member, limit: float) -> Member:
-    return Member(m.id, m.stage, limit, m.growth, m.loss, m.used_s, m.at_s)
+def _limited(m: FlowConMember, limit: float) -> FlowConMember:
+    return FlowConMember(m.id, m.stage, limit, m.growth, m.loss, m.used_s, m.at_s)
 
 
 # Rescaling a trainer costs it tens of seconds, a container's limit nothing: the thesis' 20 to 60 s would eat the gain.

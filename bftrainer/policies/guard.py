@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bftrainer.events import Event
+from bftrainer.domain.events import Event
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Decision, State
 from bftrainer.policies.needs import Need
 from bftrainer.policies.sizes import largest_of, sizes_of
-from bftrainer.ports import Policy
-from bftrainer.state import Decision, State
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class StarvationClock:
     """The guard's memory around the policy's: since when each starves (id, s), and until when whose turn lasts."""
 
     inner: object = None
@@ -56,7 +56,7 @@ class Guarded:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Ask the policy, then serve whoever has starved too long."""
-        memory = state.memory if isinstance(state.memory, Patience) else Patience()
+        memory = state.memory if isinstance(state.memory, StarvationClock) else StarvationClock()
         decision, inner = self.policy.decide(replace(state, memory=memory.inner), event)
         counts, now = list(decision.counts), state.at_s
         index = {a.trainer.id: j for j, a in enumerate(state.active)}
@@ -84,7 +84,7 @@ class Guarded:
         wakes += [] if decision.wake_at_s is None else [decision.wake_at_s]
         changed = tuple(counts) != decision.counts
         guarded = Decision(tuple(counts), min(wakes, default=None), None if changed else decision.answer)
-        return guarded, Patience(inner, tuple(since.items()), tuple(turns.items()))
+        return guarded, StarvationClock(inner, tuple(since.items()), tuple(turns.items()))
 
 
 def _give(state: State, counts: list[int], j: int, smallest: list[int], served: set[int]) -> bool:

@@ -12,21 +12,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from bftrainer.events import Event
-from bftrainer.model import rates
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import rates
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.equal_share import equal_shares
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.shares import by_weight
-from bftrainer.ports import Policy
-from bftrainer.state import Active, Decision, State
 
 # A task slower than its curve promises is looked at again after this long.
 _AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LossMark:
     """Where a task stood when its observation began."""
 
     id: str
@@ -35,10 +35,10 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class TrainingPhase:
     """The policy's memory: the marks of an observation that goes on, or the ages (oldest first) that it found."""
 
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[LossMark, ...] = ()
     ages: tuple[str, ...] = ()
 
 
@@ -53,12 +53,12 @@ class LossPhase:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Watch after an arrival, decide once, keep the ages until the next arrival."""
-        phase = state.memory if isinstance(state.memory, Phase) else Phase()
+        phase = state.memory if isinstance(state.memory, TrainingPhase) else TrainingPhase()
         tasks = {a.trainer.id: a for a in state.active}
         known = {mark.id for mark in phase.marks} | set(phase.ages)
         if not tasks.keys() <= known:
-            phase = Phase(marks=tuple(_mark(a) for a in state.active))
-        phase = Phase(
+            phase = TrainingPhase(marks=tuple(_mark(a) for a in state.active))
+        phase = TrainingPhase(
             tuple(mark for mark in phase.marks if mark.id in tasks), tuple(name for name in phase.ages if name in tasks)
         )
         trainers, nodes = [a.trainer for a in state.active], len(state.pool)
@@ -67,12 +67,12 @@ class LossPhase:
             wait_s = self._wait_s(phase, state.active, equal) if len(tasks) > 1 else 0.0
             if wait_s > 0:
                 return Decision(equal, state.at_s + max(wait_s, _AGAIN_S)), phase
-            phase = Phase(ages=self._oldest_first(phase, tasks))
+            phase = TrainingPhase(ages=self._oldest_first(phase, tasks))
         rank = {name: len(phase.ages) - place for place, name in enumerate(phase.ages)}
         weights = [2.0 * rank[t.id] - 1.0 for t in trainers]
         return Decision(by_weight(trainers, weights, nodes)), phase
 
-    def _wait_s(self, phase: Phase, active: tuple[Active, ...], counts: tuple[int, ...]) -> float:
+    def _wait_s(self, phase: TrainingPhase, active: tuple[Active, ...], counts: tuple[int, ...]) -> float:
         """How long until every task that gets nodes will have done its iterations; 0 if all have."""
         marks = {mark.id: mark for mark in phase.marks}
         wait_s = 0.0
@@ -84,20 +84,20 @@ class LossPhase:
                 wait_s = max(wait_s, missing / rate)
         return wait_s
 
-    def _oldest_first(self, phase: Phase, tasks: dict[str, Active]) -> tuple[str, ...]:
+    def _oldest_first(self, phase: TrainingPhase, tasks: dict[str, Active]) -> tuple[str, ...]:
         change = {mark.id: self._change(mark, tasks[mark.id]) for mark in phase.marks}
         place = {mark.id: j for j, mark in enumerate(phase.marks)}
         return tuple(sorted(change, key=lambda name: (change[name], place[name])))
 
-    def _change(self, mark: Mark, task: Active) -> float:
+    def _change(self, mark: LossMark, task: Active) -> float:
         done = task.samples_done - mark.samples
         if mark.loss is None or task.losses is None or done <= 0:
             return math.inf
         return abs(task.losses.latest - mark.loss) * self.iterations * self.batch_samples / done
 
 
-def _mark(active: Active) -> Mark:
-    return Mark(active.trainer.id, active.samples_done, None if active.losses is None else active.losses.latest)
+def _mark(active: Active) -> LossMark:
+    return LossMark(active.trainer.id, active.samples_done, None if active.losses is None else active.losses.latest)
 
 
 def build(settings: PolicySettings) -> Policy:

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.allocation.horizon import Job, solve
-from bftrainer.events import Event
-from bftrainer.model import rates
+from bftrainer.allocation.horizon import HorizonJob, solve
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import rates
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.modelarts_greedy import Shares, next_moment
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.sizes import remaining
-from bftrainer.ports import Policy
-from bftrainer.state import Active, Decision, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class ModelArtsOptimal:
             counts[j] = n
         return counts
 
-    def _job(self, active: Active, sizes: tuple[int, ...]) -> Job:
+    def _job(self, active: Active, sizes: tuple[int, ...]) -> HorizonJob:
         per_s = rates(active.trainer)
         # d_i: at least one second at full speed, lest a trainer past its estimate outweighs all others.
         demand = max(remaining(active, self.name), max(per_s[n] for n in sizes), 1e-9)
-        return Job(sizes, tuple(per_s[n] * self.interval_s / demand for n in sizes))
+        return HorizonJob(sizes, tuple(per_s[n] * self.interval_s / demand for n in sizes))
 
 
 def build(settings: PolicySettings) -> Policy:

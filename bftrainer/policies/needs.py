@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.ports import Policy
 from bftrainer.errors import InvalidValueError
-from bftrainer.model import Trainer
-from bftrainer.ports import Policy
 
 
 class Need(Enum):

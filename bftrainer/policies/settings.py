@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bftrainer.allocation.objectives import Objective
+from bftrainer.domain.ports import Allocator
 from bftrainer.errors import UnknownNameError
-from bftrainer.ports import Allocator
 
 
 @dataclass(frozen=True, slots=True)

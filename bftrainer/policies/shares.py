@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bftrainer.model import Trainer
+from bftrainer.domain.model import Trainer
 from bftrainer.policies.equal_share import largest_legal
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
-from bftrainer.model import Trainer
 from bftrainer.policies.equal_share import largest_legal
-from bftrainer.state import Active
 
 
 @lru_cache(maxsize=8192)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bftrainer.events import Event
-from bftrainer.model import rates
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import rates
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.sizes import remaining, requested
-from bftrainer.ports import Policy
-from bftrainer.state import Active, Decision, State
 
 
 @dataclass(frozen=True, slots=True)

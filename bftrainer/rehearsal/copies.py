@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
-from bftrainer.trainer_file import TrainerSpec
 
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """A folder with one of these is an environment: linked, not copied."""

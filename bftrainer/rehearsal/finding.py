@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Verdict(Enum):
+class CheckVerdict(Enum):
     """``CANNOT_TELL`` is no failure: it says what was not seen."""
 
     PASS = "pass"  # noqa: S105
@@ -15,11 +15,11 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RehearsalFinding:
     """What was checked, how it came out, what was seen, what to do."""
 
     check: str
     title: str
-    verdict: Verdict
+    verdict: CheckVerdict
     seen: str
     remedy: str = ""

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bftrainer.events import StallSeen
-from bftrainer.json_tail import JsonTail
-from bftrainer.live.launcher import DirectoryLauncher, Place
-from bftrainer.live.meter import MeterBook
-from bftrainer.live.reports import Ending, View
-from bftrainer.processes import ProcessId, is_alive, send, with_variable
-from bftrainer.rehearsal.record import Line, Outcome, Played, is_whole
-from bftrainer.rehearsal.scenario import LEAVES, Act, Kind
-from bftrainer.trainer_file import TrainerSpec
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.domain.events import StallSeen
+from bftrainer.live.trainers.launcher import DirectoryLauncher, Place
+from bftrainer.live.trainers.meter import MeterBook
+from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.rehearsal.record import Line, Played, TrialOutcome, is_whole
+from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.processes import ProcessId, is_alive, send, with_variable
 
 POLL_S = 0.02
 LEAVES_WITHIN_S = 15.0
@@ -30,10 +30,10 @@ UNSAVED_STEPS = 3
 STARTS = 3
 """A driver that has lost all its nodes is started again so often in one act."""
 _OUTCOMES = {
-    Ending.STOPPED: Outcome.STOPPED,
-    Ending.DONE: Outcome.DONE,
-    Ending.FAILED: Outcome.FAILED,
-    Ending.KILLED: Outcome.DIED,
+    Ending.STOPPED: TrialOutcome.STOPPED,
+    Ending.DONE: TrialOutcome.DONE,
+    Ending.FAILED: TrialOutcome.FAILED,
+    Ending.KILLED: TrialOutcome.DIED,
 }
 
 
@@ -70,14 +70,14 @@ class Player:
 
     def play(self, act: Act) -> Played:
         """One act, until it has had its effect or cannot have it any more."""
-        if act.kind in (Kind.KILL, Kind.KILL_ALL):
+        if act.kind in (ActKind.KILL, ActKind.KILL_ALL):
             self._wait_for_unsaved_work()
         at_s = time.time()
         self._stalls, self._measured = [], False
         if act.kind in LEAVES:
             self._ask(act)
             ended = self._follow(lambda: False, self.spec.stop_s + LEAVES_WITHIN_S, renewed=False)
-            ended = Outcome.OK if ended is Outcome.STOPPED else ended
+            ended = TrialOutcome.OK if ended is TrialOutcome.STOPPED else ended
         else:
             self._order(act)
             ended = self._settle(at_s)
@@ -108,7 +108,7 @@ class Player:
                 send(process, signal.SIGKILL)
             time.sleep(POLL_S)
 
-    def look(self) -> View:
+    def look(self) -> DriverView:
         """The driver as of now; all new lines are taken."""
         view = self._launcher.look(self.spec.name)
         self._meter.hear(self.spec.name, view)
@@ -128,20 +128,20 @@ class Player:
         """Give the order, and note where it is to be afterwards."""
         self.look()
         match act.kind:
-            case Kind.START:
+            case ActKind.START:
                 self._places = self._new(act.nodes)
                 self._launcher.start(self.spec, self._places)
-            case Kind.GROW:
+            case ActKind.GROW:
                 self._places += self._new(act.nodes - len(self._places))
                 self._launcher.order(self.spec.name, self._places)
-            case Kind.KILL_ALL:
+            case ActKind.KILL_ALL:
                 for place in self._places:
                     self._kill(place)
                 self._places = self._new(act.nodes)
-            case Kind.SHRINK:
+            case ActKind.SHRINK:
                 self._places = self._places[: act.nodes]
                 self._launcher.order(self.spec.name, self._places)
-            case Kind.MOVE:
+            case ActKind.MOVE:
                 self._places = self._new(act.nodes)
                 self._launcher.order(self.spec.name, self._places)
             case _:
@@ -170,13 +170,13 @@ class Player:
                     os.kill(pid, signal.SIGKILL)
 
     def _ask(self, act: Act) -> None:
-        if act.kind is Kind.STOP:
+        if act.kind is ActKind.STOP:
             self._launcher.ask_to_stop(self.spec.name)
         else:
             self._launcher.order(self.spec.name, ())
         self._places = ()
 
-    def _settle(self, at_s: float) -> Outcome:
+    def _settle(self, at_s: float) -> TrialOutcome:
         """Until it has made its steps on exactly these places, and its stall is measured."""
 
         def holds() -> bool:
@@ -187,37 +187,37 @@ class Player:
 
         for _ in range(STARTS):
             ended = self._follow(holds, self._patience_s)
-            if ended is not Outcome.STOPPED:
+            if ended is not TrialOutcome.STOPPED:
                 return ended
             self._launcher.start(self.spec, self._places)  # none of its nodes was left: as the pilot does
         return ended
 
-    def _follow(self, holds: Callable[[], bool], patience_s: float, renewed: bool = True) -> Outcome:
+    def _follow(self, holds: Callable[[], bool], patience_s: float, renewed: bool = True) -> TrialOutcome:
         """Wait for it, or for the driver's end. ``renewed``: patience begins anew with every step, up to ``LONGEST`` times."""
         last, since = None, time.monotonic()
         give_up = since + LONGEST * patience_s
         while (now_s := time.monotonic()) - since < patience_s and now_s < give_up:
             if holds():
-                return Outcome.OK
+                return TrialOutcome.OK
             view = self.look()
             if view.ending is not None and not view.alive:
                 return _OUTCOMES[view.ending]
             if renewed and (now := (view.incarnation, view.step)) != last:
                 last, since = now, time.monotonic()
             time.sleep(POLL_S)
-        return Outcome.TIMEOUT
+        return TrialOutcome.TIMEOUT
 
-    def _played(self, act: Act, at_s: float, outcome: Outcome) -> Played:
+    def _played(self, act: Act, at_s: float, outcome: TrialOutcome) -> Played:
         view, until_s = self.look(), time.time()
         reasons = {
-            Outcome.FAILED: view.reason,
-            Outcome.TIMEOUT: f"not within {until_s - at_s:.0f} s",
-            Outcome.DIED: "its driver ended without a word, see logs/driver.log",
-            Outcome.STOPPED: f"all its workers ended, {STARTS} times",
+            TrialOutcome.FAILED: view.reason,
+            TrialOutcome.TIMEOUT: f"not within {until_s - at_s:.0f} s",
+            TrialOutcome.DIED: "its driver ended without a word, see logs/driver.log",
+            TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         reason = reasons.get(outcome, "")
         # A stall that is lost in the noise of the speed is none.
-        measured = self._measured and act.kind in (Kind.GROW, Kind.SHRINK)
+        measured = self._measured and act.kind in (ActKind.GROW, ActKind.SHRINK)
         stalls_s = tuple(self._stalls) or ((0.0,) if measured else ())
         return Played(act, at_s, until_s, outcome, reason, view.tail, stalls_s)
 

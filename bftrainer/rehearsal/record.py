@@ -13,7 +13,7 @@ from bftrainer.rehearsal.scenario import Act
 Line = Mapping[str, Any]
 
 
-class Outcome(Enum):
+class TrialOutcome(Enum):
     """How an act ended."""
 
     OK = "as expected"
@@ -31,7 +31,7 @@ class Played:
     act: Act
     at_s: float
     until_s: float
-    outcome: Outcome
+    outcome: TrialOutcome
     reason: str = ""
     tail: tuple[str, ...] = ()
     stalls_s: tuple[float, ...] = ()
@@ -42,7 +42,7 @@ class Trial:
     """A start after one file that is written in place had been cut to half. ``step``: the first that was reported."""
 
     file: str
-    outcome: Outcome
+    outcome: TrialOutcome
     step: int | None
     reason: str = ""
     tail: tuple[str, ...] = ()

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.rehearsal.copies import copy_folder, moved
 from bftrainer.rehearsal.player import Player
-from bftrainer.rehearsal.record import Line, Outcome, Played, Record, Trial, is_whole, stretches
-from bftrainer.rehearsal.scenario import LEAVES, Act, Kind, scenario, sizes_of
+from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches
+from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
 from bftrainer.rehearsal.writes import Writes
-from bftrainer.trainer_file import TrainerSpec
 
 TRIALS = 3
 """Files written in place that are tried with half of their bytes."""
@@ -66,7 +66,7 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
         return replace(
             record, why_no_reference="needs a second run from the same beginning, which --in-place does not have"
         )
-    if len(record.of(Kind.START)) < 2:
+    if len(record.of(ActKind.START)) < 2:
         return record
     return replace(record, reference=_alone(moved(spec, home, scratch / "work-alone"), options, scratch, record, tell))
 
@@ -74,16 +74,16 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
 def costs(record: Record) -> Costs:
     """R_up and R_dw, and every stall."""
 
-    def median(kind: Kind) -> float | None:
+    def median(kind: ActKind) -> float | None:
         found = [seconds for played in record.of(kind) for seconds in played.stalls_s]
         return statistics.median(found) if found else None
 
     stalls = tuple((str(played.act), seconds) for played in record.played for seconds in _stood_still(record, played))
-    return Costs(median(Kind.GROW), median(Kind.SHRINK), stalls)
+    return Costs(median(ActKind.GROW), median(ActKind.SHRINK), stalls)
 
 
 def _stood_still(record: Record, played: Played) -> tuple[float, ...]:
-    if played.act.kind not in (Kind.START, Kind.KILL_ALL):
+    if played.act.kind not in (ActKind.START, ActKind.KILL_ALL):
         return played.stalls_s
     first = [float(part.first["time"]) for part in stretches(record.lines) if float(part.first["time"]) >= played.at_s]
     return (first[0] - played.at_s,) if first else ()
@@ -110,9 +110,9 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
             writes.forget()
         done = player.play(act)
         played.append(done)
-        if act.kind in LEAVES and done.outcome is Outcome.OK:
+        if act.kind in LEAVES and done.outcome is TrialOutcome.OK:
             left = left or player.left()
-        if done.outcome is not Outcome.OK or _was_killed(player, done):
+        if done.outcome is not TrialOutcome.OK or _was_killed(player, done):
             break
     return Record(acts, tuple(played), tuple(player.lines), tuple(player.events), saved=writes.saved(), left=left)
 
@@ -127,7 +127,7 @@ def _was_killed(player: Player, played: Played) -> bool:
 
 def _is_whole(record: Record) -> bool:
     last = record.played[-1]
-    return len(record.played) == len(record.acts) and last.outcome is Outcome.OK
+    return len(record.played) == len(record.acts) and last.outcome is TrialOutcome.OK
 
 
 def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
@@ -143,7 +143,7 @@ def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tup
         path.write_bytes(content[: len(content) // 2])
         seen = len(player.lines)
         try:
-            played = player.play(Act(Kind.START, small))
+            played = player.play(Act(ActKind.START, small))
             player.end()
         finally:
             path.write_bytes(content)
@@ -154,14 +154,14 @@ def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tup
 
 def _alone(spec: TrainerSpec, options: Options, scratch: Path, record: Record, tell: Tell) -> tuple[Line, ...]:
     """The same work in one go, as far as the second start came."""
-    starts = record.of(Kind.START)
+    starts = record.of(ActKind.START)
     lines = [x for x in record.lines if is_whole(x.get("step")) and float(x["time"]) <= starts[1].until_s]
     if not lines:
         return ()
     tell("the same once more, without a stop")
     player = _player(spec, options, scratch / "trainers-alone")
     try:
-        player.play(Act(Kind.START, record.acts[0].nodes))
+        player.play(Act(ActKind.START, record.acts[0].nodes))
         player.run_on(int(lines[-1]["step"]))
     finally:
         player.end()

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bftrainer.rehearsal.finding import Verdict
+from bftrainer.rehearsal.finding import CheckVerdict
 from bftrainer.rehearsal.record import Line
 
 EXACT = 1e-9
@@ -31,7 +31,7 @@ _STANDARD = frozenset({"time", "phase", "incarnation", "world_size", "step", "sa
 class Comparison:
     """The verdict, what it rests on, what to do."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     seen: str
     remedy: str = ""
 
@@ -43,13 +43,13 @@ def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[L
     pairs = [(plain[line["step"]], line) for line in after if line["step"] in plain and _loss(line) is not None]
     if not plain or not any(_loss(line) is not None for line in (*before, *after)):
         return Comparison(
-            Verdict.CANNOT_TELL,
+            CheckVerdict.CANNOT_TELL,
             "no loss is reported",
             "report the loss, and a checksum of the weights if that is cheap",
         )
     if len(pairs) < ENOUGH or not ahead:
         return Comparison(
-            Verdict.CANNOT_TELL,
+            CheckVerdict.CANNOT_TELL,
             f"only {len(pairs)} steps after the stop can be compared",
             "give the rehearsal more steps",
         )
@@ -67,12 +67,12 @@ def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[L
             f"the first loss after the stop differs by {first:.1g}: other data, or other weights ({since})",
         )
     if max(later) <= EXACT:
-        return Comparison(Verdict.PASS, f"the same numbers at each of {since}")
+        return Comparison(CheckVerdict.PASS, f"the same numbers at each of {since}")
     if first > EXACT and max(later) <= DRIFT:
-        return Comparison(Verdict.PASS, f"the same to {max(later):.1g}, as rounding makes it, at each of {since}")
+        return Comparison(CheckVerdict.PASS, f"the same to {max(later):.1g}, as rounding makes it, at each of {since}")
     seen = f"the first loss after the stop is the same, the next ones differ by up to {max(later):.1g} ({since})"
     return Comparison(
-        Verdict.FAIL,
+        CheckVerdict.FAIL,
         seen,
         "save the optimizer's state (momentum, moments, learning-rate schedule) with the weights; load it",
     )
@@ -90,12 +90,12 @@ def _by_level(plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], see
         start - statistics.fmean(wanted[:ENOUGH])
     ):
         return Comparison(
-            Verdict.FAIL,
+            CheckVerdict.FAIL,
             f"the loss falls back from {wanted[0]:.4g} to {found[0]:.4g}, it began at {losses[0]:.4g}; {seen}",
             "save the weights and load them",
         )
     return Comparison(
-        Verdict.CANNOT_TELL,
+        CheckVerdict.CANNOT_TELL,
         f"the loss goes on without a jump; {seen}",
         "make runs repeatable (seeds; save the sampler's and the generators' state), then this can be told",
     )

@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections import Counter
 
-from bftrainer.rehearsal.finding import Finding, Verdict
+from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
 from bftrainer.rehearsal.record import Record, boundaries, is_whole, stretches
 from bftrainer.scaling import Batches, Scaling
 
@@ -14,24 +14,28 @@ TITLE = "samples are counted once"
 _REMEDY = "save samples and steps together in the checkpoint; add the global batch once per step, on rank 0"
 
 
-def judge(record: Record, scaling: Scaling, global_batch: int | None) -> Finding:
+def judge(record: Record, scaling: Scaling, global_batch: int | None) -> RehearsalFinding:
     """The batch per step at every size, and the counts on both sides of every boundary."""
     counted = [part for part in stretches(record.lines) if all(is_whole(line.get("samples")) for line in part.lines)]
     per_step = batches(record)
     if not counted or not per_step:
-        return Finding(
-            "samples", TITLE, Verdict.CANNOT_TELL, "no samples are reported", "report samples, summed over all workers"
+        return RehearsalFinding(
+            "samples",
+            TITLE,
+            CheckVerdict.CANNOT_TELL,
+            "no samples are reported",
+            "report samples, summed over all workers",
         )
     problems = [*_sizes(per_step, scaling, global_batch), *_steps(record, per_step), *_boundaries(record, per_step)]
     if problems:
-        return Finding("samples", TITLE, Verdict.FAIL, problems[0], _REMEDY)
+        return RehearsalFinding("samples", TITLE, CheckVerdict.FAIL, problems[0], _REMEDY)
     told = ", ".join(
         f"{count:g} a step with {size} worker{'s' * (size != 1)}" for size, count in sorted(per_step.items())
     )
     note = ""
     if len(set(per_step.values())) == 1 < len(per_step) and scaling is Scaling.WEAK:
         note = '; the batch does not follow the size: the trainer file should say scaling = "strong"'
-    return Finding("samples", TITLE, Verdict.PASS, told + note)
+    return RehearsalFinding("samples", TITLE, CheckVerdict.PASS, told + note)
 
 
 def batches(record: Record) -> dict[int, float]:

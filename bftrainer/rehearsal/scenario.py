@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from bftrainer.trainer_file import TrainerSpec
+from bftrainer.config.trainer_file import TrainerSpec
 
 
-class Kind(Enum):
+class ActKind(Enum):
     """What happens in an act."""
 
     START = "start"
@@ -27,7 +27,7 @@ class Kind(Enum):
     """The order to leave all nodes: checkpoint and leave."""
 
 
-LEAVES = frozenset({Kind.STOP, Kind.EMPTY})
+LEAVES = frozenset({ActKind.STOP, ActKind.EMPTY})
 """Acts after which nothing runs."""
 
 
@@ -35,21 +35,21 @@ LEAVES = frozenset({Kind.STOP, Kind.EMPTY})
 class Act:
     """``nodes`` is how many it is to have afterwards."""
 
-    kind: Kind
+    kind: ActKind
     nodes: int
 
     def __str__(self) -> str:
         on: str = f"{self.nodes} node{'s' * (self.nodes != 1)}"
         match self.kind:
-            case Kind.START:
+            case ActKind.START:
                 return f"start on {on}"
-            case Kind.GROW | Kind.SHRINK:
+            case ActKind.GROW | ActKind.SHRINK:
                 return f"{self.kind.value} to {on}"
-            case Kind.MOVE:
+            case ActKind.MOVE:
                 return f"move to {on} of other names"
-            case Kind.KILL:
+            case ActKind.KILL:
                 return "kill -9 of a worker"
-            case Kind.KILL_ALL:
+            case ActKind.KILL_ALL:
                 return "kill -9 of all workers"
             case _:
                 return str(self.kind.value)
@@ -64,12 +64,12 @@ def sizes_of(spec: TrainerSpec) -> tuple[int, int | None]:
 
 def scenario(small: int, large: int | None, quick: bool = False) -> tuple[Act, ...]:
     """The acts, in order. The two first starts are on one size: they can be held against a run without a stop."""
-    begin = [Act(Kind.START, small), Act(Kind.STOP, 0), Act(Kind.START, small)]
-    grow = [] if large is None else [Act(Kind.GROW, large)]
-    one = [] if large is None and small == 1 else [*grow, Act(Kind.KILL, small)]
-    kill = [*one, Act(Kind.KILL_ALL, small)]
+    begin = [Act(ActKind.START, small), Act(ActKind.STOP, 0), Act(ActKind.START, small)]
+    grow = [] if large is None else [Act(ActKind.GROW, large)]
+    one = [] if large is None and small == 1 else [*grow, Act(ActKind.KILL, small)]
+    kill = [*one, Act(ActKind.KILL_ALL, small)]
     if quick:
-        return (*begin, *kill, Act(Kind.STOP, 0))
-    shrink = [] if large is None else [*grow, Act(Kind.SHRINK, small)]
-    end = [Act(Kind.EMPTY, 0), Act(Kind.START, small), Act(Kind.STOP, 0)]
-    return (*begin, *shrink, Act(Kind.MOVE, small), *kill, *end)
+        return (*begin, *kill, Act(ActKind.STOP, 0))
+    shrink = [] if large is None else [*grow, Act(ActKind.SHRINK, small)]
+    end = [Act(ActKind.EMPTY, 0), Act(ActKind.START, small), Act(ActKind.STOP, 0)]
+    return (*begin, *shrink, Act(ActKind.MOVE, small), *kill, *end)

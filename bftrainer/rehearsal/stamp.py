@@ -7,9 +7,9 @@ import json
 import time
 from pathlib import Path
 
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
-from bftrainer.files import write_atomically
-from bftrainer.trainer_file import TrainerSpec
+from bftrainer.system.files import write_atomically
 
 FOLDER = "rehearsed"
 

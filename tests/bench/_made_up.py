@@ -19,19 +19,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bftrainer.cluster import Claim, NodeView, Observation
-from bftrainer.gate import check_table
-from bftrainer.spool import Kind, Request, Spool
-from bftrainer.trainer_file import TrainerSpec
-from bftrainer_adapters.held import JobPhase
-from bftrainer_adapters.holder_files import HolderFiles
-from bftrainer_adapters.holder_jobs import Manners
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.config.validation import check_table
+from bftrainer.domain.cluster import NodeRequest, NodeView, Observation
+from bftrainer.persistence.spool import Request, RequestKind, Spool
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
 
 SEED = 20210617
 ENDS_EVERY_S = 30.0
 PROGRESS_S = 1.0
 SCRAPE_S = 15.0
-MANNERS = Manners("made up", "made_up", "submit", hurry_s=1.0, failures_in_a_row=2)
+MANNERS = SchedulerTraits("made up", "made_up", "submit", hurry_s=1.0, failures_in_a_row=2)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Machine:
     total: int
     idle: int
     churn: int = 0
-    manners: Manners = MANNERS
+    manners: SchedulerTraits = MANNERS
     jobs: dict[str, Job] = field(default_factory=dict)
     cost_s: float = 0.0
     number: int = 1000
@@ -108,7 +108,7 @@ class Machine:
     def why_none(self) -> str:
         return ""
 
-    def submit(self, claim: Claim) -> str:
+    def submit(self, claim: NodeRequest) -> str:
         with self.timed():
             self.number += 1
             job = Job(str(self.number), claim.node, JobPhase.RUNS, ends_s=time.time() + 86_400)
@@ -174,7 +174,7 @@ def play(state: Path, port: int, largest: int) -> None:
                 name = rng.choice(alive)
                 _end(root / name, played[name], "done")
             spec = trainer(rng, number, largest)
-            spool.put(Request(kind=Kind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
+            spool.put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
         if now >= next_scrape:
             next_scrape = now + SCRAPE_S
             with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:

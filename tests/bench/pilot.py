@@ -36,16 +36,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bftrainer.cli import pilot_log
-from bftrainer.clock import SystemClock
-from bftrainer.config import PilotConfig
-from bftrainer.gate import check_table
-from bftrainer.live import launcher
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import check_table
 from bftrainer.live.pilot import Signals, run_pilot
-from bftrainer.live.running import Parts
-from bftrainer.spool import Kind, Request, Spool
-from bftrainer_adapters.held import JobPhase
-from bftrainer_adapters.holder_files import HolderFiles
-from bftrainer_adapters.job_holder import JobHolder
+from bftrainer.live.runtime import PilotDependencies
+from bftrainer.live.trainers import launcher
+from bftrainer.persistence.spool import Request, RequestKind, Spool
+from bftrainer.system.clock import SystemClock
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.job_holder import JobHolder
 
 LIMIT = 0.02
 CHURN = 8  # nodes that are taken, and others that become idle, at each look at the scheduler
@@ -110,7 +110,7 @@ def measure(
         spool = Spool(state)
         for number in range(trainers + 10):
             spec = trainer(rng, number, largest)
-            spool.put(Request(kind=Kind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
+            spool.put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
         launcher.subprocess = SimpleNamespace(Popen=stand_in, DEVNULL=subprocess.DEVNULL)  # type: ignore[attr-defined]
         player = subprocess.Popen([sys.executable, _made_up.__file__, folder, str(port), str(largest)])
         signals, figures, decisions = Signals(), Figures(), [0]
@@ -143,7 +143,7 @@ def measure(
             stdout, sys.stdout = sys.stdout, out
             pilot_log._logger.cache_clear()  # it keeps the output that it began with
             try:
-                parts = Parts(state, machine, holder, clock, log=log)
+                parts = PilotDependencies(state, machine, holder, clock, log=log)
                 run_pilot(parts, config, signals)
             finally:
                 sys.stdout = stdout

@@ -31,13 +31,13 @@ from rich.table import Table
 from bftrainer.allocation.check import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.domain.events import Event, TimerDue
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Losses, State
 from bftrainer.errors import UserError
-from bftrainer.events import Event, TimerDue
-from bftrainer.model import Trainer
 from bftrainer.plugins import build_policy, policy_names
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Policy
-from bftrainer.state import Active, Losses, State
 
 SEED = 20210617
 DECISIONS = 100

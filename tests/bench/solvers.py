@@ -31,9 +31,9 @@ from bftrainer.allocation.check import checked
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi, licence
 from bftrainer.allocation.highs import Highs
+from bftrainer.domain.ports import Allocator
+from bftrainer.domain.problem import Problem, Status
 from bftrainer.errors import SolverError
-from bftrainer.ports import Allocator
-from bftrainer.problem import Problem, Status
 
 SEED = 20210617
 LIMIT_S, ORACLE_LIMIT_S = 10.0, 10.0

@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 from top_scene import train
 
-from bftrainer.cli import top_text
-from bftrainer.cli.top_app import Top
-from bftrainer.cli.top_reader import Reader
+from bftrainer.cli.top import text as top_text
+from bftrainer.cli.top.app import Top
+from bftrainer.cli.top.reader import Reader
 
 TRAINERS, NODES, REFRESHES, LIMIT_MS = 100, 5000, 50, 100.0
 SETTLED_S = 25.0

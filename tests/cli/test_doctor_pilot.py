@@ -14,8 +14,8 @@ import pytest
 from command_line import bftrainer, complaint
 from patience import PATIENCE
 
-from bftrainer.processes import this_process
-from bftrainer.store import DB_NAME, open_store
+from bftrainer.persistence.store import DB_NAME, open_store
+from bftrainer.system.processes import this_process
 
 CONFIG = "[workers]\nallow_root = true\n"
 GOOD = {

@@ -17,13 +17,13 @@ from command_line import Ended, bftrainer, complaint
 from live_house import house, spec
 from top_scene import Played, a_pilot
 
-from bftrainer.cli import top_text
-from bftrainer.cli.top_app import Panel, Top
-from bftrainer.cli.top_board import HISTORY_S, Board, Sort, length
-from bftrainer.cli.top_reader import DECISIONS, Look, Reader
-from bftrainer.processes import ProcessId, this_process
-from bftrainer.spool import Kind, Spool
-from bftrainer.store import Holder
+from bftrainer.cli.top import text as top_text
+from bftrainer.cli.top.app import Panel, Top
+from bftrainer.cli.top.board import HISTORY_S, Board, Sort, length
+from bftrainer.cli.top.reader import DECISIONS, Reader, Snapshot
+from bftrainer.persistence.spool import RequestKind, Spool
+from bftrainer.persistence.store import Holder
+from bftrainer.system.processes import ProcessId, this_process
 
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "top.svg"
 
@@ -125,7 +125,7 @@ def test_a_larger_screen_shows_more_and_bars_follow_its_width(scene: Played) -> 
     assert large.count("decision:") > small.count("decision:")
 
 
-def orders(state: Path) -> list[tuple[Kind, str]]:
+def orders(state: Path) -> list[tuple[RequestKind, str]]:
     found = [(r.request.kind, r.request.trainer) for r in Spool(state).pending() if r.request is not None]
     for received in Spool(state).pending():
         Spool(state).take_away(received.name)
@@ -149,7 +149,7 @@ def press(scene: Played, *keys: str) -> Top:
 def test_keys_pause_and_resume_the_chosen_trainer(scene: Played) -> None:
     press(scene, "down", "p")
     press(scene, "down", "down", "r")
-    assert orders(scene.state) == [(Kind.PAUSE, "bert-base"), (Kind.RESUME, "unet3d")]
+    assert orders(scene.state) == [(RequestKind.PAUSE, "bert-base"), (RequestKind.RESUME, "unet3d")]
 
 
 def test_cancel_asks_first(scene: Played) -> None:
@@ -160,7 +160,7 @@ def test_cancel_asks_first(scene: Played) -> None:
     press(scene, "c", "enter")
     assert orders(scene.state) == []
     press(scene, "c", "y")
-    assert orders(scene.state) == [(Kind.CANCEL, "resnet50")]
+    assert orders(scene.state) == [(RequestKind.CANCEL, "resnet50")]
 
 
 def test_an_order_for_one_that_has_ended_is_refused(scene: Played) -> None:
@@ -242,7 +242,7 @@ def test_a_database_that_cannot_be_read_is_said_and_tried_again(scene: Played) -
     from bftrainer.errors import StoreError
 
     class Broken(Played):
-        def look(self) -> Look:
+        def look(self) -> Snapshot:
             raise StoreError("pilot.db: cannot be read: disk I/O error")
 
     seen: list[str] = []
@@ -418,7 +418,7 @@ def test_once_prints_a_screen(scene: Played) -> None:
 
 
 def test_without_textual_it_says_what_to_install(scene: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bftrainer.cli.top_app", None)
+    monkeypatch.setitem(sys.modules, "bftrainer.cli.top.app", None)
     ended = run("--state", scene.state)
     assert complaint(ended) == (
         "top needs the package textual, which is not here; pip install 'bftrainer[top]', or use --once"

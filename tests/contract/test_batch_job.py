@@ -11,7 +11,7 @@ import pytest
 from lsf_under_test import LsfLab
 from slurm_lab import Lab, wait_until
 
-from bftrainer.clock import SystemClock
+from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.batch_job import BatchJob, batch_job
 
 NAME = "my pilot"

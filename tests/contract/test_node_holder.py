@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from clusters_under_test import ClusterUnderTest
 
-from bftrainer.cluster import Claim, Fragment, Phase
+from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.ports import NodeHolder
 from bftrainer.errors import BFTrainerError
-from bftrainer.ports import NodeHolder
-from bftrainer.windows import Ours, free_nodes
 
 
 class Watched:
@@ -20,9 +20,9 @@ class Watched:
     def __init__(self, holder: NodeHolder) -> None:
         self.holder = holder
         self.latest: dict[str, Fragment] = {}
-        self.said: list[tuple[str, Phase]] = []
+        self.said: list[tuple[str, FragmentPhase]] = []
 
-    def poll(self) -> dict[str, Phase]:
+    def poll(self) -> dict[str, FragmentPhase]:
         self.holder.renew()
         for fragment in self.holder.poll():
             if self.latest.get(fragment.name) != fragment:
@@ -30,18 +30,18 @@ class Watched:
             self.latest[fragment.name] = fragment
         return {name: fragment.phase for name, fragment in self.latest.items()}
 
-    def all_are(self, phase: Phase) -> bool:
+    def all_are(self, phase: FragmentPhase) -> bool:
         return set(self.poll().values()) == {phase}
 
 
 def hold(cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: float = 60.0) -> Watched:
     watched = Watched(cluster.holder(pilot, lease_s))
     watched.poll()
-    acquired = watched.holder.acquire(tuple(Claim(node) for node in cluster.nodes[:count]))
+    acquired = watched.holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes[:count]))
     assert not acquired.refusals
-    assert [f.phase for f in acquired.fragments] == [Phase.PENDING] * count
+    assert [f.phase for f in acquired.fragments] == [FragmentPhase.PENDING] * count
     assert [f.node for f in acquired.fragments] == cluster.nodes[:count]
-    cluster.until(lambda: watched.all_are(Phase.READY), "holders to be ready")
+    cluster.until(lambda: watched.all_are(FragmentPhase.READY), "holders to be ready")
     return watched
 
 
@@ -77,7 +77,7 @@ def test_held_nodes_are_not_idle_and_a_main_job_gets_them_at_once(cluster: Clust
     for fragment in watched.latest.values():
         cluster.start_worker(fragment)
     cluster.main_job(8, minutes=2)
-    cluster.until(lambda: watched.all_are(Phase.GONE), "all to be given back")
+    cluster.until(lambda: watched.all_are(FragmentPhase.GONE), "all to be given back")
     assert cluster.workers() == 0
     assert all(fragment.why for fragment in watched.latest.values())
 
@@ -85,8 +85,8 @@ def test_held_nodes_are_not_idle_and_a_main_job_gets_them_at_once(cluster: Clust
 def test_gone_is_said_once(cluster: ClusterUnderTest) -> None:
     watched = hold(cluster, 2)
     watched.holder.release(frozenset(watched.latest))
-    cluster.until(lambda: watched.all_are(Phase.GONE), "the end")
-    assert sorted(name for name, phase in watched.said if phase is Phase.GONE) == sorted(watched.latest)
+    cluster.until(lambda: watched.all_are(FragmentPhase.GONE), "the end")
+    assert sorted(name for name, phase in watched.said if phase is FragmentPhase.GONE) == sorted(watched.latest)
     assert watched.holder.poll() == ()
 
 
@@ -96,8 +96,8 @@ def test_release_gives_back_some_and_keeps_the_others(cluster: ClusterUnderTest)
         cluster.start_worker(fragment)
     first, *others = sorted(watched.latest)
     watched.holder.release(frozenset({first, "node99#4711"}))
-    cluster.until(lambda: watched.poll()[first] is Phase.GONE, "the first to go")
-    assert {watched.poll()[name] for name in others} == {Phase.READY}
+    cluster.until(lambda: watched.poll()[first] is FragmentPhase.GONE, "the first to go")
+    assert {watched.poll()[name] for name in others} == {FragmentPhase.READY}
     assert cluster.workers() == 2
     cluster.until(lambda: len(idle(cluster)) == 6, "its node to be idle")
 
@@ -107,12 +107,12 @@ def test_clear_ends_workers_and_keeps_the_node(cluster: ClusterUnderTest) -> Non
     cluster.start_worker(watched.latest[next(iter(watched.latest))])
     watched.holder.clear(frozenset(watched.latest))
     cluster.until(lambda: cluster.workers() == 0, "the worker to end")
-    assert watched.all_are(Phase.READY)
+    assert watched.all_are(FragmentPhase.READY)
 
 
 def test_refused_are_a_node_that_is_held_and_a_window_that_is_too_short(cluster: ClusterUnderTest) -> None:
     watched = hold(cluster, 1)
-    claims = (Claim(cluster.nodes[0]), Claim(cluster.nodes[1], window_s=20))
+    claims = (NodeRequest(cluster.nodes[0]), NodeRequest(cluster.nodes[1], window_s=20))
     acquired = watched.holder.acquire(claims)
     assert acquired.fragments == ()
     assert [refusal.node for refusal in acquired.refusals] == cluster.nodes[:2]
@@ -123,19 +123,19 @@ def test_a_successor_finds_the_holders_and_another_pilot_does_not(cluster: Clust
     before = hold(cluster, 2)
     successor, stranger = Watched(cluster.holder()), Watched(cluster.holder("another"))
     assert sorted(successor.poll()) == sorted(before.latest)
-    cluster.until(lambda: successor.all_are(Phase.READY), "both to be known as ready")
+    cluster.until(lambda: successor.all_are(FragmentPhase.READY), "both to be known as ready")
     assert stranger.poll() == {}
     successor.holder.release(frozenset(successor.latest))
-    cluster.until(lambda: successor.all_are(Phase.GONE), "the end")
+    cluster.until(lambda: successor.all_are(FragmentPhase.GONE), "the end")
 
 
 def test_while_the_scheduler_is_silent_nothing_is_gone(cluster: ClusterUnderTest) -> None:
     watched = hold(cluster, 2)
     cluster.go_silent()
-    assert [watched.all_are(Phase.READY) for _ in range(3)] == [True] * 3
+    assert [watched.all_are(FragmentPhase.READY) for _ in range(3)] == [True] * 3
     cluster.answer_again()
     cluster.until(lambda: idle(cluster), "an answer")
-    assert watched.all_are(Phase.READY)
+    assert watched.all_are(FragmentPhase.READY)
 
 
 def test_without_a_pilot_the_lease_lapses(cluster: ClusterUnderTest) -> None:
@@ -144,7 +144,9 @@ def test_without_a_pilot_the_lease_lapses(cluster: ClusterUnderTest) -> None:
         cluster.start_worker(watched.latest[next(iter(watched.latest))])
 
     def lapsed() -> bool:
-        return any(fragment.phase is Phase.GONE and "lapsed" in fragment.why for fragment in watched.holder.poll())
+        return any(
+            fragment.phase is FragmentPhase.GONE and "lapsed" in fragment.why for fragment in watched.holder.poll()
+        )
 
     cluster.until(lapsed, "the lease to lapse")
     cluster.until(lambda: len(idle(cluster)) == 8, "the node to be idle")

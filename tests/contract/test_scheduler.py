@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from clusters_under_test import ClusterUnderTest
 
-from bftrainer.cluster import Observation
+from bftrainer.core.windows import EndKind, FreeNode, Ours, free_nodes
+from bftrainer.domain.cluster import Observation
 from bftrainer.errors import BFTrainerError
-from bftrainer.windows import EndKind, FreeNode, Ours, free_nodes
 
 OURS = Ours(partitions=frozenset({"scavenge"}))
 

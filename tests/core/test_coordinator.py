@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from bftrainer.coordinator import adopt, decide, observe, rescales
+from bftrainer.core.coordinator import adopt, decide, observe, rescales
+from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.state import Active, Decision, Rescale, State
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
-from bftrainer.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
-from bftrainer.model import Curve, Trainer
 from bftrainer.policies.equal_share import EqualShare, equal_shares
-from bftrainer.state import Active, Decision, Rescale, State
 
 CURVE = Curve((1, 8), (1.0, 8.0))
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.events import Event, PoolChanged
-from bftrainer.loop import run
-from bftrainer.model import Curve, Trainer
+from bftrainer.core.loop import run
+from bftrainer.domain.events import Event, PoolChanged
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.state import Plan, State
 from bftrainer.plugins import build_policy
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.state import Plan, State
-from bftrainer_replay.logs.model import PoolEvent, Window
-from bftrainer_replay.losses import LossCurve
-from bftrainer_replay.play import Scenario, no_cost_bound, play
-from bftrainer_replay.progress import CostModel
-from bftrainer_replay.world import Arrival, DecideOn, ReplayWorld
+from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.simulation.losses import LossCurve
+from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
 
 # Every policy that shares the pool's nodes; a new one belongs here.
 POOL_POLICIES = (
@@ -74,7 +74,7 @@ class Watching:
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> Window:
+def windows(draw: st.DrawFn) -> LogWindow:
     """A pool of up to 12 nodes that changes up to 15 times in up to an hour."""
     pool = set(draw(st.sets(st.sampled_from(NODES))))
     initial, events = frozenset(pool), []
@@ -84,7 +84,7 @@ def windows(draw: st.DrawFn) -> Window:
         joined, left = frozenset(flipped - pool), frozenset(flipped & pool)
         pool = (pool | joined) - left
         events.append(PoolEvent(float(at_s), PoolChanged(joined, left)))
-    return Window(0.0, 3600.0, initial, tuple(events), len(NODES), "drawn")
+    return LogWindow(0.0, 3600.0, initial, tuple(events), len(NODES), "drawn")
 
 
 @st.composite

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer import codec
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
-from bftrainer.coordinator import adopt, decide, observe
+from bftrainer.core.coordinator import adopt, decide, observe
+from bftrainer.core.node_classes import Part, changed, check_one_class, parts
+from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.problem import Status
+from bftrainer.domain.state import Active, ClassMemories, Nodes, State
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
-from bftrainer.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
-from bftrainer.model import Curve, Trainer
-from bftrainer.node_classes import Part, changed, check_one_class, parts
+from bftrainer.persistence import codec
 from bftrainer.plugins import build_policy
 from bftrainer.policies.guard import Guarded
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Policy
-from bftrainer.problem import Status
-from bftrainer.state import Active, ClassMemories, Nodes, State
 
 SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=120.0, seed=7)
 POLICIES = ("bftrainer", "equal-share", "afs-p", "srtf", "modelarts-greedy")

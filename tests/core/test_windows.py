@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.cluster import Hidden, NodeFlag, NodeView, Observation, PendingJob, Reservation
+from bftrainer.core.windows import EndKind, Ours, free_nodes, window_ends
+from bftrainer.domain.cluster import Hidden, NodeFlag, NodeView, Observation, PendingJob, Reservation
 from bftrainer.errors import UnknownStateError, WindowsUnknownError
-from bftrainer.windows import EndKind, Ours, free_nodes, window_ends
 
 AT_S = 1000.0
 

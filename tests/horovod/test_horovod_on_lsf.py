@@ -10,8 +10,8 @@ import pytest
 from horovod_trainer import Trainer
 from lsf_under_test import QUEUE, LsfLab, StandInLsf
 
-from bftrainer.cluster import Claim, Phase
-from bftrainer.processes import with_variable
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.system.processes import with_variable
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 
@@ -26,11 +26,11 @@ def lsf(tmp_path: Path) -> Iterator[StandInLsf]:
 def test_nodes_come_go_and_a_main_job_takes_one(lsf: StandInLsf, tmp_path: Path) -> None:
     holder = lsf.holder(lease_s=600.0)
     holder.poll()
-    assert not holder.acquire(tuple(Claim(node) for node in lsf.nodes)).refusals
-    lsf.until(lambda: [f.phase for f in holder.poll()] == [Phase.READY] * 3, "the holders to be ready")
+    assert not holder.acquire(tuple(NodeRequest(node) for node in lsf.nodes)).refusals
+    lsf.until(lambda: [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 3, "the holders to be ready")
     jobs = [fragment.id for fragment in holder.poll()]
     one, two, three = (f"{fragment.node}:1:{fragment.id}" for fragment in holder.poll())
-    prefix = [sys.executable, "-m", "bftrainer_adapters.lsf_worker", str(holder.holders), "{node}", "{fragment_id}"]
+    prefix = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", str(holder.holders), "{node}", "{fragment_id}"]
     with Trainer(tmp_path / "trainer", prefix=prefix, drop_environment=["LSB_", "LS_"]) as trainer:
 
         def workers(*ids: str) -> list[object]:

@@ -9,9 +9,9 @@ import pytest
 from horovod_trainer import EXAMPLE, Trainer
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.driver.directory import TrainerDirectory
-from bftrainer_adapters.driver.process import identify
-from bftrainer_adapters.elastic_horovod.ssh_shim import announced_path, host_and_command
+from bftrainer_adapters.drivers.common.directory import TrainerDirectory
+from bftrainer_adapters.drivers.common.process import identify
+from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path, host_and_command
 
 
 def test_it_is_off_unless_allowed(tmp_path: Path) -> None:

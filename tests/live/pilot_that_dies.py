@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from bftrainer.cli.pilot import read
-from bftrainer.clock import SystemClock
 from bftrainer.live.pilot import Signals, run_pilot
-from bftrainer.live.running import Parts
+from bftrainer.live.runtime import PilotDependencies
+from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.sites import build_site
 
 state, die_at = Path(sys.argv[1]), sys.argv[2]
@@ -22,4 +22,8 @@ def at_step(step: str) -> None:
 config, clock = read(state, None), SystemClock()
 site = build_site(config, state, clock)
 with Signals().caught() as signals:
-    run_pilot(Parts(state, site.scheduler, site.holder, clock, driver=site.driver, at_step=at_step), config, signals)
+    run_pilot(
+        PilotDependencies(state, site.scheduler, site.holder, clock, driver=site.driver, at_step=at_step),
+        config,
+        signals,
+    )

@@ -10,16 +10,16 @@ import pytest
 from fakes_live import START_S
 from live_house import House, house, spec
 
-from bftrainer.cluster import NodeView, PendingJob
-from bftrainer.config import NodeClass, Nodes, PilotConfig
+from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
+from bftrainer.config.validation import check_table
+from bftrainer.domain.cluster import NodeView, PendingJob
 from bftrainer.errors import InputFileError, StoreError
-from bftrainer.gate import check_table
-from bftrainer.journal import entries
 from bftrainer.live.explain import explain
-from bftrainer.live.kinds import Demand, class_of
+from bftrainer.live.nodes.classifier import PoolDemand, class_of
 from bftrainer.live.rerun import decide_again
-from bftrainer.registry import Registry
-from bftrainer_adapters.watching import Watched
+from bftrainer.persistence.journal import entries
+from bftrainer.persistence.registry import Registry
+from bftrainer_adapters.observer import ObservedSite
 
 GPU, CPU = ("g1", "g2", "g3"), ("c1", "c2", "c3")
 FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", "slots": 4}}}
@@ -133,7 +133,7 @@ def test_a_misspelt_class_is_one_line() -> None:
 
 
 def test_demand_is_of_those_that_may_go_there() -> None:
-    demand = Demand(((4, None), (2, "a"), (8, "b")))
+    demand = PoolDemand(((4, None), (2, "a"), (8, "b")))
     assert (demand.total, demand.of("a"), demand.of("b"), demand.of("c")) == (14, 6, 12, 4)
 
 
@@ -194,7 +194,7 @@ def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp
 
 def test_record_knows_the_classes_too() -> None:
     nodes = [NodeView("g1", "IDLE", gres="gpu:a100:4"), NodeView("c1", "IDLE", cpus=32)]
-    fast = {"fast": NodeClass(gpu="a100")}
+    fast = {"fast": NodeClassConfig(gpu="a100")}
     cluster: Any = None
     for name, expected in (("fast", {"g1"}), ("4 a100", set()), ("32 cpus", {"c1"}), (None, {"g1", "c1"})):
-        assert Watched(cluster, cluster, Nodes(node_class=name), classes=fast).chosen(nodes) == expected
+        assert ObservedSite(cluster, cluster, NodesConfig(node_class=name), classes=fast).chosen(nodes) == expected

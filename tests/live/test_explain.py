@@ -14,7 +14,7 @@ from bftrainer.cli.main import run
 from bftrainer.errors import UserError
 from bftrainer.live.explain import Explanation, explain
 from bftrainer.live.rerun import observed
-from bftrainer.spool import Kind
+from bftrainer.persistence.spool import RequestKind
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_rescaling_that_does_not_pay(home: House) -> None:
 def test_the_queue_and_the_pause(home: House, capsys: pytest.CaptureFixture[str]) -> None:
     home.cluster.give("n1", "n2", "n3")
     home.submit(spec("a"), spec("b"), spec("c"))
-    home.at(12, lambda: home.ask(Kind.PAUSE, "a"))
+    home.at(12, lambda: home.ask(RequestKind.PAUSE, "a"))
     home.pilot(11)
     assert about(home, "c").place == 1
     assert "number 1 in the queue: 2 of 2 places" in about(home, "c").why
@@ -123,7 +123,7 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_long_journal_is_read_from_a_state_near_the_moment(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bftrainer.journal.STATE_EVERY", 2)
+    monkeypatch.setattr("bftrainer.persistence.journal.STATE_EVERY", 2)
     home.cluster.give("n1")
     home.submit(spec("a", 8, **curve(*(100.0 * n for n in range(1, 9)))))
     for number in range(2, 8):

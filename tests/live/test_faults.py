@@ -10,12 +10,12 @@ import pytest
 from fakes_live import START_S
 from live_house import House, house, spec
 
+from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import StoreError
-from bftrainer.events import PoolChanged
-from bftrainer.journal import entries
 from bftrainer.live.rerun import decide_again
-from bftrainer.registry import Registry
-from bftrainer.spool import Kind
+from bftrainer.persistence.journal import entries
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.spool import RequestKind
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def story(home: House) -> None:
     home.cluster.give("n1", "n2", "n3")
     home.submit(spec("a", max_nodes=2), spec("b", max_nodes=2))
     home.at(6, lambda: home.cluster.take("n1"))
-    home.at(8, lambda: home.ask(Kind.PAUSE, "b"))
+    home.at(8, lambda: home.ask(RequestKind.PAUSE, "b"))
     home.at(10, lambda: home.submit(spec("c", max_nodes=1)))
-    home.at(12, lambda: home.ask(Kind.RESUME, "b"))
+    home.at(12, lambda: home.ask(RequestKind.RESUME, "b"))
     home.at(14, lambda: home.cluster.give("n1"))
     home.at(16, lambda: home.launcher.finish("a") if home.launcher.drivers["a"].view.alive else None)
 

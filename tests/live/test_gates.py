@@ -14,14 +14,14 @@ import pytest
 from command_line import bftrainer, complaint
 from patience import PATIENCE
 
-from bftrainer.config import PilotConfig, Times, commented_default, is_quiet, read_config
+from bftrainer.config.pilot import PilotConfig, TimesConfig, commented_default, is_quiet, read_config
+from bftrainer.config.trainer_file import read_trainer_file
+from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
-from bftrainer.gate import check_table, parse_toml
-from bftrainer.processes import identify
-from bftrainer.registry import Registry, TrainerStatus
-from bftrainer.spool import Spool
-from bftrainer.store import open_store
-from bftrainer.trainer_file import read_trainer_file
+from bftrainer.persistence.registry import Registry, TrainerStatus
+from bftrainer.persistence.spool import Spool
+from bftrainer.persistence.store import open_store
+from bftrainer.system.processes import identify
 
 GOOD = """
 name = "a"
@@ -182,10 +182,10 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     state = tmp_path / "s"
     assert bftrainer("init", "--holder", "trace", "--state", state).status == 0
     text = (state / "bftrainer.toml").read_text()
-    assert read_config(state / "bftrainer.toml") == PilotConfig(times=Times(poll_s=1.0))
+    assert read_config(state / "bftrainer.toml") == PilotConfig(times=TimesConfig(poll_s=1.0))
     lines = [line for line in text.splitlines() if not line.startswith("# ") and not line.endswith("...")]
     shown = "\n".join(line.removeprefix("#") for line in lines)
-    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == PilotConfig(times=Times(poll_s=1.0)), (
+    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == PilotConfig(times=TimesConfig(poll_s=1.0)), (
         "what is commented out is the default"
     )
     assert "is there already" in complaint(bftrainer("init", "--state", state))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from fakes_live import START_S, FakeClock
 
-from bftrainer.config import Times
+from bftrainer.config.pilot import TimesConfig
 from bftrainer.errors import SchedulerError
-from bftrainer.live.hand_over import HandOver
-from bftrainer_adapters.slurm_pilot_job import PilotJob, SlurmPilotJob, job_is_gone, parse_job
+from bftrainer.live.job_chaining import JobChain
+from bftrainer_adapters.slurm.pilot_job import SlurmJobFacts, SlurmPilotJob, job_is_gone, parse_job
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Job:
 @pytest.mark.parametrize(("fails", "at_s"), [(0, 700), (25, 750)])
 def test_one_successor_in_time_then_the_end(fails: int, at_s: float) -> None:
     job, notes = Job(fails=fails), []
-    hand_over = HandOver(job, Times(hand_over_s=300, shutdown_s=60), job.clock, notes.append)
+    hand_over = JobChain(job, TimesConfig(hand_over_s=300, shutdown_s=60), job.clock, notes.append)
     while not hand_over.is_time_to_end():
         job.clock.sleep(1.0)
     assert len(job.submitted) == 1
@@ -52,7 +52,7 @@ def test_one_successor_in_time_then_the_end(fails: int, at_s: float) -> None:
 
 def test_without_a_known_end_it_goes_on() -> None:
     job = Job(end_s=None)
-    hand_over = HandOver(job, Times(), job.clock, lambda _: None)
+    hand_over = JobChain(job, TimesConfig(), job.clock, lambda _: None)
     for _ in range(100):
         assert not hand_over.is_time_to_end()
         job.clock.sleep(60)
@@ -62,7 +62,7 @@ def test_without_a_known_end_it_goes_on() -> None:
 @pytest.mark.parametrize("end_s", [START_S + 200, None], ids=["the end is known", "squeue does not answer"])
 def test_the_notice_of_the_end_is_enough(end_s: float | None) -> None:
     job, notes = Job(end_s), []
-    hand_over = HandOver(job, Times(hand_over_s=30, shutdown_s=60), job.clock, notes.append)
+    hand_over = JobChain(job, TimesConfig(hand_over_s=30, shutdown_s=60), job.clock, notes.append)
     assert not hand_over.is_time_to_end()
     job.clock.sleep(5)
     hand_over.warn()
@@ -75,7 +75,7 @@ def test_the_notice_of_the_end_is_enough(end_s: float | None) -> None:
 
 def test_told_to_end_it_wants_no_successor() -> None:
     job, notes = Job(START_S + 200), []
-    hand_over = HandOver(job, Times(), job.clock, notes.append)
+    hand_over = JobChain(job, TimesConfig(), job.clock, notes.append)
     assert not hand_over.is_time_to_end()
     hand_over.call_off()
     hand_over.call_off()
@@ -86,8 +86,8 @@ def test_told_to_end_it_wants_no_successor() -> None:
 def test_what_squeue_says() -> None:
     taken = ("--partition=long", "--qos=normal", "--time=1-00:00:00")
     line = "RUNNING|1700000000|me|long|(null)|normal|1-00:00:00|(null)|pilot|x\n"
-    assert parse_job(line) == PilotJob("RUNNING", 1.7e9, "me", "pilot|x", taken)
-    assert parse_job("PENDING|N/A|me|p|a|(null)|UNLIMITED|r|pilot\n") == PilotJob(
+    assert parse_job(line) == SlurmJobFacts("RUNNING", 1.7e9, "me", "pilot|x", taken)
+    assert parse_job("PENDING|N/A|me|p|a|(null)|UNLIMITED|r|pilot\n") == SlurmJobFacts(
         "PENDING", None, "me", "pilot", ("--partition=p", "--account=a", "--time=UNLIMITED", "--reservation=r")
     )
     assert parse_job("") is None

@@ -10,34 +10,36 @@ from typing import Any
 import pytest
 from live_house import House, house, spec
 
-from bftrainer.events import RateSeen, StallSeen
-from bftrainer.journal import entries, last_state
-from bftrainer.live.meter import MeterBook, Reading, Seen, read
-from bftrainer.live.reports import View
+from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer.domain.model import Curve
+from bftrainer.domain.state import Active, State
 from bftrainer.live.rerun import decide_again
-from bftrainer.model import Curve
-from bftrainer.state import Active, State
+from bftrainer.live.trainers.meter import MeterBook, MeterReading, Seen, read
+from bftrainer.persistence.journal import entries, last_state
+from bftrainer.protocol.reports import DriverView
 
 # --- the meter: a trainer that does 10 samples/s per node
 
 
-def heard(view: View, at_s: float, samples: float) -> View:
+def heard(view: DriverView, at_s: float, samples: float) -> DriverView:
     return replace(view, heard_s=at_s, samples=samples, trains=True)
 
 
-def running(fragments: str, said_s: float, view: View | None = None) -> View:
-    return replace(view or View(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
+def running(fragments: str, said_s: float, view: DriverView | None = None) -> DriverView:
+    return replace(view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
 
 
-def fed(views: list[View], window_s: float = 10.0) -> list[Seen]:
-    it, seen = Reading(), []
+def fed(views: list[DriverView], window_s: float = 10.0) -> list[Seen]:
+    it, seen = MeterReading(), []
     for view in views:
         it, more = read(it, "t", view, window_s)
         seen += more
     return seen
 
 
-def steady(fragments: str, begin_s: int, end_s: int, samples: float, view: View | None = None) -> list[View]:
+def steady(
+    fragments: str, begin_s: int, end_s: int, samples: float, view: DriverView | None = None
+) -> list[DriverView]:
     """Lines at each second; training begins at ``begin_s`` at once."""
     here = running(fragments, begin_s, view)
     return [here] + [
@@ -74,7 +76,7 @@ def test_work_done_twice_counts_as_standing_still() -> None:
 
 
 def test_a_start_costs_from_the_drivers_first_word() -> None:
-    started = View(alive=True, said_s=90.0)
+    started = DriverView(alive=True, said_s=90.0)
     stalls = [s for s in fed([started, *steady("a", 98, 130, 0.0)]) if isinstance(s, StallSeen)]
     assert [(s.grew, s.seconds) for s in stalls] == [(True, pytest.approx(8.0))]
 
@@ -180,9 +182,9 @@ def test_what_one_user_measured_is_not_anothers(home: House) -> None:
     home.submit(blank("a", model="net"))
     home.pilot(40)
     other = blank("b", model="net")
-    from bftrainer.spool import Kind, Request
+    from bftrainer.persistence.spool import Request, RequestKind
 
-    home.spool.put(Request(kind=Kind.SUBMIT, trainer="b", spec=other, owner="them"))
+    home.spool.put(Request(kind=RequestKind.SUBMIT, trainer="b", spec=other, owner="them"))
     home.launcher.finish("a")
     home.pilot(40)
     with closing(home.store()) as store:

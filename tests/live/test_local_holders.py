@@ -23,14 +23,14 @@ from contract.test_node_holder import (  # noqa: F401  # collected here with the
 )
 from patience import PATIENCE
 
-from bftrainer.clock import SystemClock
-from bftrainer.cluster import Claim, Fragment, Phase
-from bftrainer.config import Trace
-from bftrainer.files import write_atomically
-from bftrainer.ports import NodeHolder, Scheduler
-from bftrainer_adapters import trace_machine
-from bftrainer_adapters.allocation import Allocation, nodes_of_job, prefix_of_job
-from bftrainer_adapters.trace import Timeline, TraceCluster, read_timeline
+from bftrainer.config.pilot import TraceConfig
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.ports import NodeHolder, Scheduler
+from bftrainer.system.clock import SystemClock
+from bftrainer.system.files import write_atomically
+from bftrainer_adapters.local import trace_machine
+from bftrainer_adapters.local.allocation import Allocation, nodes_of_job, prefix_of_job
+from bftrainer_adapters.local.trace import Timeline, TraceCluster, read_timeline
 
 NODES = [f"n{i}" for i in range(1, 9)]
 
@@ -109,11 +109,11 @@ def test_a_successor_finds_the_fragments(cluster: Local) -> None:
     before = hold(cluster, 2)  # type: ignore[arg-type]
     successor = cluster.holder()
     assert [f.name for f in successor.poll()] == sorted(before.latest)
-    assert {f.phase for f in successor.poll()} == {Phase.READY}
-    held = successor.acquire((Claim(cluster.nodes[0]),))
+    assert {f.phase for f in successor.poll()} == {FragmentPhase.READY}
+    held = successor.acquire((NodeRequest(cluster.nodes[0]),))
     assert held.fragments == ()
     assert len(held.refusals) == 1
-    fresh = successor.acquire((Claim(cluster.nodes[5]),)).fragments[0]
+    fresh = successor.acquire((NodeRequest(cluster.nodes[5]),)).fragments[0]
     assert fresh.name not in before.latest
     successor.release(frozenset({fresh.name, *before.latest}))
 
@@ -122,7 +122,7 @@ def test_a_timeline_follows_its_log_and_begins_anew(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(
         "time,joined,left\n2021-01-01T00:00:00,a b,\n2021-01-01T00:01:00,,a\n2021-01-01T00:02:00,a,b\n2021-01-01T00:04:00,,\n"
     )
-    timeline = read_timeline(Trace(log=tmp_path / "log.csv", nodes=2, speedup=60.0))
+    timeline = read_timeline(TraceConfig(log=tmp_path / "log.csv", nodes=2, speedup=60.0))
     assert timeline == Timeline({"a": ((0.0, 1.0), (2.0, 4.0)), "b": ((0.0, 2.0),)}, 4.0)
     assert [timeline.until_s("a", t) for t in (0.5, 1.5, 2.0, 3.9, 4.0, 5.0)] == [1.0, None, 4.0, 4.0, 5.0, None]
     assert timeline.until_s("c", 0.0) is None
@@ -138,7 +138,7 @@ def test_nodes_and_prefix_of_the_job_around() -> None:
 
 def test_a_node_that_left_the_job_is_gone(tmp_path: Path) -> None:
     first = Allocation(tmp_path, ("a", "b"), SystemClock())
-    first.acquire((Claim("a"), Claim("b")))
+    first.acquire((NodeRequest("a"), NodeRequest("b")))
     second = Allocation(tmp_path, ("b",), SystemClock())
-    assert {(f.node, f.phase) for f in second.poll()} == {("a", Phase.GONE), ("b", Phase.READY)}
+    assert {(f.node, f.phase) for f in second.poll()} == {("a", FragmentPhase.GONE), ("b", FragmentPhase.READY)}
     assert [f.node for f in second.poll()] == ["b"]

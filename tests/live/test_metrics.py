@@ -17,14 +17,14 @@ from live_house import spec
 from live_machine import CONFIG, Machine, eventually, machine
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from bftrainer.config import Metrics as MetricsConfig
+from bftrainer.config.pilot import MetricsConfig
+from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, UserError
-from bftrainer.gate import check_table
 from bftrainer.live.facts import Listener, TellingRegistry
 from bftrainer.live.metrics import Metrics, serve
-from bftrainer.processes import this_process
-from bftrainer.registry import TrainerStatus, Usage
-from bftrainer.store import Store, open_store
+from bftrainer.persistence.registry import TrainerStatus, Usage
+from bftrainer.persistence.store import Store, open_store
+from bftrainer.system.processes import this_process
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "examples" / "grafana.json"
 

@@ -12,13 +12,13 @@ import pytest
 from live_house import spec
 from live_machine import CONFIG, Machine, eventually, machine
 
-from bftrainer.config import Notices as NoticesConfig
-from bftrainer.gate import check_table
+from bftrainer.config.pilot import NoticesConfig
+from bftrainer.config.validation import check_table
 from bftrainer.live.facts import Listener, TellingRegistry
 from bftrainer.live.notices import Notices
-from bftrainer.processes import this_process
-from bftrainer.registry import Registry, TrainerStatus
-from bftrainer.store import Store, open_store
+from bftrainer.persistence.registry import Registry, TrainerStatus
+from bftrainer.persistence.store import Store, open_store
+from bftrainer.system.processes import this_process
 
 KEEP = (
     "import sys, os; open('told', 'a').write(sys.stdin.read()); open('names', 'a').write(os.environ['BFTRAINER_EVENT'])"

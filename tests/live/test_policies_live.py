@@ -9,7 +9,7 @@ import pytest
 from live_house import House, house, spec
 
 from bftrainer.live.rerun import decide_again
-from bftrainer.registry import Registry
+from bftrainer.persistence.registry import Registry
 
 
 def notes(home: House) -> str:

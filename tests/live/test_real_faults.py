@@ -15,7 +15,7 @@ import pytest
 from live_machine import CONFIG, Machine, assert_contiguous, eventually, machine
 from patience import PATIENCE
 
-from bftrainer.processes import ProcessId, identify, send, with_variable
+from bftrainer.system.processes import ProcessId, identify, send, with_variable
 
 HERE = Path(__file__).parent
 THREE = [(0.0, "n1 n2 n3", ""), (3600.0, "", "n1")]

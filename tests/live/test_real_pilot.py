@@ -16,7 +16,7 @@ from patience import PATIENCE
 from promises import promise
 
 import bftrainer
-from bftrainer.files import write_atomically
+from bftrainer.system.files import write_atomically
 
 DIES = Path(__file__).parent / "pilot_that_dies.py"
 STEPS = tuple(

@@ -12,15 +12,15 @@ from fakes_live import START_S, FakeClock
 from live_house import House, house, spec
 from live_machine import eventually, machine
 
-from bftrainer.config import PilotConfig
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
-from bftrainer.gate import check_table
 from bftrainer.live.reload import FIXED, changed, merged
 from bftrainer.live.rerun import decide_again
-from bftrainer.registry import Registry
+from bftrainer.persistence.registry import Registry
 from bftrainer_adapters.sites import build_site, reconfigure
-from bftrainer_adapters.slurm_config import RELOADED, SlurmSettings
-from bftrainer_adapters.slurm_hold import SlurmHolder
+from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
+from bftrainer_adapters.slurm.hold import SlurmHolder
 
 
 @pytest.fixture

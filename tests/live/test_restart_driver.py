@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from live_machine import STEPPER, eventually
 
-from bftrainer.gate import check_table
-from bftrainer.live.launcher import DirectoryLauncher, Place
-from bftrainer.live.reports import Ending, View
-from bftrainer.processes import identify
-from bftrainer.trainer_file import TrainerSpec, settle
+from bftrainer.config.trainer_file import TrainerSpec, settle
+from bftrainer.config.validation import check_table
+from bftrainer.live.trainers.launcher import DirectoryLauncher, Place
+from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.system.processes import identify
 
 TWO = (Place("n1", 1, "f1"), Place("n2", 1, "f2"))
 
@@ -36,10 +36,10 @@ class Driven:
         self.spec = settle(check_table(table, TrainerSpec, "test"), "test", self.path, os.environ)
         self.launcher.start(self.spec, places)
 
-    def look(self) -> View:
+    def look(self) -> DriverView:
         return self.launcher.look("t")
 
-    def ends(self, how: Ending) -> View:
+    def ends(self, how: Ending) -> DriverView:
         eventually(lambda: self.look().ending is not None and not self.look().alive)
         assert self.look().ending is how, self.events()
         return self.look()

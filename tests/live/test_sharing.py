@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 
-from bftrainer.cluster import Fragment, Hidden, Neighbour, Observation, Phase
+from bftrainer.domain.cluster import Fragment, FragmentPhase, Hidden, Observation, PeerPilot
 from bftrainer.errors import UserError
-from bftrainer.live.fragments import Held
+from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.sharing import Sharing, overlap
 from bftrainer.live.pilot import Signals, run_pilot
-from bftrainer.live.running import Parts, claim_hosts
-from bftrainer.live.sharing import Sharing, overlap
-from bftrainer.registry import Registry
+from bftrainer.live.runtime import PilotDependencies, claim_hosts
+from bftrainer.persistence.registry import Registry
 
 NODES = [f"node{n:02d}" for n in range(1, 9)]
 
 
-def other(*hosts: str, holders: tuple[str, ...] = ()) -> Neighbour:
-    return Neighbour("theirs-1", "bea", hosts, holders, "12")
+def other(*hosts: str, holders: tuple[str, ...] = ()) -> PeerPilot:
+    return PeerPilot("theirs-1", "bea", hosts, holders, "12")
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_lists_that_overlap_are_named_and_strange_ones_are_left_out(
         assert found.startswith(f"nodes.hosts: {both} also in the list of pilot theirs-1 of bea (job 12); expected")
 
 
-def parts(tmp_path: Path, neighbours: FakeNeighbours) -> Parts:
+def parts(tmp_path: Path, neighbours: FakeNeighbours) -> PilotDependencies:
     clock = FakeClock()
     cluster = FakeCluster(clock, idle=set(NODES))
     path = tmp_path / "state"
     path.mkdir(mode=0o700)
-    return Parts(path, cluster, cluster, clock, neighbours=neighbours)
+    return PilotDependencies(path, cluster, cluster, clock, neighbours=neighbours)
 
 
 def test_a_pilot_whose_hosts_are_anothers_does_not_start(tmp_path: Path) -> None:
@@ -156,9 +156,13 @@ def test_pilots_that_see_each_other_are_together_at_the_cap(owners: list[int], c
     ids = {str(10 * n): owner for n, owner in enumerate(owners, 1)}
     gone: set[str] = set()
     for me in (1, 2, 3):
-        mine = [Held(Fragment(f"n{job}#{job}", Phase.READY), 0.0) for job, owner in ids.items() if owner == me]
+        mine = [
+            HeldFragment(Fragment(f"n{job}#{job}", FragmentPhase.READY), 0.0)
+            for job, owner in ids.items()
+            if owner == me
+        ]
         others = tuple(
-            Neighbour(str(you), "u", holders=tuple(j for j, owner in ids.items() if owner == you))
+            PeerPilot(str(you), "u", holders=tuple(j for j, owner in ids.items() if owner == you))
             for you in (1, 2, 3)
             if you != me
         )

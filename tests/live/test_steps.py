@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from bftrainer.live.reports import Ending, View, after_events, after_progress
-from bftrainer.live.steps import (
+from bftrainer.live.trainers.steps import (
     GATHER_S,
     KILL_AFTER_S,
     SETTLE_S,
     AskToStop,
+    ChangeHosts,
     Kill,
-    Order,
-    Standing,
-    Start,
+    StartDriver,
     Step,
-    Wish,
+    TargetState,
+    TrainerState,
     carried_out,
     holds,
     next_step,
 )
+from bftrainer.protocol.reports import DriverView, Ending, after_events, after_progress
 
 A, B, C = "n1#1", "n2#2", "n3#3"
 NONE: frozenset[str] = frozenset()
@@ -31,30 +31,30 @@ def some(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def standing(**changes: object) -> Standing:
-    return Standing(**{"min_nodes": 1, "stop_s": 30.0, **changes})  # type: ignore[arg-type]
+def standing(**changes: object) -> TrainerState:
+    return TrainerState(**{"min_nodes": 1, "stop_s": 30.0, **changes})  # type: ignore[arg-type]
 
 
-ALIVE = View(alive=True)
-CASES: dict[str, tuple[Standing, frozenset[str], float, Step | None]] = {
+ALIVE = DriverView(alive=True)
+CASES: dict[str, tuple[TrainerState, frozenset[str], float, Step | None]] = {
     "nothing to do without nodes": (standing(), NONE, 0, None),
-    "start": (standing(desired=some(A, B)), NONE, 0, Start(some(A, B))),
+    "start": (standing(desired=some(A, B)), NONE, 0, StartDriver(some(A, B))),
     "wait for a node that is not free": (standing(desired=some(A, B)), some(B), 1, None),
-    "but not for ever": (standing(desired=some(A, B)), some(B), GATHER_S, Start(some(A))),
+    "but not for ever": (standing(desired=some(A, B)), some(B), GATHER_S, StartDriver(some(A))),
     "not below the minimum": (standing(desired=some(A, B), min_nodes=2), some(B), 99, None),
     "not before its time": (standing(desired=some(A), not_before_s=5.0), NONE, 4, None),
-    "not when it shall stop": (standing(desired=some(A), wish=Wish.STOP), NONE, 0, None),
+    "not when it shall stop": (standing(desired=some(A), wish=TargetState.STOP), NONE, 0, None),
     "nothing new": (standing(desired=some(A), ordered=some(A), view=ALIVE), NONE, 0, None),
-    "shrink at once": (standing(desired=some(A), ordered=some(A, B), view=ALIVE), NONE, 0, Order(some(A))),
-    "grow": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), NONE, 0, Order(some(A, B))),
+    "shrink at once": (standing(desired=some(A), ordered=some(A, B), view=ALIVE), NONE, 0, ChangeHosts(some(A))),
+    "grow": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), NONE, 0, ChangeHosts(some(A, B))),
     "grow when it is free": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), some(B), 0, None),
-    "leave all nodes": (standing(desired=NONE, ordered=some(A), view=ALIVE), NONE, 0, Order(NONE)),
+    "leave all nodes": (standing(desired=NONE, ordered=some(A), view=ALIVE), NONE, 0, ChangeHosts(NONE)),
     "keep what it has below the minimum": (
         standing(desired=some(A, B, C), ordered=some(A, B), min_nodes=2, view=ALIVE), some(B, C), 99, None,
     ),
-    "ask to stop": (standing(desired=some(A), ordered=some(A), wish=Wish.STOP, view=ALIVE), NONE, 0, AskToStop()),
-    "ask once": (standing(wish=Wish.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30, None),
-    "then kill": (standing(wish=Wish.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
+    "ask to stop": (standing(desired=some(A), ordered=some(A), wish=TargetState.STOP, view=ALIVE), NONE, 0, AskToStop()),
+    "ask once": (standing(wish=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30, None),
+    "then kill": (standing(wish=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
     "kill who does not leave": (standing(view=ALIVE, ordered_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
     "resumed while it stops": (standing(desired=some(A), view=ALIVE, stop_asked_s=0.0), NONE, 1, None),
 }  # fmt: skip
@@ -68,9 +68,9 @@ def test_the_next_step(case: str) -> None:
 
 def test_a_node_is_free_only_when_its_driver_says_so() -> None:
     it = standing(desired=some(A, B), view=ALIVE)
-    carried_out(it, Order(some(A, B)), 0.0)
-    it.view = View(alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)}))
-    carried_out(it, Order(some(A)), 10.0)
+    carried_out(it, ChangeHosts(some(A, B)), 0.0)
+    it.view = DriverView(alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)}))
+    carried_out(it, ChangeHosts(some(A)), 10.0)
     assert holds(it, 10.0) == some(A, B), "told, not done"
     assert holds(it, 10.0 + SETTLE_S + 1) == some(A, B), "it still says that it is there"
     it.view = replace(it.view, on=some("1"), said_s=11.0)
@@ -83,8 +83,8 @@ def test_a_node_is_free_only_when_its_driver_says_so() -> None:
 
 def test_a_driver_that_just_read_its_order_may_still_start_a_worker_there() -> None:
     it = standing(view=ALIVE)
-    carried_out(it, Start(some(A, B)), 0.0)
-    carried_out(it, Order(some(A)), 0.1)
+    carried_out(it, StartDriver(some(A, B)), 0.0)
+    carried_out(it, ChangeHosts(some(A)), 0.1)
     assert holds(it, 0.2) == some(A, B)
     assert holds(it, 0.1 + SETTLE_S + 0.1) == some(A)
 
@@ -103,7 +103,7 @@ LINES = [
 
 
 def test_what_drivers_say() -> None:
-    view = after_events(View(alive=True), LINES[:4])
+    view = after_events(DriverView(alive=True), LINES[:4])
     assert (view.on, view.world_size, view.incarnation) == (some("1", "2"), 2, 1)
     assert view.occupied == some("1", "2")
     view = after_events(view, LINES[4:8])
@@ -113,12 +113,12 @@ def test_what_drivers_say() -> None:
     again = after_events(view, [{"time": 10.0, "event": "started", "incarnation": 2}])
     assert (again.ending, again.tail, again.incarnation) == (None, (), 2)
     for i in range(len(LINES)):
-        one_by_one = after_events(after_events(View(), LINES[:i]), LINES[i:])
-        assert one_by_one == after_events(View(), LINES), "however the file is cut"
+        one_by_one = after_events(after_events(DriverView(), LINES[:i]), LINES[i:])
+        assert one_by_one == after_events(DriverView(), LINES), "however the file is cut"
 
 
 def test_it_trains_once_rank_0_has_reported_since_the_change() -> None:
-    view = after_events(View(alive=True), LINES[:4])
+    view = after_events(DriverView(alive=True), LINES[:4])
     assert not view.trains
     assert not after_progress(view, [{"time": 1.0, "samples": 5}]).trains, "that was before"
     after = after_progress(view, [{"time": 2.0, "samples": 7, "loss": None, "step": 3}])

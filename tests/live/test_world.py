@@ -10,11 +10,11 @@ from fakes_live import START_S
 from live_house import House, house, spec
 
 from bftrainer.errors import StoreError
-from bftrainer.journal import entries
-from bftrainer.live.reports import Ending
 from bftrainer.live.rerun import decide_again
-from bftrainer.registry import Registry
-from bftrainer.spool import Kind
+from bftrainer.persistence.journal import entries
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.spool import RequestKind
+from bftrainer.protocol.reports import Ending
 
 
 @pytest.fixture
@@ -115,8 +115,8 @@ def test_a_node_changes_hands_only_when_it_is_free(home: House) -> None:
 def test_pause_and_resume(home: House) -> None:
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1))
-    home.at(5, lambda: home.ask(Kind.PAUSE, "a"))
-    home.at(15, lambda: home.ask(Kind.RESUME, "a"))
+    home.at(5, lambda: home.ask(RequestKind.PAUSE, "a"))
+    home.at(15, lambda: home.ask(RequestKind.RESUME, "a"))
     home.at(14, lambda: seen.append(home.status("a")))
     seen: list[str] = []
     home.pilot(25)
@@ -128,8 +128,8 @@ def test_pause_and_resume(home: House) -> None:
 def test_cancel_asks_for_a_checkpoint_and_is_final(home: House) -> None:
     home.cluster.give("n1")
     home.submit(spec("a", max_nodes=1))
-    home.at(5, lambda: home.ask(Kind.CANCEL, "a"))
-    home.at(9, lambda: home.ask(Kind.RESUME, "a"))
+    home.at(5, lambda: home.ask(RequestKind.CANCEL, "a"))
+    home.at(9, lambda: home.ask(RequestKind.RESUME, "a"))
     state = home.pilot(15)
     assert state.active == ()
     assert home.status("a") == "cancelled"
@@ -141,7 +141,7 @@ def test_a_trainer_that_does_not_stop_is_killed(home: House) -> None:
     home.cluster.give("n1")
     home.launcher.behaviour["a"] = "deaf"
     home.submit(spec("a", max_nodes=1))
-    home.at(5, lambda: home.ask(Kind.CANCEL, "a"))
+    home.at(5, lambda: home.ask(RequestKind.CANCEL, "a"))
     home.pilot(30)
     assert ("kill", "a", frozenset()) in home.launcher.orders
 

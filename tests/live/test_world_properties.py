@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from live_house import House, house, spec
 
-from bftrainer.cluster import NodeView, PendingJob
+from bftrainer.domain.cluster import NodeView, PendingJob
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
-from bftrainer.registry import Registry
-from bftrainer.spool import Kind
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.spool import RequestKind
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 NAMES = ("a", "b", "c")
@@ -40,7 +40,7 @@ def happen(home: House, what: str, node: str, name: str) -> None:
                 for soon_s in ((7.0,) if name == "a" else (25.0,))
             ]
         case "pause" | "resume" | "cancel":
-            home.ask(Kind(what), name)
+            home.ask(RequestKind(what), name)
         case "finish" if driver:
             home.launcher.finish(name)
         case "fail":

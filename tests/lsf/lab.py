@@ -13,8 +13,8 @@ from typing import Any
 
 from patience import PATIENCE
 
-from bftrainer.command import run
-from bftrainer.processes import ProcessId, send, with_variable
+from bftrainer.system.command import run
+from bftrainer.system.processes import ProcessId, send, with_variable
 
 STANDIN = Path(__file__).parent / "standin"
 sys.path.insert(0, str(STANDIN))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.clock import SystemClock
-from bftrainer.config import PilotConfig
+from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import UserError
-from bftrainer_adapters.lsf_hold import LsfHolder
+from bftrainer.system.clock import SystemClock
+from bftrainer_adapters.lsf.hold import LsfHolder
 from bftrainer_adapters.sites import build_site, reconfigure
 
 NODES = {"nodes": {"holder": "allocation"}}
@@ -35,7 +35,7 @@ def test_the_pilots_configuration_names_an_lsf(tmp_path: Path) -> None:
     site = build_site(PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": lsf}), tmp_path, SystemClock())
     assert type(site.scheduler).__name__ == "LsfScheduler"
     assert type(site.holder).__name__ == "LsfHolder"
-    assert "bftrainer_adapters.lsf_worker" in str(site.driver["prefix"])
+    assert "bftrainer_adapters.lsf.worker" in str(site.driver["prefix"])
     with pytest.raises(UserError, match="quue"):
         build_site(
             PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": {"quue": "x"}}), tmp_path, SystemClock()

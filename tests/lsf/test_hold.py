@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from lsf_under_test import QUEUE, LsfLab, StandInLsf
 from patience import PATIENCE
 
-from bftrainer.cluster import Claim, Fragment, Phase
-from bftrainer_adapters.lsf_hold import LsfHolder
-from bftrainer_adapters.payload import read
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer_adapters.lsf.hold import LsfHolder
+from bftrainer_adapters.on_node.payload import read
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def held(lsf: StandInLsf, window_s: float = 3600.0, **settings: object) -> tuple
     """A holder with one ready fragment."""
     holder = lsf.holder(**settings)
     holder.poll()
-    acquired = holder.acquire((Claim("node01", window_s),))
+    acquired = holder.acquire((NodeRequest("node01", window_s),))
     assert not acquired.refusals
-    lsf.until(lambda: [f.phase for f in polled(holder)] == [Phase.READY], "the holder to be ready")
+    lsf.until(lambda: [f.phase for f in polled(holder)] == [FragmentPhase.READY], "the holder to be ready")
     return holder, holder.poll()[0]
 
 
@@ -50,7 +50,7 @@ def gone(lsf: StandInLsf, holder: LsfHolder) -> str:
     whys: list[str] = []
 
     def over() -> bool:
-        whys.extend(f.why for f in polled(holder) if f.phase is Phase.GONE)
+        whys.extend(f.why for f in polled(holder) if f.phase is FragmentPhase.GONE)
         return bool(whys)
 
     lsf.until(over, "the fragment to go")
@@ -87,7 +87,7 @@ def test_a_holder_that_hears_nothing_gets_sigint_sigterm_and_sigkill_in_turn(lsf
     lsf.lab.edit(lambda state: state["params"].update(JOB_TERMINATE_INTERVAL="1"))
     holder = lsf.holder(holder_script=script)
     holder.poll()
-    (fragment,) = holder.acquire((Claim("node01"),)).fragments
+    (fragment,) = holder.acquire((NodeRequest("node01"),)).fragments
     lsf.until(lambda: len(lsf.lab.processes_of(fragment.id)) == 2, "its first sleep, which comes after its trap")
     assert preempt(lsf, fragment) == ["SIGINT", "SIGTERM", "SIGKILL"]
     assert "TERM_PREEMPT" in gone(lsf, holder)
@@ -138,7 +138,7 @@ def test_a_queue_that_does_not_give_nodes_back_gets_no_holder(
     lsf.lab.queue(QUEUE, **queue)
     holder = lsf.holder()
     holder.poll()
-    (refusal,) = holder.acquire((Claim("node01"),)).refusals
+    (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert words in refusal.reason
     assert "No unfinished" not in lsf.lab.run("bhosts", "-w")
     with pytest.raises(Exception, match="is not found"):
@@ -160,7 +160,7 @@ def test_a_cluster_that_keeps_main_jobs_waiting_gets_no_holder(
     lsf.lab.edit(lambda state: state["params"].update(params))
     holder = lsf.holder(**settings)
     holder.poll()
-    (refusal,) = holder.acquire((Claim("node01"),)).refusals
+    (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert words in refusal.reason
 
 
@@ -181,7 +181,7 @@ def test_suspend_may_be_made_a_terminate(lsf: StandInLsf) -> None:
 def test_exclusive_holders_need_to_be_preemptable(lsf: StandInLsf) -> None:
     holder = lsf.holder(place="exclusive")
     holder.poll()
-    (refusal,) = holder.acquire((Claim("node01"),)).refusals
+    (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert "PREEMPT_JOBTYPE" in refusal.reason
     lsf.lab.queue(QUEUE, exclusive=True)
     lsf.lab.edit(lambda state: state["params"].update(PREEMPT_JOBTYPE="EXCLUSIVE BACKFILL"))
@@ -220,7 +220,7 @@ def test_an_answer_that_fails_or_is_cut_short_changes_nothing(lsf: StandInLsf, k
     lsf.lab.fault("bjobs", kind)
     until = time.monotonic() + 1.5
     while time.monotonic() < until:
-        assert [f.phase for f in polled(holder)] == [Phase.READY]
+        assert [f.phase for f in polled(holder)] == [FragmentPhase.READY]
         time.sleep(0.2)
     lsf.lab.heal()
     holder.reconfigure(lsf.settings(), poll_s=0.5)
@@ -241,7 +241,7 @@ def test_a_bsub_that_never_says_what_it_has_submitted_leaves_no_holder_behind(ls
     holder = lsf.holder(timeout_s=5.0)
     holder.poll()
     lsf.lab.fault("bsub", "no-answer", times=1)
-    (refusal,) = holder.acquire((Claim("node01"),)).refusals
+    (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert "no answer within 5 s" in refusal.reason
     lsf.until(lambda: lsf.lab.run("bjobs", "-a", "-o", "stat", "-json").count("RUN") == 1, "the holder to run")
 
@@ -256,7 +256,7 @@ def test_without_an_answer_about_the_queue_nothing_is_submitted(lsf: StandInLsf)
     holder = lsf.holder()
     holder.poll()
     lsf.lab.fault("bqueues", "down-at-once")
-    (refusal,) = holder.acquire((Claim("node01"),)).refusals
+    (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert "LSF is down. Please wait ..." in refusal.reason
 
 
@@ -264,10 +264,10 @@ def test_a_bsub_that_fails_is_a_refusal_and_the_node_is_left_alone(lsf: StandInL
     holder = lsf.holder()
     holder.poll()
     lsf.lab.fault("bsub", "down-at-once", times=1)
-    first, second = holder.acquire((Claim("node01"), Claim("node02"))).refusals
+    first, second = holder.acquire((NodeRequest("node01"), NodeRequest("node02"))).refusals
     assert "LSF is down" in first.reason
     assert "not asked" in second.reason
-    (again,) = holder.acquire((Claim("node01"),)).refusals
+    (again,) = holder.acquire((NodeRequest("node01"),)).refusals
     assert "left alone" in again.reason
 
 
@@ -275,7 +275,7 @@ def test_a_holder_that_does_not_start_is_killed(lsf: StandInLsf) -> None:
     lsf.main_job(3, minutes=30)
     holder = lsf.holder(start_within_s=1.0)
     holder.poll()
-    assert holder.acquire((Claim("node01"),)).fragments
+    assert holder.acquire((NodeRequest("node01"),)).fragments
     assert "not running within 1 s" in gone(lsf, holder)
 
 
@@ -309,7 +309,7 @@ def test_clear_and_a_killed_prefix_end_a_worker_with_its_children(lsf: StandInLs
     lsf.start_worker(fragment, "sleep 1000 & wait")
     lsf.prefixes[-1].kill()
     lsf.until(lambda: lsf.workers() == 0, "the starter to miss the prefix")
-    assert [f.phase for f in polled(holder)] == [Phase.READY]
+    assert [f.phase for f in polled(holder)] == [FragmentPhase.READY]
 
 
 def test_workers_start_by_blaunch_and_end_as_their_prefix_says(lsf: StandInLsf) -> None:

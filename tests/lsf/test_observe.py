@@ -13,11 +13,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from lab import Lab, wait_until
 
-from bftrainer.clock import SystemClock
+from bftrainer.core.windows import EndKind, FreeNode, Ours, free_nodes
 from bftrainer.errors import BFTrainerError, CommandError, UnknownStateError
-from bftrainer.windows import EndKind, FreeNode, Ours, free_nodes
-from bftrainer_adapters.lsf_config import LsfSettings
-from bftrainer_adapters.lsf_observe import LsfScheduler
+from bftrainer.system.clock import SystemClock
+from bftrainer_adapters.lsf.config import LsfSettings
+from bftrainer_adapters.lsf.observe import LsfScheduler
 
 OURS = Ours(partitions=frozenset({"idle"}))
 

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lab import FINISHED, Lab, locked
 from live_machine import Machine, assert_contiguous, eventually, machine
 
-from bftrainer.processes import ProcessId, send, with_variable
-from bftrainer_adapters.payload import read
+from bftrainer.system.processes import ProcessId, send, with_variable
+from bftrainer_adapters.on_node.payload import read
 
 SCRIPT = Path(__file__).parents[2] / "jobscripts" / "pilot.lsf"
 POOL = ("node01", "node02", "node03", "node04")

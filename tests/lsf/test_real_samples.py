@@ -13,7 +13,9 @@ from data import data_file
 from reading_logs import read, totals
 
 from bftrainer.errors import InputFileError
-from bftrainer_adapters import lsf_jobs, lsf_text, lsf_windows
+from bftrainer_adapters.lsf import jobs as lsf_jobs
+from bftrainer_adapters.lsf import text as lsf_text
+from bftrainer_adapters.lsf import windows as lsf_windows
 
 SAMPLES = Path(__file__).parent / "samples"
 LSF_WORDS = re.compile(rb"JOB_FINISH|\bbslots\b|\bjobstat\b|\bbjobs\b|Adapters::Lsf")

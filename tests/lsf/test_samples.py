@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.cluster import NodeFlag
+from bftrainer.domain.cluster import NodeFlag
 from bftrainer.errors import SchedulerError, UnknownStateError
-from bftrainer_adapters import lsf_jobs, lsf_text, lsf_windows
+from bftrainer_adapters.lsf import jobs as lsf_jobs
+from bftrainer_adapters.lsf import text as lsf_text
+from bftrainer_adapters.lsf import windows as lsf_windows
 
 SAMPLES = Path(__file__).parent / "samples"
 NOW_S = 1_700_000_000.0

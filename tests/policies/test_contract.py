@@ -13,11 +13,11 @@ import pytest
 from patience import PATIENCE
 
 from bftrainer.cli.main import run
-from bftrainer.events import Event
+from bftrainer.domain.events import Event
+from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.state import Decision, State
-from bftrainer.testing import checks
-from bftrainer.testing.policy_contract import builder_of
+from bftrainer_replay.conformance import checks
+from bftrainer_replay.conformance.policy_contract import builder_of
 
 POLICIES = (
     "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid",
@@ -90,7 +90,7 @@ def test_a_name_with_blanks_is_found() -> None:
 def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
     return subprocess.run(
-        [*command, "bftrainer.testing.policy_contract", "--policy", policy],
+        [*command, "bftrainer_replay.conformance.policy_contract", "--policy", policy],
         cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
         timeout=120 * PATIENCE,
     )  # fmt: skip

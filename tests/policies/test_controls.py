@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from policy_states import active, decide, fresh, state
 
+from bftrainer.domain.model import Curve, Trainer
 from bftrainer.errors import InvalidValueError, UnknownNameError
-from bftrainer.model import Curve, Trainer
 from bftrainer.plugins import build_policy
 from bftrainer.policies.afs import AfsL
 from bftrainer.policies.fcfs_rigid import FcfsRigid

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from policy_states import active, decide, state
 
-from bftrainer.policies.flowcon import FlowCon, Lists, Measured, Member, Rules, Stage
-from bftrainer.policies.flowcon_worker import FlowConWorker
-from bftrainer.policies.workers import Container, Worker
-from bftrainer.state import Losses
+from bftrainer.domain.state import Losses
+from bftrainer.policies.flowcon import FlowCon, FlowConMember, Lists, Measured, Rules, Stage
+from bftrainer_papers.containers.flowcon_worker import FlowConWorker
+from bftrainer_papers.containers.hosts import Container, ContainerHost
 
 RULES = Rules(alpha=0.05, interval_s=20.0, beta=2.0)
 NL, WL, CL = Stage.NEW, Stage.WATCHING, Stage.COMPLETING
 
 
-def member(name: str, stage: Stage, growth: float | None, limit: float = 1.0) -> Member:
-    return Member(name, stage, limit, growth, loss=1.0)
+def member(name: str, stage: Stage, growth: float | None, limit: float = 1.0) -> FlowConMember:
+    return FlowConMember(name, stage, limit, growth, loss=1.0)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_algorithm_1_every_transition(before: Stage, growth: float | None, after
 
 
 def test_growth_efficiency_is_the_fall_of_e_per_interval_over_the_resource_used() -> None:
-    now = RULES.measured(Member("c", loss=0.8, used_s=10.0, at_s=100.0), Measured(0.6, 30.0), at_s=140.0)
+    now = RULES.measured(FlowConMember("c", loss=0.8, used_s=10.0, at_s=100.0), Measured(0.6, 30.0), at_s=140.0)
     # P = 0.2 in 2 intervals = 0.1; R = 20 / 40 = 0.5; G = 0.2 (Eqns 4.1, 4.2).
     assert now.growth == pytest.approx(0.2)
     assert (now.loss, now.used_s, now.at_s) == (0.6, 30.0, 140.0)
@@ -43,7 +43,7 @@ def test_growth_efficiency_is_the_fall_of_e_per_interval_over_the_resource_used(
     assert RULES.measured(now, Measured(None, 40.0), at_s=150.0) == now, "no report: the last G stands"
 
 
-def run(members: tuple[Member, ...], interval_s: float = 20.0) -> tuple[dict[str, float], float]:
+def run(members: tuple[FlowConMember, ...], interval_s: float = 20.0) -> tuple[dict[str, float], float]:
     """Algorithm 1 at an instant at which nothing new was measured."""
     seen = {m.id: Measured(m.loss, m.used_s) for m in members}
     after, interval_s = RULES.run(members, seen, 0.0, interval_s)
@@ -92,14 +92,18 @@ def test_algorithm_2_an_arrival_or_a_departure_runs_algorithm_1_and_resets_the_i
 
 def test_on_workers_each_for_itself() -> None:
     policy = FlowConWorker(RULES)
-    workers = (Worker((Container("a", 1.0), Container("b", 1.0))), Worker((Container("c", 1.0),)), Worker())
+    workers = (
+        ContainerHost((Container("a", 1.0), Container("b", 1.0))),
+        ContainerHost((Container("c", 1.0),)),
+        ContainerHost(),
+    )
     decision, memory = policy.decide(0.0, workers, None)
     assert decision.limits == (("a", 1.0), ("b", 1.0), ("c", 1.0))
     assert (decision.moves, decision.wake_at_s) == ((), 20.0)
     later = (
-        Worker((Container("a", 0.5, 10.0), Container("b", 0.98, 10.0))),
-        Worker((Container("c", 0.99, 20.0),)),
-        Worker(),
+        ContainerHost((Container("a", 0.5, 10.0), Container("b", 0.98, 10.0))),
+        ContainerHost((Container("c", 0.99, 20.0),)),
+        ContainerHost(),
     )
     decision, _ = policy.decide(20.0, later, memory)
     # a: 0.5 over half the processor for one interval: G = 1; b: 0.04, now watched; c: 0.01, watched.

@@ -11,16 +11,16 @@ from policy_states import active, decide, fresh, trainer
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.core.loop import run
+from bftrainer.domain.events import Event, PoolChanged
+from bftrainer.domain.state import Decision, Losses, Plan, State
 from bftrainer.errors import InvalidValueError, UserError
-from bftrainer.events import Event, PoolChanged
-from bftrainer.loop import run
 from bftrainer.plugins import build_policy
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.guard import Guarded
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.state import Decision, Losses, Plan, State
-from bftrainer_replay.logs.model import PoolEvent, Window
-from bftrainer_replay.world import Arrival, ReplayWorld
+from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.simulation.world import Arrival, ReplayWorld
 
 PATIENCE_S = 600.0
 
@@ -61,7 +61,7 @@ class Hunger:
                 self.since.setdefault(a.trainer.id, event.at_s)
 
 
-def hunger(window: Window, arrivals: tuple[Arrival, ...], *, guarded: bool) -> float:
+def hunger(window: LogWindow, arrivals: tuple[Arrival, ...], *, guarded: bool) -> float:
     world, journal = ReplayWorld(window, arrivals), Hunger()
     policy = Guarded(Unfair(), PATIENCE_S, turn_s=100.0) if guarded else Unfair()
     run(world, State(max_parallel=len(arrivals)), policy, journal)
@@ -71,7 +71,7 @@ def hunger(window: Window, arrivals: tuple[Arrival, ...], *, guarded: bool) -> f
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> Window:
+def logs(draw: st.DrawFn) -> LogWindow:
     pool, events = set(range(4)), []
     initial = frozenset(f"n{i}" for i in pool)
     for at_s in sorted(draw(st.sets(st.integers(1, 7199), max_size=8))):
@@ -81,12 +81,12 @@ def logs(draw: st.DrawFn) -> Window:
         events.append(
             PoolEvent(float(at_s), PoolChanged(frozenset(f"n{i}" for i in joined), frozenset(f"n{i}" for i in left)))
         )
-    return Window(0.0, 7200.0, initial, tuple(events), 10, "drawn")
+    return LogWindow(0.0, 7200.0, initial, tuple(events), 10, "drawn")
 
 
 @settings(max_examples=60, deadline=None)
 @given(logs(), st.lists(st.integers(1, 2), min_size=2, max_size=2))
-def test_whose_minimum_fitted_for_h_hours_has_run(window: Window, minima: list[int]) -> None:
+def test_whose_minimum_fitted_for_h_hours_has_run(window: LogWindow, minima: list[int]) -> None:
     """The minima of all fit the pool together (4 nodes never leave), so nobody has to wait for another's turn."""
     arrivals = tuple(
         Arrival(0.0, trainer(f"t{i}", low, 10, samples=1e9)) for i, low in enumerate((*minima, *minima[:0]))
@@ -100,7 +100,7 @@ def test_a_minimum_that_only_fits_at_times_is_promised_nothing() -> None:
         PoolEvent(300.0 * k, PoolChanged(*((frozenset("z"), frozenset()) if k % 2 else (frozenset(), frozenset("z")))))
         for k in range(1, 20)
     )
-    window = Window(0.0, 6000.0, frozenset("abc"), blink, 4, "drawn")
+    window = LogWindow(0.0, 6000.0, frozenset("abc"), blink, 4, "drawn")
     arrivals = (Arrival(0.0, trainer("a", 1, 4, samples=1e9)), Arrival(0.0, trainer("big", 4, 4, samples=1e9)))
     world, journal = ReplayWorld(window, arrivals), Hunger()
     run(world, State(max_parallel=2), Guarded(Unfair(), PATIENCE_S), journal)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from policy_states import active, fresh
 
-from bftrainer.events import Event, TimerDue
-from bftrainer.model import Curve
-from bftrainer.policies.loss_phase import LossPhase, Phase
+from bftrainer.domain.events import Event, TimerDue
+from bftrainer.domain.model import Curve
+from bftrainer.domain.state import Active, Decision, Losses
+from bftrainer.policies.loss_phase import LossPhase, TrainingPhase
 from bftrainer.policies.shares import by_weight
-from bftrainer.state import Active, Decision, Losses
 
 ONE_A_SECOND = Curve((1, 4), (512.0, 2048.0))
 POLICY = LossPhase()
@@ -20,9 +20,9 @@ def task(name: str, nodes: int, done: float, loss: float | None) -> Active:
     return active(name, nodes, done=done, losses=losses, curve=ONE_A_SECOND, max_nodes=4)
 
 
-def ask(trainers: list[Active], memory: object, at_s: float = 0.0, nodes: int = 4) -> tuple[Decision, Phase]:
+def ask(trainers: list[Active], memory: object, at_s: float = 0.0, nodes: int = 4) -> tuple[Decision, TrainingPhase]:
     decision, after = POLICY.decide(fresh(trainers, nodes, at_s=at_s, memory=memory), Event(at_s, (TimerDue(),)))
-    assert isinstance(after, Phase)
+    assert isinstance(after, TrainingPhase)
     return decision, after
 
 
@@ -65,7 +65,7 @@ def test_more_than_two_go_by_the_rank_of_age() -> None:
 
 
 def test_a_new_arrival_starts_the_watch_again() -> None:
-    memory = Phase(ages=("a", "b"))
+    memory = TrainingPhase(ages=("a", "b"))
     decision, after = ask([task("a", 3, 9e5, 0.1), task("b", 1, 9e5, 0.2), task("c", 0, 0.0, None)], memory)
     assert decision.counts == (2, 1, 1)
     assert [mark.id for mark in after.marks] == ["a", "b", "c"]

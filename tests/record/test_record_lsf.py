@@ -16,7 +16,7 @@ from lab import Lab, wait_until
 from patience import PATIENCE
 from recording import Recording, changes_of, idle_at_the_end
 
-from bftrainer_replay.characterize import characterize
+from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.model import cut
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from recording import Recording, changes_of, idle_at_the_end
 
 from bftrainer.cli.main import run
-from bftrainer_replay.characterize import characterize
+from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.model import cut
 

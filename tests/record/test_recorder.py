@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
-from bftrainer.cluster import Hidden, NodeView, Observation, PendingJob
+from bftrainer.core.windows import Ours
+from bftrainer.domain.cluster import Hidden, NodeView, Observation, PendingJob
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
-from bftrainer.windows import Ours
-from bftrainer_replay.characterize import characterize
+from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, cut
 from bftrainer_replay.recording.file import RecordFile
 from bftrainer_replay.recording.looks import look_of
-from bftrainer_replay.recording.recorder import Recorder, Totals
+from bftrainer_replay.recording.recorder import Recorder, RecordingTotals
 
 OURS = Ours(assume_window_s=math.inf)
 T0 = 1_767_225_600.0  # 2026-01-01
@@ -45,7 +45,7 @@ class Script:
         return Observation(self.clock.at_s, nodes, pending, hidden=self.hidden)
 
 
-def record(path: Path, script: Script, looks: int | None = None, for_s: float = math.inf) -> Totals:
+def record(path: Path, script: Script, looks: int | None = None, for_s: float = math.inf) -> RecordingTotals:
     """As many looks as the script has, ten seconds apart; the clock stands after the last one."""
     file = RecordFile(path)
     try:

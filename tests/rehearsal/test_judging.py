@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from bftrainer.gate import check_table
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.config.validation import check_table
 from bftrainer.rehearsal.copies import copy_folder, moved, outside, written_since
-from bftrainer.rehearsal.finding import Finding, Verdict
-from bftrainer.rehearsal.record import Outcome, Played, Record, Saved, Trial
+from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
+from bftrainer.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
 from bftrainer.rehearsal.resumed import compare
-from bftrainer.rehearsal.scenario import Act, Kind, scenario, sizes_of
+from bftrainer.rehearsal.scenario import Act, ActKind, scenario, sizes_of
 from bftrainer.rehearsal.verdicts import judge
 from bftrainer.rehearsal.writes import Writes
-from bftrainer.trainer_file import TrainerSpec
 
 
 def spec(**keys: Any) -> TrainerSpec:
@@ -33,16 +33,16 @@ class Story:
         self.played: list[Played] = []
         self.lines: list[dict[str, Any]] = []
 
-    def act(self, kind: Kind, steps: range = range(0), size: int = 1, per_step: int = 32, samples: int = 0) -> Story:
+    def act(self, kind: ActKind, steps: range = range(0), size: int = 1, per_step: int = 32, samples: int = 0) -> Story:
         """``samples`` is the count before the first of these steps."""
         at_s = self.now_s
-        self.incarnation += kind not in (Kind.STOP, Kind.EMPTY)
+        self.incarnation += kind not in (ActKind.STOP, ActKind.EMPTY)
         for step in steps:
             self.now_s += 1
             samples += per_step
             self.line("running", step, samples, size)
         self.now_s += 1
-        self.played.append(Played(Act(kind, size), at_s, self.now_s, Outcome.OK))
+        self.played.append(Played(Act(kind, size), at_s, self.now_s, TrialOutcome.OK))
         return self
 
     def saved(self, step: int) -> Story:
@@ -53,96 +53,96 @@ class Story:
         common = {"time": self.now_s, "phase": phase, "incarnation": self.incarnation, "world_size": size}
         self.lines.append({**common, "step": step, "samples": samples, "loss": None})
 
-    def findings(self, **keys: Any) -> dict[str, Finding]:
+    def findings(self, **keys: Any) -> dict[str, RehearsalFinding]:
         acts = tuple(played.act for played in self.played)
         record = Record(acts, tuple(self.played), tuple(self.lines), ())
         return {finding.check: finding for finding in judge(record, spec(**keys))}
 
 
 def begun() -> Story:
-    return Story().act(Kind.START, range(1, 11)).saved(10).act(Kind.STOP)
+    return Story().act(ActKind.START, range(1, 11)).saved(10).act(ActKind.STOP)
 
 
 def test_a_start_that_follows_its_checkpoint_passes() -> None:
-    found = begun().act(Kind.START, range(11, 21), samples=320).findings()
-    assert found["checkpoint"].verdict is found["contiguous"].verdict is found["samples"].verdict is Verdict.PASS
+    found = begun().act(ActKind.START, range(11, 21), samples=320).findings()
+    assert found["checkpoint"].verdict is found["contiguous"].verdict is found["samples"].verdict is CheckVerdict.PASS
 
 
 def test_a_state_that_is_reported_again_after_a_start_is_not_counted_twice() -> None:
-    found = begun().act(Kind.START, range(10, 21), samples=288).findings()
-    assert found["checkpoint"].verdict is found["samples"].verdict is Verdict.PASS
+    found = begun().act(ActKind.START, range(10, 21), samples=288).findings()
+    assert found["checkpoint"].verdict is found["samples"].verdict is CheckVerdict.PASS
 
 
 @pytest.mark.parametrize(("step", "word"), [(1, "all was lost"), (5, "lost"), (15, "left out")])
 def test_a_start_elsewhere_than_at_its_checkpoint_fails(step: int, word: str) -> None:
-    found = begun().act(Kind.START, range(step, step + 10), samples=32 * (step - 1)).findings()["checkpoint"]
-    assert found.verdict is Verdict.FAIL
+    found = begun().act(ActKind.START, range(step, step + 10), samples=32 * (step - 1)).findings()["checkpoint"]
+    assert found.verdict is CheckVerdict.FAIL
     assert word in found.seen
 
 
 def test_a_step_that_is_missing_or_twice_within_a_run_fails() -> None:
-    story = Story().act(Kind.START, range(1, 11))
+    story = Story().act(ActKind.START, range(1, 11))
     story.lines[4]["step"] = 4
-    assert story.findings()["contiguous"].verdict is Verdict.FAIL
+    assert story.findings()["contiguous"].verdict is CheckVerdict.FAIL
     story.lines[4]["step"] = 5
-    assert story.findings()["contiguous"].verdict is Verdict.PASS
+    assert story.findings()["contiguous"].verdict is CheckVerdict.PASS
     del story.lines[4]
-    assert story.findings()["contiguous"].verdict is Verdict.FAIL
+    assert story.findings()["contiguous"].verdict is CheckVerdict.FAIL
     for line in story.lines:
         line["step"] = 3 * line["step"] + line["step"] % 2
-    assert story.findings()["contiguous"].verdict is Verdict.CANNOT_TELL, "one line for 3 steps or so"
+    assert story.findings()["contiguous"].verdict is CheckVerdict.CANNOT_TELL, "one line for 3 steps or so"
 
 
 def test_work_made_again_after_a_kill_is_fine_and_counting_it_twice_is_not() -> None:
-    story = Story().act(Kind.START, range(1, 11)).saved(10)
-    story.act(Kind.GROW, range(11, 21), size=2, per_step=64, samples=320).saved(20)
-    for samples, verdict in ((960, Verdict.PASS), (960 + 5 * 64, Verdict.FAIL), (320, Verdict.FAIL)):
+    story = Story().act(ActKind.START, range(1, 11)).saved(10)
+    story.act(ActKind.GROW, range(11, 21), size=2, per_step=64, samples=320).saved(20)
+    for samples, verdict in ((960, CheckVerdict.PASS), (960 + 5 * 64, CheckVerdict.FAIL), (320, CheckVerdict.FAIL)):
         other = Story()
         other.now_s, other.incarnation = story.now_s, story.incarnation
         other.played, other.lines = list(story.played), list(story.lines)
-        other.act(Kind.MOVE, range(21, 26), size=2, per_step=64, samples=960)
-        other.act(Kind.KILL, range(21, 31), samples=samples)
+        other.act(ActKind.MOVE, range(21, 26), size=2, per_step=64, samples=960)
+        other.act(ActKind.KILL, range(21, 31), samples=samples)
         found = other.findings()
-        assert found["kill"].verdict is Verdict.PASS
+        assert found["kill"].verdict is CheckVerdict.PASS
         assert found["samples"].verdict is verdict, samples
 
 
 def test_a_kill_that_costs_more_than_since_the_last_checkpoint_fails() -> None:
-    story = Story().act(Kind.START, range(1, 11)).saved(10).act(Kind.MOVE, range(11, 21), samples=320).saved(20)
-    assert story.act(Kind.KILL, range(11, 21), samples=320).findings()["kill"].verdict is Verdict.FAIL
+    story = Story().act(ActKind.START, range(1, 11)).saved(10).act(ActKind.MOVE, range(11, 21), samples=320).saved(20)
+    assert story.act(ActKind.KILL, range(11, 21), samples=320).findings()["kill"].verdict is CheckVerdict.FAIL
 
 
 @pytest.mark.parametrize(
     ("per_step", "keys", "verdict"),
     [
-        (64, {}, Verdict.PASS),
-        (32, {}, Verdict.PASS),
-        (128, {}, Verdict.FAIL),
-        (32, {"scaling": "strong", "global_batch": 32}, Verdict.PASS),
-        (64, {"scaling": "strong", "global_batch": 32}, Verdict.FAIL),
-        (64, {"global_batch": 16}, Verdict.FAIL),
+        (64, {}, CheckVerdict.PASS),
+        (32, {}, CheckVerdict.PASS),
+        (128, {}, CheckVerdict.FAIL),
+        (32, {"scaling": "strong", "global_batch": 32}, CheckVerdict.PASS),
+        (64, {"scaling": "strong", "global_batch": 32}, CheckVerdict.FAIL),
+        (64, {"global_batch": 16}, CheckVerdict.FAIL),
     ],
 )
-def test_the_batch_of_two_workers(per_step: int, keys: dict[str, Any], verdict: Verdict) -> None:
-    story = Story().act(Kind.START, range(1, 11)).act(Kind.GROW, range(11, 21), 2, per_step, 320)
+def test_the_batch_of_two_workers(per_step: int, keys: dict[str, Any], verdict: CheckVerdict) -> None:
+    story = Story().act(ActKind.START, range(1, 11)).act(ActKind.GROW, range(11, 21), 2, per_step, 320)
     assert story.findings(**keys)["samples"].verdict is verdict
 
 
 def test_half_a_checkpoint() -> None:
-    story = begun().act(Kind.START, range(11, 21), samples=320)
+    story = begun().act(ActKind.START, range(11, 21), samples=320)
     record = Record((), tuple(story.played), tuple(story.lines), ())
 
-    def verdict(trials: tuple[Trial, ...] | None, saved: Saved) -> Verdict:
+    def verdict(trials: tuple[Trial, ...] | None, saved: Saved) -> CheckVerdict:
         found = judge(Record((), record.played, record.lines, (), saved=saved, trials=trials), spec())
         return next(finding.verdict for finding in found if finding.check == "atomic")
 
     place = Saved(in_place=("c.pt",))
-    assert verdict(None, place) is Verdict.CANNOT_TELL
-    assert verdict((), Saved()) is Verdict.CANNOT_TELL
-    assert verdict((), Saved(renamed=("c.pt",))) is Verdict.PASS
-    assert verdict((Trial("c.pt", Outcome.OK, 15),), place) is Verdict.PASS, "an older one was found"
-    assert verdict((Trial("c.pt", Outcome.OK, 1),), place) is Verdict.FAIL
-    assert verdict((Trial("c.pt", Outcome.FAILED, None, "status 1"),), place) is Verdict.FAIL
+    assert verdict(None, place) is CheckVerdict.CANNOT_TELL
+    assert verdict((), Saved()) is CheckVerdict.CANNOT_TELL
+    assert verdict((), Saved(renamed=("c.pt",))) is CheckVerdict.PASS
+    assert verdict((Trial("c.pt", TrialOutcome.OK, 15),), place) is CheckVerdict.PASS, "an older one was found"
+    assert verdict((Trial("c.pt", TrialOutcome.OK, 1),), place) is CheckVerdict.FAIL
+    assert verdict((Trial("c.pt", TrialOutcome.FAILED, None, "status 1"),), place) is CheckVerdict.FAIL
 
 
 def losses(steps: range, loss: Callable[[int], float]) -> list[dict[str, Any]]:
@@ -156,15 +156,15 @@ def falling(step: int) -> float:
 @pytest.mark.parametrize(
     ("after", "verdict"),
     [
-        (falling, Verdict.PASS),
-        (lambda step: falling(step) * (1 + 1e-7 * (step - 29)), Verdict.PASS),
-        (lambda step: falling(step) * (1 + (step - 31) * 1e-4), Verdict.FAIL),
-        (lambda step: falling(step - 31), Verdict.FAIL),
-        (lambda step: falling(step) * (1.01 if step % 2 else 0.99), Verdict.CANNOT_TELL),
+        (falling, CheckVerdict.PASS),
+        (lambda step: falling(step) * (1 + 1e-7 * (step - 29)), CheckVerdict.PASS),
+        (lambda step: falling(step) * (1 + (step - 31) * 1e-4), CheckVerdict.FAIL),
+        (lambda step: falling(step - 31), CheckVerdict.FAIL),
+        (lambda step: falling(step) * (1.01 if step % 2 else 0.99), CheckVerdict.CANNOT_TELL),
     ],
     ids=["the same", "rounded", "optimizer lost", "weights lost", "other data"],
 )
-def test_a_run_that_was_stopped_against_one_that_was_not(after: Callable[[int], float], verdict: Verdict) -> None:
+def test_a_run_that_was_stopped_against_one_that_was_not(after: Callable[[int], float], verdict: CheckVerdict) -> None:
     found = compare(losses(range(1, 61), falling), losses(range(1, 31), falling), losses(range(31, 61), after))
     assert found.verdict is verdict, found
 
@@ -174,15 +174,15 @@ def test_where_two_runs_differ_anyhow_only_a_fall_back_is_told() -> None:
         return falling(step) * (1 + 0.02 * math.cos(11 * step))
 
     before, plain = losses(range(1, 31), noisy), losses(range(1, 61), falling)
-    assert compare(plain, before, losses(range(31, 61), noisy)).verdict is Verdict.CANNOT_TELL
-    assert compare(plain, before, losses(range(31, 61), lambda s: noisy(s - 31))).verdict is Verdict.FAIL
-    assert compare([], before, before).verdict is Verdict.CANNOT_TELL
+    assert compare(plain, before, losses(range(31, 61), noisy)).verdict is CheckVerdict.CANNOT_TELL
+    assert compare(plain, before, losses(range(31, 61), lambda s: noisy(s - 31))).verdict is CheckVerdict.FAIL
+    assert compare([], before, before).verdict is CheckVerdict.CANNOT_TELL
 
 
 def test_a_checksum_of_the_weights_is_compared_too() -> None:
     plain = [{**line, "checksum": 5.0} for line in losses(range(1, 61), falling)]
     after = [{**line, "checksum": 5.0 + (line["step"] - 31)} for line in losses(range(31, 61), falling)]
-    assert compare(plain, plain[:30], after).verdict is Verdict.FAIL
+    assert compare(plain, plain[:30], after).verdict is CheckVerdict.FAIL
 
 
 def test_every_act_leads_to_a_size_that_the_trainer_can_run_on() -> None:
@@ -192,9 +192,9 @@ def test_every_act_leads_to_a_size_that_the_trainer_can_run_on() -> None:
     for small, large in ((1, 2), (2, 4), (4, None), (1, None)):
         for quick in (False, True):
             acts = scenario(small, large, quick)
-            assert acts[-1].kind is Kind.STOP
+            assert acts[-1].kind is ActKind.STOP
             assert {act.nodes for act in acts} <= {0, small, large}
-            assert Kind.KILL_ALL in {act.kind for act in acts}
+            assert ActKind.KILL_ALL in {act.kind for act in acts}
 
 
 def test_files_written_in_place_are_told_from_renamed_ones(tmp_path: Path) -> None:

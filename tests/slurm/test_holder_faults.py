@@ -12,9 +12,9 @@ import pytest
 from clusters_under_test import RealSlurm
 from slurm_lab import BAD_ANSWERS, Lab, wait_until
 
-from bftrainer.cluster import Claim, Fragment, Phase
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_adapters.slurm_hold import SlurmHolder
+from bftrainer_adapters.slurm.hold import SlurmHolder
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def hold(cluster: RealSlurm, count: int, **settings: object) -> tuple[SlurmHolde
         fragments = holder.poll()
         missing = [node for node in nodes if node not in {fragment.node for fragment in fragments}]
         if missing:
-            holder.acquire(tuple(Claim(node) for node in missing))
-        return not missing and {fragment.phase for fragment in fragments} == {Phase.READY}
+            holder.acquire(tuple(NodeRequest(node) for node in missing))
+        return not missing and {fragment.phase for fragment in fragments} == {FragmentPhase.READY}
 
     wait_until(ready, "holders to be ready")
     return holder, {fragment.node: fragment for fragment in holder.poll()}
@@ -46,7 +46,7 @@ def until_gone(holder: SlurmHolder, name: str) -> Fragment:
 
     def gone() -> bool:
         holder.renew()
-        found.extend(f for f in holder.poll() if f.name == name and f.phase is Phase.GONE)
+        found.extend(f for f in holder.poll() if f.name == name and f.phase is FragmentPhase.GONE)
         return bool(found)
 
     wait_until(gone, f"{name} to be gone", 40)
@@ -59,7 +59,7 @@ def test_a_squeue_that_cannot_be_trusted_takes_nothing_away(cluster: RealSlurm, 
     cluster.lab.put_fake("squeue", f"#!/bin/sh\n{BAD_ANSWERS[kind]}\n")
     for _ in range(2):
         time.sleep(1.1)  # so that squeue is asked each time
-        assert [f.phase for f in holder.poll()] == [Phase.READY] * 2
+        assert [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 2
     with pytest.raises((CommandError, SchedulerError)):
         cluster.scheduler.observe()
     (cluster.lab.root / "bin" / "squeue").unlink()
@@ -73,7 +73,7 @@ def test_a_squeue_that_lists_nobody_is_asked_twice_and_scontrol_has_the_last_wor
     cluster.lab.put_fake("squeue", f"#!/bin/sh\necho '{header}'\n")
     for _ in range(4):
         time.sleep(1.1)
-        assert [f.phase for f in holder.poll()] == [Phase.READY]
+        assert [f.phase for f in holder.poll()] == [FragmentPhase.READY]
     assert held
 
 
@@ -114,7 +114,7 @@ def test_released_while_slurmctld_is_down_the_payload_still_ends(cluster: RealSl
     cluster.go_silent()
     holder.release(frozenset({fragment.name}))
     wait_until(lambda: cluster.workers() == 0, "the worker to end")
-    assert [f.phase for f in holder.poll()] == [Phase.LEAVING]
+    assert [f.phase for f in holder.poll()] == [FragmentPhase.LEAVING]
     cluster.answer_again()
     until_gone(holder, fragment.name)
 
@@ -125,10 +125,10 @@ def test_a_node_that_is_taken_first_is_given_up_in_time(cluster: RealSlurm) -> N
     cluster.until(lambda: "R" in cluster.lab.run("squeue", "-h", "-o", "%t"), "the main job to run")
     holder = cluster.holder(start_within_s=2.0)
     holder.poll()
-    (fragment,) = holder.acquire((Claim(cluster.nodes[0]),)).fragments
+    (fragment,) = holder.acquire((NodeRequest(cluster.nodes[0]),)).fragments
     gone = until_gone(holder, fragment.name)
     assert "not running within 2 s" in gone.why
-    (refusal,) = holder.acquire((Claim(cluster.nodes[0]),)).refusals
+    (refusal,) = holder.acquire((NodeRequest(cluster.nodes[0]),)).refusals
     assert refusal.retry_s > 5
     assert "holder" not in cluster.lab.run("squeue", "-h", "-o", "%j")
 
@@ -136,7 +136,7 @@ def test_a_node_that_is_taken_first_is_given_up_in_time(cluster: RealSlurm) -> N
 def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSlurm) -> None:
     holder = cluster.holder(partition="nowhere")
     holder.poll()
-    claims = tuple(Claim(node) for node in cluster.nodes[:4])
+    claims = tuple(NodeRequest(node) for node in cluster.nodes[:4])
     first = holder.acquire(claims)
     assert first.fragments == ()
     assert "invalid partition" in first.refusals[0].reason
@@ -152,7 +152,7 @@ def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind
     sbatch = shutil.which("sbatch")
     assert sbatch is not None
     cluster.lab.put_fake("sbatch", f'#!/bin/sh\n{sbatch} "$@" >/dev/null\nsleep 1000\n')
-    (refusal,) = holder.acquire((Claim(cluster.nodes[0]),)).refusals
+    (refusal,) = holder.acquire((NodeRequest(cluster.nodes[0]),)).refusals
     assert "no answer within 8 s" in refusal.reason
     (cluster.lab.root / "bin" / "sbatch").unlink()
     assert "bftrainer-holder" in cluster.lab.run("squeue", "-h", "-o", "%j")
@@ -167,7 +167,7 @@ def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind
 def test_no_more_wait_at_once_than_allowed(cluster: RealSlurm) -> None:
     holder = cluster.holder(max_pending=3)
     holder.poll()
-    acquired = holder.acquire(tuple(Claim(node) for node in cluster.nodes))
+    acquired = holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes))
     assert (len(acquired.fragments), len(acquired.refusals)) == (3, 5)
     assert "max_pending" in acquired.refusals[0].reason
 
@@ -175,7 +175,7 @@ def test_no_more_wait_at_once_than_allowed(cluster: RealSlurm) -> None:
 def test_a_payload_that_cannot_start_says_why(cluster: RealSlurm) -> None:
     holder = cluster.holder(python="/nowhere/python3")
     holder.poll()
-    (fragment,) = holder.acquire((Claim(cluster.nodes[0]),)).fragments
+    (fragment,) = holder.acquire((NodeRequest(cluster.nodes[0]),)).fragments
     assert "/nowhere/python3" in until_gone(holder, fragment.name).why
 
 
@@ -210,4 +210,4 @@ def test_orphans_that_cannot_be_ended_are_not_passed_over(cluster: RealSlurm) ->
         return cluster.workers() == 0
 
     cluster.until(cleared, "the worker to end")
-    assert [f.phase for f in holder.poll()] == [Phase.READY]
+    assert [f.phase for f in holder.poll()] == [FragmentPhase.READY]

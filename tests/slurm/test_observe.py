@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from slurm_lab import Lab, Settings
 
-from bftrainer.cluster import Hidden
+from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.domain.cluster import Hidden
 from bftrainer.errors import CommandError, SchedulerError, WindowsUnknownError
-from bftrainer.windows import Ours, free_nodes
-from bftrainer_adapters.slurm_observe import Format, SlurmScheduler
+from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch:
 
 def test_json_says_what_text_says_or_is_refused(lab: Lab) -> None:
     """scontrol --json came with 23.02, scheduled nodes in squeue --json with 23.11."""
-    by_json = SlurmScheduler(format=Format.JSON, env=lab.env)
+    by_json = SlurmScheduler(format=AnswerFormat.JSON, env=lab.env)
     release = tuple(int(part) for part in re.findall(r"\d+", lab.run("sinfo", "--version"))[:2])
     if release < (23, 11):
         with pytest.raises((CommandError, SchedulerError)):

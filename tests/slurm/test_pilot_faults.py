@@ -10,8 +10,8 @@ import pytest
 from live_machine import Machine, assert_contiguous, eventually
 from slurm_lab import BAD_ANSWERS, Lab
 
-from bftrainer.registry import Registry
-from bftrainer.store import open_store
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.store import open_store
 
 OUTAGE_S = 30.0
 STANDSTILL_S = 60.0

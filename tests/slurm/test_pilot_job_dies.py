@@ -10,7 +10,7 @@ import signal
 import pytest
 from pilot_job import QUICK, PilotJob
 
-from bftrainer.processes import send
+from bftrainer.system.processes import send
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 

@@ -13,7 +13,7 @@ from live_machine import Machine, eventually, machine
 from slurm_lab import Lab
 
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm_neighbours import SlurmNeighbours, list_argv, parse_neighbours
+from bftrainer_adapters.slurm.peers import SlurmPeerPilots, list_argv, parse_neighbours
 
 CONFIG = """
 [decisions]
@@ -92,8 +92,8 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
     job = lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-pilot")
     user = getpass.getuser()
     claims: list[tuple[str, ...]] = []
-    pilot = SlurmNeighbours("ann-1", user, job, claims.append, env=lab.env)
-    other = SlurmNeighbours("bea-2", user, env=lab.env)
+    pilot = SlurmPeerPilots("ann-1", user, job, claims.append, env=lab.env)
+    other = SlurmPeerPilots("bea-2", user, env=lab.env)
     assert other.look() == ()
     pilot.announce(("node[01-04,07]", "gpu*"))
     (seen,) = other.look()
@@ -110,7 +110,7 @@ def test_another_user_sees_the_same(lab: Lab) -> None:
     if os.geteuid():
         pytest.skip("only root can ask as somebody else")
     job = lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-pilot")
-    SlurmNeighbours("ann-1", "root", job, env=lab.env).announce(("node01",))
+    SlurmPeerPilots("ann-1", "root", job, env=lab.env).announce(("node01",))
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     (seen,) = parse_neighbours(lab.run(*nobody, *list_argv()), "ann-1", "nobody")

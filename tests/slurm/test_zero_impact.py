@@ -17,8 +17,8 @@ from impact import WAYS, WORKERS, Impact
 from promises import promise
 from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups, wait_until
 
-from bftrainer.cluster import Claim, Phase
-from bftrainer.windows import Ours, free_nodes
+from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 
 RUNS = 3
 
@@ -98,9 +98,9 @@ def test_a_planned_job_starts_as_planned_though_its_nodes_are_held(lab: Lab, fol
     seen = cluster.scheduler.observe()
     free = free_nodes(seen, Ours())
     planned_s = free[0].end.at_s
-    acquired = holder.acquire(tuple(Claim(f.node.name, f.window_s(seen.at_s)) for f in free))
+    acquired = holder.acquire(tuple(NodeRequest(f.node.name, f.window_s(seen.at_s)) for f in free))
     assert (len(acquired.fragments), acquired.refusals) == (6, ())
-    wait_until(lambda: {f.phase for f in holder.poll()} == {Phase.READY}, "holders to run")
+    wait_until(lambda: {f.phase for f in holder.poll()} == {FragmentPhase.READY}, "holders to run")
     wait_until(lambda: all(f.ends_s for f in holder.poll()), "their ends to be known")
     assert all(f.ends_s is not None and f.ends_s <= planned_s for f in holder.poll())
     # The plan has not moved for them, and nodes that are held still have their windows' ends.

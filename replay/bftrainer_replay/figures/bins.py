@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer_replay.ledger import Entry
-from bftrainer_replay.logs.model import Window
-from bftrainer_replay.world import Totals
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.ledger import LedgerRow
+from bftrainer_replay.simulation.world import ReplayTotals
 
 Array = npt.NDArray[np.float64]
 _HOURS = (0.25, 1, 3, 6, 12, 24, 48, 168)
@@ -28,7 +28,7 @@ class Bins:
     lost_to_rescale: Array
 
 
-def bin_edges(window: Window) -> tuple[float, Array]:
+def bin_edges(window: LogWindow) -> tuple[float, Array]:
     """Hours a bin, and the edges in seconds, the last cut at the window's end.
 
     Six hours a bin as in the paper's Figs. 10 and 11, shorter or longer where the window asks for it.
@@ -38,7 +38,7 @@ def bin_edges(window: Window) -> tuple[float, Array]:
     return hours, np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
 
 
-def bins_of(window: Window, entries: Sequence[Entry], final: Totals) -> Bins:
+def bins_of(window: LogWindow, entries: Sequence[LedgerRow], final: ReplayTotals) -> Bins:
     """What was done and lost between the edges of :func:`bin_edges`."""
     hours, edges_s = bin_edges(window)
     at_s = [*(entry.at_s for entry in entries), window.end_s]

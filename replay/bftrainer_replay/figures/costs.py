@@ -10,11 +10,11 @@ from matplotlib.ticker import PercentFormatter
 
 from bftrainer_replay.figures.bins import bins_of
 from bftrainer_replay.figures.style import BLUE, DAY_S, ORANGE, date_axis, sheet
-from bftrainer_replay.play import Outcome, Scenario
-from bftrainer_replay.summary import Summary
+from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
+from bftrainer_replay.simulation.summary import Summary
 
 
-def costs_figure(scenario: Scenario, outcome: Outcome, summary: Summary) -> Figure:
+def costs_figure(scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> Figure:
     """Shares of the possible samples (done + lost) that preemption and planned rescales took, stacked per bin."""
     window = scenario.window
     bins = bins_of(window, outcome.entries, outcome.totals)

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from bftrainer_replay.characterize import SHORT_FRAGMENT_S
+from bftrainer_replay.analysis.characterize import SHORT_FRAGMENT_S
+from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.figures.style import BLUE, FAINT, INK, ORANGE, sheet
-from bftrainer_replay.fragments import fragments_of
-from bftrainer_replay.logs.model import Window
+from bftrainer_replay.logs.model import LogWindow
 
 _TICKS = (
     (1, "1 s"),
@@ -25,7 +25,7 @@ _TICKS = (
 )
 
 
-def fragments_figure(window: Window) -> Figure:
+def fragments_figure(window: LogWindow) -> Figure:
     """Cumulative distribution of fragment length, seconds on a log axis: share of fragments, share of node-time."""
     length_s = np.sort(fragments_of(window).length_s)
     title = "How long idle nodes stay idle (cumulative)"

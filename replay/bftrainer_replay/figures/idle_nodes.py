@@ -7,17 +7,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from bftrainer_replay.characterize import characterize
+from bftrainer_replay.analysis.characterize import characterize
+from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of
 from bftrainer_replay.figures.style import BLUE, DAY_S, INK, SKY, date_axis, sheet
-from bftrainer_replay.fragments import PoolSizes, pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.logs.model import Window
+from bftrainer_replay.logs.model import LogWindow
 
 _BAR_HOURS = (6, 12, 24, 48, 168, 720)
 _MOST_BARS = 32  # more, and their labels would touch
 
 
-def idle_nodes_figure(window: Window) -> Figure:
+def idle_nodes_figure(window: LogWindow) -> Figure:
     """|N| over time as a step area; below it the mean idle share of each six hours (longer bars in longer windows)."""
     found = characterize(window)
     sizes = pool_sizes_of(window)
@@ -79,7 +79,7 @@ def _mean(nodes: float) -> str:
     return f"{nodes:,.0f}" if nodes >= 20 else f"{nodes:.1f}"
 
 
-def mean_shares(sizes: PoolSizes, window: Window, hours: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_shares(sizes: PoolSizes, window: LogWindow, hours: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Edges (s) of consecutive bars of ``hours`` from the window's start, the last cut at its end; idle share in each."""
     edges_s = np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))

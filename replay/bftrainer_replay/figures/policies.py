@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter, StrMethodFormatter
 
-from bftrainer_replay.compare import Place, lost_share
+from bftrainer_replay.analysis.compare import RankedPolicy, lost_share
 from bftrainer_replay.figures.style import BLUE, DAY_S, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, date_axis, sheet
 
 _LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-"), (PURPLE, ":"))
 
 
-def outcome_figure(places: Sequence[Place]) -> Figure:
+def outcome_figure(places: Sequence[RankedPolicy]) -> Figure:
     """One-node hours and samples."""
     hours = [p.summary.outcome_one_node_h for p in places]
     samples = [p.summary.outcome_samples / 1e6 for p in places]
@@ -33,7 +33,7 @@ def outcome_figure(places: Sequence[Place]) -> Figure:
     return _named(figure, below, places)
 
 
-def efficiency_figure(places: Sequence[Place]) -> Figure:
+def efficiency_figure(places: Sequence[RankedPolicy]) -> Figure:
     """U with one denominator for all, and the no-cost bound."""
     shares = [p.summary.efficiency or 0.0 for p in places]
     best = places[int(np.argmax(shares))]
@@ -52,7 +52,7 @@ def efficiency_figure(places: Sequence[Place]) -> Figure:
     return _named(figure, axes, places)
 
 
-def completion_figure(places: Sequence[Place]) -> Figure:
+def completion_figure(places: Sequence[RankedPolicy]) -> Figure:
     """Mean and 95th percentile of completion times, and the mean time until the first node."""
     rows = [(p.felt.mean_s / 3600, p.felt.p95_s / 3600, p.felt.queueing_s / 3600) for p in places]
     known = [(row[0], p) for row, p in zip(rows, places, strict=True) if not math.isnan(row[0])]
@@ -84,7 +84,7 @@ def completion_figure(places: Sequence[Place]) -> Figure:
     return _named(figure, below, places)
 
 
-def fairness_figure(places: Sequence[Place]) -> Figure:
+def fairness_figure(places: Sequence[RankedPolicy]) -> Figure:
     """Jain's index of the speeds, and the worst slowdown."""
     jain = [p.felt.jain for p in places]
     slow = [p.felt.worst_slowdown for p in places]
@@ -108,7 +108,7 @@ def fairness_figure(places: Sequence[Place]) -> Figure:
     return _named(figure, below, places)
 
 
-def costs_by_policy_figure(places: Sequence[Place]) -> Figure:
+def costs_by_policy_figure(places: Sequence[RankedPolicy]) -> Figure:
     """Shares of the possible samples that preemptions and planned rescales took."""
     taken = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in places]
     spent = [lost_share(p, p.summary.rescale_cost_samples) or 0.0 for p in places]
@@ -130,7 +130,7 @@ def costs_by_policy_figure(places: Sequence[Place]) -> Figure:
     return _named(figure, axes, places)
 
 
-def decision_time_figure(places: Sequence[Place]) -> Figure:
+def decision_time_figure(places: Sequence[RankedPolicy]) -> Figure:
     """Median and 99th percentile of a decision, on a log scale."""
     p50 = [max(1e3 * p.summary.decision_s.p50, 1e-3) for p in places]
     p99 = [max(1e3 * p.summary.decision_s.p99, 1e-3) for p in places]
@@ -153,7 +153,7 @@ def decision_time_figure(places: Sequence[Place]) -> Figure:
     return _named(figure, axes, places)
 
 
-def nodes_by_policy_figure(places: Sequence[Place]) -> Figure:
+def nodes_by_policy_figure(places: Sequence[RankedPolicy]) -> Figure:
     """Mean nodes in training over time under the first four, and the idle nodes."""
     idle = places[0].detail
     integral = float(np.dot(idle.idle, np.diff(idle.edges_s))) or 1.0
@@ -188,7 +188,7 @@ def _bars(axes: Axes, values: Sequence[float], colour: str, label: str, text: st
     axes.set_ylabel(label)
 
 
-def _named(figure: Figure, axes: Axes, places: Sequence[Place]) -> Figure:
+def _named(figure: Figure, axes: Axes, places: Sequence[RankedPolicy]) -> Figure:
     axes.set_xticks(range(len(places)), [p.name for p in places], rotation=25, ha="right", fontsize=8)
     axes.set_xlim(-0.6, len(places) - 0.4)
     return figure

@@ -8,11 +8,11 @@ from matplotlib.ticker import StrMethodFormatter
 
 from bftrainer_replay.figures.bins import bins_of
 from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, INK, SKY, date_axis, sheet
-from bftrainer_replay.play import Outcome, Scenario
-from bftrainer_replay.summary import Summary
+from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
+from bftrainer_replay.simulation.summary import Summary
 
 
-def timeline_figure(scenario: Scenario, outcome: Outcome, summary: Summary) -> Figure:
+def timeline_figure(scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> Figure:
     """Idle nodes and nodes in use as steps; below, training throughput per bin of time."""
     window = scenario.window
     bins = bins_of(window, outcome.entries, outcome.totals)

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
-from bftrainer.events import PoolChanged
 from bftrainer_replay.logs.lines import DAMAGE, open_bytes, read_head
 from bftrainer_replay.logs.model import EventLog, PoolEvent
 from bftrainer_replay.logs.pickle_text import Call, Name, PickleError, load

@@ -39,7 +39,7 @@ def zone_of(name: str | None) -> tzinfo:
         raise UserError(f"--timezone {name}: unknown{hint}") from error
 
 
-class Clock:
+class LogClock:
     """Reads the times of one log. ``used_local`` and ``repeated`` say afterwards what was met."""
 
     def __init__(self, zone: tzinfo) -> None:

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
+from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
-from bftrainer.events import PoolChanged
-from bftrainer.files import write_atomically
-from bftrainer_replay.logs.marks import Marks, gap_note
+from bftrainer.system.files import write_atomically
+from bftrainer_replay.logs.marks import LogAnnotations, gap_note
 from bftrainer_replay.logs.model import OWN_CLOCK, EventLog, PoolEvent
 
 COLUMNS = ["time", "joined", "left"]
@@ -40,7 +40,7 @@ def read_event_log(path: Path) -> EventLog:
         raise InputFileError(str(path), f"is empty, expected the header {','.join(COLUMNS)}")
     if header not in (COLUMNS, RECORDED):
         raise InputFileError(f"{path}:1", f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}")
-    marks = Marks()
+    marks = LogAnnotations()
     events = tuple(_events(path, header, rows, marks))
     if not events:
         raise InputFileError(str(path), "has a header and no rows, expected the initial state and its changes")
@@ -90,7 +90,7 @@ def _text_of(path: Path) -> str:
         raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
 
 
-def _events(path: Path, header: list[str], rows: Iterator[list[str]], marks: Marks) -> Iterator[PoolEvent]:
+def _events(path: Path, header: list[str], rows: Iterator[list[str]], marks: LogAnnotations) -> Iterator[PoolEvent]:
     """The rows as events; every rule of the format is checked here, once. ``marks`` gets what is no event."""
     pool: set[str] = set()
     before: tuple[float, str] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.events import PoolChanged
+from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.model import PoolEvent
 from bftrainer_replay.logs.span import Span

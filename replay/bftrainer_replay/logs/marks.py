@@ -14,7 +14,7 @@ _MOST = 10**9
 
 
 @dataclass
-class Marks:
+class LogAnnotations:
     """Collected row by row, in order of time. ``machine_nodes`` is the largest size that was seen."""
 
     machine_nodes: int | None = None

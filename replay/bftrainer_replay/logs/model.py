@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.events import PoolChanged
+from bftrainer.domain.events import PoolChanged
 
 OWN_CLOCK = "the log's own clock"
 """Whose times an event log's are, where nothing says that they are UTC."""
@@ -67,7 +67,7 @@ class EventLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LogWindow:
     """A log cut to a span of time and a set of nodes.
 
     The state at ``start_s`` is ``initial``; it counts as an event, but its own join or leave does not. ``events`` are
@@ -107,7 +107,7 @@ def cut(
     end_s: float | None = None,
     nodes: Collection[str] | None = None,
     machine_nodes: int | None = None,
-) -> Window:
+) -> LogWindow:
     """Cut a log to ``[start_s, end_s]`` and to ``nodes``; by default all of it.
 
     ``machine_nodes`` defaults to the number of chosen nodes, or to what the log says, or to the number of nodes ever
@@ -136,10 +136,10 @@ def cut(
     window = (start_s, end_s, frozenset(pool), tuple(events), machine_nodes, log.source)
     inside = ((max(begin, start_s), min(end, end_s)) for begin, end in log.gaps)
     gaps = tuple((begin, end) for begin, end in inside if begin < end)
-    return Window(*window, log.note, queue, log.debounce_s, gaps, log.clock)
+    return LogWindow(*window, log.note, queue, log.debounce_s, gaps, log.clock)
 
 
-def cut_short(window: Window, end_s: float) -> Window:
+def cut_short(window: LogWindow, end_s: float) -> LogWindow:
     """The same window up to ``end_s``, if that is before its end."""
     if end_s >= window.end_s:
         return window

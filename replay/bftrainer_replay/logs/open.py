@@ -27,7 +27,7 @@ from bftrainer_replay.logs.source import ImportOptions, Source
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class LogFormat:
     """One kind of job log: ``recognises`` its head, ``read`` fills a :class:`Source`."""
 
     name: str
@@ -37,14 +37,14 @@ class Format:
 
 
 FORMATS = (
-    Format("sacct", slurm_sacct.NAME, slurm_sacct.recognises, slurm_sacct.read),
-    Format("sacct-json", slurm_json.NAME, slurm_json.recognises, slurm_json.read),
-    Format("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognises, slurm_jobcomp.read),
-    Format("lsb.acct", lsf_acct.NAME, lsf_acct.recognises, lsf_acct.read),
-    Format("bhist", lsf_text.NAME, lsf_text.recognises, lsf_text.read),
-    Format("pbs", pbs.NAME, pbs.recognises, pbs.read),
-    Format("alcf", alcf_csv.NAME, alcf_csv.recognises, alcf_csv.read),
-    Format("swf", swf.NAME, swf.recognises, swf.read),
+    LogFormat("sacct", slurm_sacct.NAME, slurm_sacct.recognises, slurm_sacct.read),
+    LogFormat("sacct-json", slurm_json.NAME, slurm_json.recognises, slurm_json.read),
+    LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognises, slurm_jobcomp.read),
+    LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognises, lsf_acct.read),
+    LogFormat("bhist", lsf_text.NAME, lsf_text.recognises, lsf_text.read),
+    LogFormat("pbs", pbs.NAME, pbs.recognises, pbs.read),
+    LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognises, alcf_csv.read),
+    LogFormat("swf", swf.NAME, swf.recognises, swf.read),
 )
 EVENTS, PICKLE = "events", "pickle"
 NAMES = (EVENTS, *(each.name for each in FORMATS), PICKLE)

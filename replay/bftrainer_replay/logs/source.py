@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer_replay.logs.clock import Clock, zone_of
+from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
 
@@ -39,7 +39,7 @@ class Source:
     path: Path
     options: ImportOptions
     lines: Lines = field(init=False)
-    clock: Clock = field(init=False)
+    clock: LogClock = field(init=False)
     tally: Tally = field(init=False)
     rows: JobRows = field(init=False, default_factory=JobRows)
     machine_nodes: int | None = None
@@ -48,5 +48,5 @@ class Source:
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.path)
-        self.clock = Clock(zone_of(self.options.timezone))
+        self.clock = LogClock(zone_of(self.options.timezone))
         self.tally = Tally(str(self.path), self.options.skip_bad)

@@ -9,8 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.domain.state import Nodes
 from bftrainer.errors import InputFileError, StoreError, UserError
-from bftrainer.state import Nodes
 from bftrainer_replay.logs.event_log import RECORDED, UNKNOWN, format_time, read_event_log
 from bftrainer_replay.logs.marks import NOBODY_CAN_TELL
 from bftrainer_replay.recording.looks import Settled

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.cluster import Hidden, Observation
-from bftrainer.state import Nodes
-from bftrainer.windows import Ours, free_nodes
+from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.domain.cluster import Hidden, Observation
+from bftrainer.domain.state import Nodes
 
 Waiting = frozenset[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ClusterSample:
     """``idle`` nodes of ``machine_nodes`` at ``at_s``, and (id, nodes) of every waiting job; None: nobody can tell."""
 
     at_s: float
@@ -37,7 +37,7 @@ class Settled:
     is_told: bool = True
 
 
-def look_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> Look:
+def look_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> ClusterSample:
     """The nodes that a pilot could have now: idle, and free for longer than no time at all.
 
     ``chosen`` are the only nodes to look at (None: all). Whose jobs are hidden does not matter for idle nodes, so
@@ -55,10 +55,10 @@ def look_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> Look:
             for job in seen.pending
             if job.user and job.is_eligible and not (job.partitions and ours.partitions.issuperset(job.partitions))
         )
-    return Look(seen.at_s, idle, len(among), waiting)
+    return ClusterSample(seen.at_s, idle, len(among), waiting)
 
 
-def settled(before: Look | None, look: Look, after: Look | None) -> Settled:
+def settled(before: ClusterSample | None, look: ClusterSample, after: ClusterSample | None) -> Settled:
     """``look`` without what only it shows; ``before`` and ``after`` are its neighbours, where there are any."""
     there = [other for other in (before, after) if other is not None]
     idle = look.idle & frozenset[str]().union(*(other.idle for other in there))

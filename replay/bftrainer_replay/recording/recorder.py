@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bftrainer.cluster import Hidden, Observation
+from bftrainer.domain.cluster import Hidden, Observation
+from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError, StoreError
-from bftrainer.ports import Clock, Scheduler
 from bftrainer_replay.recording.file import RecordFile
-from bftrainer_replay.recording.looks import Look, Settled, settled
+from bftrainer_replay.recording.looks import ClusterSample, Settled, settled
 
 MOST_BACK_OFF = 6.0
 """Times the usual interval, after failures in a row; the first is asked again after twice the interval."""
@@ -26,7 +26,7 @@ _SLICE_S = 0.2
 
 
 @dataclass
-class Totals:
+class RecordingTotals:
     """What was done since this recorder began. ``stale`` looks showed no later time of the server than the one before."""
 
     looks: int = 0
@@ -43,28 +43,28 @@ class Totals:
 
 @dataclass
 class Recorder:
-    """``read`` makes a :class:`Look` of an observation. ``told`` hears of every failure whose text is new."""
+    """``read`` makes a :class:`ClusterSample` of an observation. ``told`` hears of every failure whose text is new."""
 
     scheduler: Scheduler
-    read: Callable[[Observation], Look]
+    read: Callable[[Observation], ClusterSample]
     file: RecordFile
     clock: Clock
     every_s: float = 10.0
     unknown_after_s: float = 60.0
-    told: Callable[[BFTrainerError, Totals], None] = lambda _error, _totals: None
-    totals: Totals = field(default_factory=Totals)
-    _before: Look | None = None
-    _open: Look | None = None  # the latest look, not written yet: it counts by what the next one shows
+    told: Callable[[BFTrainerError, RecordingTotals], None] = lambda _error, _totals: None
+    totals: RecordingTotals = field(default_factory=RecordingTotals)
+    _before: ClusterSample | None = None
+    _open: ClusterSample | None = None  # the latest look, not written yet: it counts by what the next one shows
     _written: Settled | None = None
 
     def __post_init__(self) -> None:
         last = self.file.last
         if last is not None and not last.in_gap:
-            self._before = Look(last.at_s, last.idle, 0, None)
+            self._before = ClusterSample(last.at_s, last.idle, 0, None)
 
     def run(
-        self, for_s: float, is_over: Callable[[], bool], looked: Callable[[Totals], None] = lambda _: None
-    ) -> Totals:
+        self, for_s: float, is_over: Callable[[], bool], looked: Callable[[RecordingTotals], None] = lambda _: None
+    ) -> RecordingTotals:
         """Look until ``for_s`` seconds have passed or ``is_over``; then write the last look. Returns the totals.
 
         Raises :class:`~bftrainer.errors.StoreError` if the file cannot be written.
@@ -99,7 +99,7 @@ class Recorder:
         self._take(look)
         return True
 
-    def _take(self, look: Look) -> None:
+    def _take(self, look: ClusterSample) -> None:
         last_s = self._last_s()
         if look.at_s <= last_s:
             self.totals.stale += 1
@@ -121,7 +121,7 @@ class Recorder:
             return self._open.at_s
         return -math.inf if self.file.last is None else self.file.last.at_s
 
-    def _write(self, look: Look, after: Look | None) -> None:
+    def _write(self, look: ClusterSample, after: ClusterSample | None) -> None:
         """The look, if it says something new or nothing was said for long; the last of a stretch in any case."""
         now, last = settled(self._before, look, after), self.file.last
         is_new = last is None or last.in_gap or now.idle != last.idle or self._written is None

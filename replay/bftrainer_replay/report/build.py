@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bftrainer_replay.characterize import Characteristics
+from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure
 from bftrainer_replay.figures.sweeps import Level
-from bftrainer_replay.fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.logs.model import Window
+from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.items import Chapter, Table, picture
 from bftrainer_replay.report.outcome import outcome_chapter
 from bftrainer_replay.report.page import Report
-from bftrainer_replay.report.plan import Plan
+from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
-from bftrainer_replay.sweep.results import Row
-from bftrainer_replay.workload import SAMPLES_TOTAL
+from bftrainer_replay.sweep.results import SweepRow
+from bftrainer_replay.workload.workload import SAMPLES_TOTAL
 
 _MONTH_H = 30 * 24.0
 # Table 1 of the paper: system, span, INC/h, DEC/h, idle share, eq-nodes.
@@ -31,10 +31,10 @@ _TABLE_1 = (
 
 
 def build(
-    window: Window,
+    window: LogWindow,
     found: Characteristics,
-    plan: Plan,
-    rows: Mapping[Cell, Row],
+    plan: ReportPlan,
+    rows: Mapping[Cell, SweepRow],
     static_bins: Sequence[float],
     name: str,
     commands: tuple[str, ...],
@@ -93,7 +93,7 @@ def build(
     return Report(f"{name}: what its idle nodes could train", lead, _warnings(window, base), tiles, chapters, commands)
 
 
-def _idle(window: Window, found: Characteristics) -> Chapter:
+def _idle(window: LogWindow, found: Characteristics) -> Chapter:
     row = (
         "this log", _span(found.span_h), f"{found.per_hour(found.increases):.1f}", f"{found.per_hour(found.decreases):.1f}",
         f"{found.idle_share:.1%}", f"{found.eq_nodes:,.0f}",
@@ -122,7 +122,7 @@ def _idle(window: Window, found: Characteristics) -> Chapter:
     )
 
 
-def _queue(found: Characteristics, window: Window) -> Chapter:
+def _queue(found: Characteristics, window: LogWindow) -> Chapter:
     if found.idle_while is None:
         return Chapter(
             "What could not have been backfilled",
@@ -150,7 +150,7 @@ def _queue(found: Characteristics, window: Window) -> Chapter:
     return Chapter("What could not have been backfilled", text, (table,))
 
 
-def _month(base: Row, found: Characteristics, months: float) -> Chapter:
+def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
     result = base.result
     used = float(result["resource_integral_node_h"]) - float(result["unused_node_h"])
 
@@ -176,10 +176,10 @@ def _month(base: Row, found: Characteristics, months: float) -> Chapter:
     return Chapter("What that is in a month", "If every month were like this log.", (table,))
 
 
-def _policies(plan: Plan, rows: Mapping[Cell, Row]) -> Chapter:
+def _policies(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     base = rows[plan.base]
 
-    def row(each: Row) -> tuple[str, ...]:
+    def row(each: SweepRow) -> tuple[str, ...]:
         cell, told = each.cell, each.result
         mean = told["mean_runtime_h"]
         return (
@@ -208,7 +208,7 @@ def _policies(plan: Plan, rows: Mapping[Cell, Row]) -> Chapter:
     return Chapter("What if", text, (table,))
 
 
-def _warnings(window: Window, base: Row) -> tuple[str, ...]:
+def _warnings(window: LogWindow, base: SweepRow) -> tuple[str, ...]:
     found = [window.note] if window.note else []
     if base.result["work_ran_out_at"] is not None:
         found.append(f"The work ran out at {base.result['work_ran_out_at']}; from there on U counts idle nodes as lost")

@@ -8,10 +8,10 @@ from bftrainer_replay.figures.over_time import efficiency_over_time_figure
 from bftrainer_replay.figures.replays import lost_figure, nodes_figure, trainers_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.report.items import Chapter, picture, stepped
-from bftrainer_replay.report.plan import Plan
+from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
-from bftrainer_replay.sweep.results import Row
+from bftrainer_replay.sweep.results import SweepRow
 
 WHAT_U_IS = (
     "U is A_e / A_s. A_e is what the replay trained. A_s is what the same queue would have trained on as many constant "
@@ -26,7 +26,7 @@ WHAT_U_IS = (
 )
 
 
-def outcome_chapter(plan: Plan, rows: Mapping[Cell, Row], static_bins: Sequence[float]) -> Chapter:
+def outcome_chapter(plan: ReportPlan, rows: Mapping[Cell, SweepRow], static_bins: Sequence[float]) -> Chapter:
     """The base in pictures, equal share beside it where that helps; ``static_bins`` is A_s of each bin in samples."""
     base = rows[plan.base]
     details = {

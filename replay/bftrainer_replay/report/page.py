@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.files import write_atomically
-from bftrainer_replay.frame import render_template
+from bftrainer.system.files import write_atomically
+from bftrainer_replay.report.frame import render_template
 from bftrainer_replay.report.items import Chapter, Picture
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer_replay.sweep.cell import Cell, Inputs, Kind, Task, task
+from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReportPlan:
     """Cells by the question they answer; ``base`` is in most of them. ``objectives`` vary T_fwd too where that is asked."""
 
     base: Cell
@@ -27,13 +27,13 @@ class Plan:
 
     def tasks(self, inputs: Inputs) -> tuple[Task, ...]:
         """The replays, the runs on constant nodes for each P_jmax and for each bin, and the no-cost bound of the base."""
-        found = [task(Kind.BOUND, self.base, inputs), task(Kind.STATIC_BINS, self.base, inputs)]
+        found = [task(TaskKind.BOUND, self.base, inputs), task(TaskKind.STATIC_BINS, self.base, inputs)]
         for cell in self.cells:
-            found += [task(Kind.REPLAY, cell, inputs), task(Kind.STATIC, cell, inputs)]
+            found += [task(TaskKind.REPLAY, cell, inputs), task(TaskKind.STATIC, cell, inputs)]
         return tuple({each.key: each for each in found}.values())
 
 
-def default_plan(base: Cell) -> Plan:
+def default_plan(base: Cell) -> ReportPlan:
     """Eleven replays and the bound."""
     base = replace(base, detail=True)
     return _plan(
@@ -46,7 +46,7 @@ def default_plan(base: Cell) -> Plan:
     )
 
 
-def full_plan(base: Cell, policies: Sequence[str]) -> Plan:
+def full_plan(base: Cell, policies: Sequence[str]) -> ReportPlan:
     """The paper's values, and every policy given."""
     base = replace(base, detail=True)
     plan = _plan(
@@ -70,9 +70,9 @@ def _plan(
     parallel: Sequence[int],
     costs: Sequence[float],
     objectives: Sequence[str],
-) -> Plan:
+) -> ReportPlan:
     bare = replace(base, detail=False)
-    return Plan(
+    return ReportPlan(
         base=base,
         policies=(base, *(replace(base, policy=p, detail=p == "equal-share") for p in policies if p != base.policy)),
         forward=_sorted(base, [replace(base, forward_s=s) for s in forward], "forward_s"),

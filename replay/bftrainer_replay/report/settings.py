@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from bftrainer_replay.analysis.fragments import followed_by_a_leave
 from bftrainer_replay.figures.models import runtimes_figure
 from bftrainer_replay.figures.settings import (
     efficiency_over_cost_figure,
@@ -18,17 +19,16 @@ from bftrainer_replay.figures.settings import (
     runtime_figure,
 )
 from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
-from bftrainer_replay.fragments import followed_by_a_leave
-from bftrainer_replay.logs.model import Window
-from bftrainer_replay.per_event import SPANS_S
+from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.items import Chapter, Picture, Table, picture
+from bftrainer_replay.simulation.per_event import SPANS_S
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import Detail, read_detail
-from bftrainer_replay.sweep.results import Row
+from bftrainer_replay.sweep.results import SweepRow
 
 
 def forward_chapter(
-    rows: Sequence[Row], others: Sequence[Row], shown: Detail, window: Window, level: Level | None
+    rows: Sequence[SweepRow], others: Sequence[SweepRow], shown: Detail, window: LogWindow, level: Level | None
 ) -> Chapter:
     """T_fwd: what it brings, what it costs, and how often a forecast is overtaken by a preemption."""
     details = [read_detail(row.result["detail"]) for row in rows]
@@ -72,7 +72,7 @@ def forward_chapter(
     )
 
 
-def parallel_chapter(rows: Sequence[Row]) -> Chapter:
+def parallel_chapter(rows: Sequence[SweepRow]) -> Chapter:
     """P_jmax: more at once train more in all, and each takes longer."""
     done = [(float(r.cell.max_parallel), r.samples / 1e6) for r in rows]
     best = max(done, key=lambda point: point[1])
@@ -102,7 +102,7 @@ def parallel_chapter(rows: Sequence[Row]) -> Chapter:
     return Chapter("How many at once (P_jmax)", "Trainers run more efficiently on few nodes each.", tuple(items))
 
 
-def objective_chapter(rows: Sequence[Row], parallel: Sequence[Row]) -> Chapter:
+def objective_chapter(rows: Sequence[SweepRow], parallel: Sequence[SweepRow]) -> Chapter:
     """Fig. 12, Tables 3 and 4: who gets done when under which objective, and with how many at once."""
     models = _models(rows)
     cells = tuple((model, *(_told(row, model) for row in rows)) for model in models)
@@ -133,7 +133,7 @@ def objective_chapter(rows: Sequence[Row], parallel: Sequence[Row]) -> Chapter:
     )
 
 
-def _runtime_tables(rows: Sequence[Row]) -> list[Table]:
+def _runtime_tables(rows: Sequence[SweepRow]) -> list[Table]:
     """Tables 3 and 4: one per objective that was replayed with more than one P_jmax."""
     tables = []
     for objective in dict.fromkeys(row.cell.objective for row in rows):
@@ -165,23 +165,23 @@ def _runtime_tables(rows: Sequence[Row]) -> list[Table]:
     return tables
 
 
-def _models(rows: Sequence[Row]) -> list[str]:
+def _models(rows: Sequence[SweepRow]) -> list[str]:
     return sorted({model for row in rows for model in row.result["models"]})
 
 
-def _hours(row: Row, model: str) -> float | None:
+def _hours(row: SweepRow, model: str) -> float | None:
     """Mean hours from admission to end, as the paper's tables count; None where no trainer of the model was done."""
     found = row.result["models"].get(model)
     hours: float | None = None if found is None else found["mean_served_h"]
     return hours
 
 
-def _told(row: Row, model: str) -> str:
+def _told(row: SweepRow, model: str) -> str:
     hours = _hours(row, model)
     return "none done" if hours is None else f"{hours:.1f} h ({row.result['models'][model]['completed']})"
 
 
-def cost_chapter(rows: Sequence[Row]) -> Chapter:
+def cost_chapter(rows: Sequence[SweepRow]) -> Chapter:
     """Fig. 16."""
     lines = [_line("U", rows, "cost_factor", lambda r: r.efficiency or 0.0)]
     figure = efficiency_over_cost_figure(lines)
@@ -191,12 +191,12 @@ def cost_chapter(rows: Sequence[Row]) -> Chapter:
     )
 
 
-def _unused(row: Row) -> float:
+def _unused(row: SweepRow) -> float:
     whole = float(row.result["resource_integral_node_h"])
     return float(row.result["unused_node_h"]) / whole if whole else 0.0
 
 
-def _line(name: str, rows: Sequence[Row], axis: str, value: Callable[[Row], float]) -> Line:
+def _line(name: str, rows: Sequence[SweepRow], axis: str, value: Callable[[SweepRow], float]) -> Line:
     return Line(name, tuple((float(_axis(row.cell, axis)), value(row)) for row in rows))
 
 

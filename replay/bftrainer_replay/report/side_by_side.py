@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bftrainer_replay.compare import COLUMNS, Place, lost_share
+from bftrainer_replay.analysis.compare import COLUMNS, RankedPolicy, lost_share
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
 from bftrainer_replay.figures.policies import (
     completion_figure,
@@ -17,13 +17,15 @@ from bftrainer_replay.figures.policies import (
     outcome_figure,
 )
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.play import Scenario, static_outcomes
 from bftrainer_replay.report.items import Chapter, Picture, Table, picture, stepped
 from bftrainer_replay.report.outcome import WHAT_U_IS
 from bftrainer_replay.report.page import Report
+from bftrainer_replay.simulation.play import Scenario, static_outcomes
 
 
-def page_of(places: Sequence[Place], scenario: Scenario, name: str, left_out: Sequence[str], command: str) -> Report:
+def page_of(
+    places: Sequence[RankedPolicy], scenario: Scenario, name: str, left_out: Sequence[str], command: str
+) -> Report:
     """The page; ``places`` are ranked, ``left_out`` are policies that have no place on a pool of whole nodes."""
     best = places[0]
     chapters = (
@@ -63,7 +65,7 @@ def _settings(scenario: Scenario) -> str:
     )
 
 
-def _warnings(places: Sequence[Place], scenario: Scenario, left_out: Sequence[str]) -> tuple[str, ...]:
+def _warnings(places: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]) -> tuple[str, ...]:
     found = [scenario.window.note] if scenario.window.note else []
     ran_out = [p.name for p in places if p.summary.work_ran_out_at is not None]
     if ran_out:
@@ -76,7 +78,7 @@ def _warnings(places: Sequence[Place], scenario: Scenario, left_out: Sequence[st
     return tuple(found)
 
 
-def _ranking(places: Sequence[Place]) -> Table:
+def _ranking(places: Sequence[RankedPolicy]) -> Table:
     return Table(
         "ranking",
         "Every policy, the best first",
@@ -88,17 +90,17 @@ def _ranking(places: Sequence[Place]) -> Table:
     )
 
 
-def _outcome(places: Sequence[Place]) -> Picture:
+def _outcome(places: Sequence[RankedPolicy]) -> Picture:
     rows = [(p.name, p.summary.outcome_one_node_h, p.summary.outcome_samples) for p in places]
     return picture("outcome", outcome_figure(places), ("policy", "one_node_h", "samples"), rows)
 
 
-def _efficiency(places: Sequence[Place]) -> Picture:
+def _efficiency(places: Sequence[RankedPolicy]) -> Picture:
     rows = [(p.name, p.summary.efficiency, p.summary.static_outcome_samples) for p in places]
     return picture("efficiency", efficiency_figure(places), ("policy", "efficiency", "static_outcome_samples"), rows)
 
 
-def _over_time(places: Sequence[Place], scenario: Scenario) -> tuple[Picture, Picture]:
+def _over_time(places: Sequence[RankedPolicy], scenario: Scenario) -> tuple[Picture, Picture]:
     """U of each bin, and nodes in training; the page's script shows all policies, the pictures the first four."""
     first = places[0].detail
     bins_s = first.bin_edges_s.tolist()
@@ -130,17 +132,17 @@ def _over_time(places: Sequence[Place], scenario: Scenario) -> tuple[Picture, Pi
     )  # fmt: skip
 
 
-def _completion(places: Sequence[Place]) -> Picture:
+def _completion(places: Sequence[RankedPolicy]) -> Picture:
     rows = [(p.name, p.felt.completed, p.felt.mean_s, p.felt.p95_s, p.felt.queueing_s) for p in places]
     return picture("completion", completion_figure(places), ("policy", "done", "mean_s", "p95_s", "queueing_s"), rows)
 
 
-def _fairness(places: Sequence[Place]) -> Picture:
+def _fairness(places: Sequence[RankedPolicy]) -> Picture:
     rows = [(p.name, p.felt.jain, p.felt.worst_slowdown) for p in places]
     return picture("fairness", fairness_figure(places), ("policy", "jain", "worst_slowdown"), rows)
 
 
-def _costs(places: Sequence[Place]) -> Picture:
+def _costs(places: Sequence[RankedPolicy]) -> Picture:
     rows = [
         (p.name, lost_share(p, p.summary.preemption_cost_samples), lost_share(p, p.summary.rescale_cost_samples))
         for p in places
@@ -148,11 +150,11 @@ def _costs(places: Sequence[Place]) -> Picture:
     return picture("costs", costs_by_policy_figure(places), ("policy", "lost_to_preemption", "lost_to_rescale"), rows)
 
 
-def _decisions(places: Sequence[Place]) -> Picture:
+def _decisions(places: Sequence[RankedPolicy]) -> Picture:
     rows = [(p.name, p.summary.decision_s.p50, p.summary.decision_s.p99, p.summary.decision_s.max) for p in places]
     return picture("decision-time", decision_time_figure(places), ("policy", "p50_s", "p99_s", "max_s"), rows)
 
 
-def _name_of_least(places: Sequence[Place], values: Sequence[float]) -> str:
+def _name_of_least(places: Sequence[RankedPolicy], values: Sequence[float]) -> str:
     known = [(value, p.name) for value, p in zip(values, places, strict=True) if not math.isnan(value)]
     return min(known, key=lambda pair: pair[0])[1] if known else "none done"

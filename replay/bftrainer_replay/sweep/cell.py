@@ -15,9 +15,9 @@ from enum import Enum
 from functools import cached_property
 
 from bftrainer import __version__
-from bftrainer_replay.logs.model import Window
-from bftrainer_replay.progress import CostModel
-from bftrainer_replay.world import Arrival, DecideOn
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.world import Arrival, DecideOn
 
 _FORMAT = 2  # of a result: one more whenever it holds something that it did not, or means something else
 # These do not look at T_fwd, the objective or a solver: one replay serves all values of them.
@@ -29,7 +29,7 @@ class Cell:
     """One setting. ``log`` and ``workload`` are names in :class:`Inputs`; ``cost_factor`` multiplies R_up and R_dw.
 
     ``split`` divides the machine into so many logical clusters with a pilot each, and P_jmax with it (paper, section 1).
-    ``knows`` is what the policy is told of the curves (:mod:`bftrainer_replay.ignorance`), ``noise`` how wrong a measurement
+    ``knows`` is what the policy is told of the curves (``simulation/curve_error.py``), ``noise`` how wrong a measurement
     is, ``lessons`` whether trainers of one model learn together. ``detail`` keeps what pictures of a single replay need.
     """
 
@@ -55,7 +55,7 @@ class Cell:
 class Inputs:
     """What cells refer to by name: windows by log, arrivals by (log, workload, seed)."""
 
-    windows: Mapping[str, Window]
+    windows: Mapping[str, LogWindow]
     arrivals: Mapping[tuple[str, str, int], tuple[Arrival, ...]]
 
     def arrivals_of(self, cell: Cell) -> tuple[Arrival, ...]:
@@ -73,7 +73,7 @@ class Inputs:
         return {name: _digest(map(repr, arrivals)) for name, arrivals in self.arrivals.items()}
 
 
-class Kind(Enum):
+class TaskKind(Enum):
     """What a task computes; ``STATIC_BINS`` is A_s for each bin of the pictures."""
 
     REPLAY = "replay"
@@ -86,17 +86,17 @@ class Kind(Enum):
 class Task:
     """One computation of a cell, by what it depends on: ``key`` names its result file."""
 
-    kind: Kind
+    kind: TaskKind
     cell: Cell
     key: str
 
 
-def task(kind: Kind, cell: Cell, inputs: Inputs) -> Task:
+def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
     """The task, with what it does not depend on left out of its key."""
     told: dict[str, object] = asdict(cell)
     for name in ("log", "workload"):
         del told[name]
-    if kind is not Kind.REPLAY:
+    if kind is not TaskKind.REPLAY:
         told = {"max_parallel": cell.max_parallel, "cost_model": cell.cost_model}
     elif cell.policy in _WITHOUT_SETTINGS:
         for name in ("objective", "forward_s", "solver"):
@@ -115,7 +115,7 @@ def task(kind: Kind, cell: Cell, inputs: Inputs) -> Task:
 
 def tasks_of(cells: Iterable[Cell], inputs: Inputs, *, bounds: bool = True) -> tuple[Task, ...]:
     """All that the cells need, each once, the replays in the order of the cells; ``bounds=False`` leaves the bounds out."""
-    kinds = (Kind.REPLAY, Kind.STATIC, Kind.BOUND) if bounds else (Kind.REPLAY, Kind.STATIC)
+    kinds = (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND) if bounds else (TaskKind.REPLAY, TaskKind.STATIC)
     found: dict[str, Task] = {}
     for cell in cells:
         for kind in kinds:
@@ -124,7 +124,7 @@ def tasks_of(cells: Iterable[Cell], inputs: Inputs, *, bounds: bool = True) -> t
     return tuple(found.values())
 
 
-def _window_digest(window: Window) -> str:
+def _window_digest(window: LogWindow) -> str:
     head = (window.start_s, window.end_s, sorted(window.initial))
     events = ((e.at_s, sorted(e.change.joined), sorted(e.change.left)) for e in window.events)
     return _digest(map(repr, (head, *events)))

@@ -9,20 +9,27 @@ from dataclasses import replace
 import numpy as np
 
 from bftrainer.allocation.chain import build_allocator
-from bftrainer.events import PoolChanged
+from bftrainer.domain.events import PoolChanged
+from bftrainer.domain.ports import Policy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Policy
 from bftrainer_replay.figures.bins import bin_edges
-from bftrainer_replay.ignorance import told
-from bftrainer_replay.logs.model import PoolEvent, Window
+from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.logs.node_list import spread
-from bftrainer_replay.play import Outcome, Scenario, no_cost_bound, play, static_outcome, static_outcomes
-from bftrainer_replay.summary import Summary, summarise
-from bftrainer_replay.sweep.cell import Cell, Inputs, Kind, Task
+from bftrainer_replay.simulation.curve_error import with_curve_error
+from bftrainer_replay.simulation.play import (
+    ReplayOutcome,
+    Scenario,
+    no_cost_bound,
+    play,
+    static_outcome,
+    static_outcomes,
+)
+from bftrainer_replay.simulation.summary import Summary, summarise
+from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind
 from bftrainer_replay.sweep.detail import detail_of
 from bftrainer_replay.sweep.store import Result
-from bftrainer_replay.world import Arrival
 
 _SOLVE_S = 10.0
 _SUMMED = (
@@ -35,11 +42,11 @@ def compute(task: Task, inputs: Inputs) -> Result:
     """The numbers of a task."""
     cell = task.cell
     whole = scenario_of(cell, inputs)
-    if task.kind is Kind.STATIC:
+    if task.kind is TaskKind.STATIC:
         return {"samples": static_outcome(whole)}
-    if task.kind is Kind.STATIC_BINS:
+    if task.kind is TaskKind.STATIC_BINS:
         return {"samples": static_outcomes(whole, bin_edges(whole.window)[1].tolist())}
-    if task.kind is Kind.BOUND:
+    if task.kind is TaskKind.BOUND:
         return {"samples": no_cost_bound(whole)}
     began_s = time.process_time()
     parts = _split(whole, cell.split)
@@ -64,7 +71,7 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
     arrivals = inputs.arrivals_of(cell)
     if cell.cost_factor != 1.0:
         arrivals = tuple(_dearer(arrival, cell.cost_factor) for arrival in arrivals)
-    arrivals = told(arrivals, cell.knows, cell.seed, by_model=cell.lessons == "model")
+    arrivals = with_curve_error(arrivals, cell.knows, cell.seed, by_model=cell.lessons == "model")
     return Scenario(
         inputs.windows[cell.log], arrivals, cell.max_parallel, cell.cost_model, cell.decide_on, noise=cell.noise,
         noise_seed=cell.seed,
@@ -81,7 +88,11 @@ def policy_of(cell: Cell) -> Policy:
 
 def _dearer(arrival: Arrival, factor: float) -> Arrival:
     told = arrival.trainer
-    dear = replace(told, scale_up_s=factor * told.scale_up_s, scale_down_s=factor * told.scale_down_s)
+    dear = replace(
+        told,
+        scale_up_s=factor * told.scale_up_s,
+        scale_down_s=factor * told.scale_down_s,
+    )
     return replace(arrival, trainer=dear)
 
 
@@ -103,7 +114,7 @@ def _split(whole: Scenario, parts: int) -> list[Scenario]:
     ]
 
 
-def _only(window: Window, nodes: frozenset[str], parts: int) -> Window:
+def _only(window: LogWindow, nodes: frozenset[str], parts: int) -> LogWindow:
     events = []
     for event in window.events:
         joined, left = event.change.joined & nodes, event.change.left & nodes
@@ -113,13 +124,13 @@ def _only(window: Window, nodes: frozenset[str], parts: int) -> Window:
     return replace(window, initial=window.initial & nodes, events=tuple(events), machine_nodes=size, queue=None)
 
 
-def _all_done_s(outcomes: Sequence[Outcome]) -> float | None:
+def _all_done_s(outcomes: Sequence[ReplayOutcome]) -> float | None:
     """When the last trainer ended; None while there are trainers that have not."""
     ends = [run.finished_s for outcome in outcomes for run in outcome.runs]
     return None if None in ends else max((end for end in ends if end is not None), default=None)
 
 
-def _runtimes(outcomes: Sequence[Outcome]) -> dict[str, object]:
+def _runtimes(outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:
     """Mean hours from first start to end, over the trainers that ended, in all and by model; and from admission to end.
 
     The second is the runtime of Tables 3 and 4: the authors' replayer counts from the admission.
@@ -151,7 +162,7 @@ def _runtimes(outcomes: Sequence[Outcome]) -> dict[str, object]:
     }
 
 
-def _timing(summaries: Sequence[Summary], outcomes: Sequence[Outcome]) -> dict[str, float]:
+def _timing(summaries: Sequence[Summary], outcomes: Sequence[ReplayOutcome]) -> dict[str, float]:
     return {
         "wall_s": sum(outcome.wall_s for outcome in outcomes),
         "decision_p50_s": max(s.decision_s.p50 for s in summaries),

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bftrainer_replay.figures.bins import bins_of
-from bftrainer_replay.per_event import Returns, returns, taken_within
-from bftrainer_replay.play import Outcome, Scenario
+from bftrainer_replay.simulation.per_event import Returns, returns, taken_within
+from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 
 _STEPS = 2016  # five minutes each in a week: enough to zoom in
 _MOST_TRAINERS = 4000
@@ -24,7 +24,7 @@ class Detail:
 
     ``samples``, ``lost_to_preemption``, ``lost_to_rescale`` are sums in the coarser bins between ``bin_edges_s``.
     ``trainers`` holds (id, model, start, end, done) of those that started, every k-th of more than 4,000; an open end is
-    the window's. ``taken_within`` and ``returns`` are those of :mod:`bftrainer_replay.per_event`.
+    the window's. ``taken_within`` and ``returns`` are those of :mod:`bftrainer_replay.simulation.per_event`.
     """
 
     edges_s: Array
@@ -39,7 +39,7 @@ class Detail:
     returns: Returns
 
 
-def detail_of(scenario: Scenario, outcome: Outcome) -> dict[str, object]:
+def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
     """For JSON."""
     window, entries = scenario.window, outcome.entries
     edges_s = np.linspace(window.start_s, window.end_s, _STEPS + 1)

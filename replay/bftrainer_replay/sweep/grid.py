@@ -10,16 +10,16 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
+from bftrainer.config.trainer_file import Count, NotNegative
+from bftrainer.config.validation import ConfigTable
 from bftrainer.errors import UnknownNameError, UserError
-from bftrainer.gate import Table
-from bftrainer.trainer_file import Count, NotNegative
-from bftrainer_replay.ignorance import WAYS
-from bftrainer_replay.progress import CostModel
+from bftrainer_replay.simulation.curve_error import WAYS
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.world import DecideOn
 from bftrainer_replay.sweep.cell import Cell
-from bftrainer_replay.world import DecideOn
 
 
-class LogTable(Table):
+class LogTable(ConfigTable):
     """One log, by the options of the same names."""
 
     path: Path
@@ -31,7 +31,7 @@ class LogTable(Table):
     timezone: str | None = None
 
 
-class WorkloadTable(Table):
+class WorkloadTable(ConfigTable):
     """Trainers: a table of them, or hpo or diverse, all waiting at the start and enough to outlast the log."""
 
     trainers: Path | None = None
@@ -42,7 +42,7 @@ class WorkloadTable(Table):
     spacing_s: NotNegative = 0.0
 
 
-class GridTable(Table):
+class GridTable(ConfigTable):
     """The values; each list multiplies the number of cells."""
 
     policies: tuple[str, ...] = Field(default=("bftrainer",), min_length=1)
@@ -60,7 +60,7 @@ class GridTable(Table):
     decide_on: str = "all"
 
 
-class SweepFile(Table):
+class SweepFile(ConfigTable):
     """The file of ``replay sweep --grid``."""
 
     logs: tuple[LogTable, ...] = ()

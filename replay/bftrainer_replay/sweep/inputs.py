@@ -7,36 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bftrainer.domain.model import Curve
 from bftrainer.errors import UnknownNameError, UserError
-from bftrainer.model import Curve
 from bftrainer.policies.needs import check_needs
-from bftrainer_replay.curves import TABLE_2, find_curve, read_curves
-from bftrainer_replay.logs.model import Window
-from bftrainer_replay.play import resource_integral_node_s
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.play import resource_integral_node_s
+from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of
 from bftrainer_replay.sweep.grid import WorkloadTable
-from bftrainer_replay.workload import SAMPLES_TOTAL, diverse, hpo, read_workload, submissions
-from bftrainer_replay.world import Arrival
+from bftrainer_replay.workload.curves import TABLE_2, find_curve, read_curves
+from bftrainer_replay.workload.workload import SAMPLES_TOTAL, diverse, hpo, read_workload, submissions
 
 _SPARE = 1.1
 _FEWEST, _MOST = 50, 50_000
 
 
 @dataclass(frozen=True)
-class Workload:
+class SweepWorkload:
     """A named source of trainers: from a window and a seed."""
 
     name: str
-    make: Callable[[Window, int], tuple[Arrival, ...]]
+    make: Callable[[LogWindow, int], tuple[Arrival, ...]]
 
 
-def workload_of(table: WorkloadTable, folder: Path = Path()) -> Workload:
+def workload_of(table: WorkloadTable, folder: Path = Path()) -> SweepWorkload:
     """Read a table of trainers, or prepare to generate them; paths are relative to ``folder``."""
     curves = TABLE_2 if table.curves is None else read_curves(folder / table.curves)
     if table.trainers is not None:
         read = read_workload(folder / table.trainers, curves, table.model)
-        return Workload(table.trainers.name, lambda window, seed: read.arrivals)
+        return SweepWorkload(table.trainers.name, lambda window, seed: read.arrivals)
     if table.kind not in ("hpo", "diverse"):
         raise UnknownNameError("workload", table.kind, ("hpo", "diverse"))
     if table.count is not None and table.count < 1:
@@ -45,15 +45,15 @@ def workload_of(table: WorkloadTable, folder: Path = Path()) -> Workload:
     if table.kind == "hpo":
         curves = {model: find_curve(model, curves)}
 
-    def make(window: Window, seed: int) -> tuple[Arrival, ...]:
+    def make(window: LogWindow, seed: int) -> tuple[Arrival, ...]:
         count = table.count or enough(window, curves)
         times = submissions(window.start_s, count, table.spacing_s)
         return hpo(model, times, curves) if table.kind == "hpo" else diverse(times, seed, curves)
 
-    return Workload(f"hpo-{model}" if table.kind == "hpo" else "diverse", make)
+    return SweepWorkload(f"hpo-{model}" if table.kind == "hpo" else "diverse", make)
 
 
-def enough(window: Window, curves: Mapping[str, Curve]) -> int:
+def enough(window: LogWindow, curves: Mapping[str, Curve]) -> int:
     """So many trainers that even at their most efficient size they are not done before the log is over."""
     # The models come in turn: the node-seconds that one round of them takes at least.
     fewest_node_s = [SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True)) for c in curves.values()]
@@ -62,7 +62,7 @@ def enough(window: Window, curves: Mapping[str, Curve]) -> int:
     return min(wanted, _MOST)
 
 
-def inputs_of(windows: Mapping[str, Window], workloads: Sequence[Workload], cells: Sequence[Cell]) -> Inputs:
+def inputs_of(windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]) -> Inputs:
     """Whatever the cells refer to, checked: names of policies, objectives, solvers, and what policies need to know."""
     known = {workload.name: workload for workload in workloads}
     # Who waited is not looked at in a replay, and a million jobs are much to send to every process.

@@ -8,7 +8,7 @@ from dataclasses import fields
 from bftrainer_replay.figures.style import png
 from bftrainer_replay.figures.sweeps import Line, lines_figure
 from bftrainer_replay.sweep.cell import Cell
-from bftrainer_replay.sweep.results import Row
+from bftrainer_replay.sweep.results import SweepRow
 
 _AXES = {
     "forward_s": "forward-looking time T_fwd, s",
@@ -19,7 +19,7 @@ _AXES = {
 _MOST_LINES = 7
 
 
-def pictures(rows: Sequence[Row]) -> dict[str, bytes]:
+def pictures(rows: Sequence[SweepRow]) -> dict[str, bytes]:
     """PNGs by file name."""
     told = [row for row in rows if row.efficiency is not None]
     varied = [f.name for f in fields(Cell) if f.name != "seed" and len({getattr(r.cell, f.name) for r in told}) > 1]
@@ -49,7 +49,7 @@ def pictures(rows: Sequence[Row]) -> dict[str, bytes]:
     return found
 
 
-def _lines(rows: Sequence[Row], axis: str, others: Sequence[str]) -> list[Line]:
+def _lines(rows: Sequence[SweepRow], axis: str, others: Sequence[str]) -> list[Line]:
     groups: dict[str, dict[float, list[float]]] = {}
     for row in rows:
         name = ", ".join(_word(row.cell, other) for other in others)

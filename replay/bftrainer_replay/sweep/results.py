@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from bftrainer_replay.sweep.cell import Cell, Inputs, Kind, task
-from bftrainer_replay.sweep.store import Result, Store
+from bftrainer_replay.sweep.cell import Cell, Inputs, TaskKind, task
+from bftrainer_replay.sweep.store import Result, ResultStore
 
 _MEASURES = (
     "outcome_samples", "outcome_one_node_h", "static_outcome_samples", "efficiency", "no_cost_bound",
@@ -20,7 +20,7 @@ _MEASURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SweepRow:
     """A cell and its numbers. ``bound`` is None where it was not asked for, in samples as ``static``."""
 
     cell: Cell
@@ -57,19 +57,19 @@ class Row:
         return found
 
 
-def rows_of(cells: Sequence[Cell], inputs: Inputs, store: Store) -> tuple[Row, ...]:
+def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[SweepRow, ...]:
     """The rows of all cells whose results are there."""
     rows = []
     for cell in cells:
         replayed, static, bound = (
-            store.get(task(kind, cell, inputs)) for kind in (Kind.REPLAY, Kind.STATIC, Kind.BOUND)
+            store.get(task(kind, cell, inputs)) for kind in (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND)
         )
         if replayed is not None and static is not None:
-            rows.append(Row(cell, replayed, static["samples"], None if bound is None else bound["samples"]))
+            rows.append(SweepRow(cell, replayed, static["samples"], None if bound is None else bound["samples"]))
     return tuple(rows)
 
 
-def as_csv(rows: Sequence[Row]) -> bytes:
+def as_csv(rows: Sequence[SweepRow]) -> bytes:
     """One table: what the cell was, then what came of it. The same bytes from any machine, in any order of work."""
     names = tuple(f.name for f in fields(Cell) if f.name != "detail")
     out = io.StringIO(newline="")
@@ -82,7 +82,7 @@ def as_csv(rows: Sequence[Row]) -> bytes:
     return out.getvalue().encode()
 
 
-def as_dict(row: Row) -> dict[str, object]:
+def as_dict(row: SweepRow) -> dict[str, object]:
     """For JSON."""
     names = tuple(f.name for f in fields(Cell) if f.name != "detail")
     return {n: _jsonable(getattr(row.cell, n)) for n in names} | {n: row.measure(n) for n in _MEASURES}

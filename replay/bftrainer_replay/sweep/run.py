@@ -20,16 +20,16 @@ from typing import Any
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer_replay.sweep.cell import Inputs, Task
 from bftrainer_replay.sweep.compute import compute
-from bftrainer_replay.sweep.store import Result, Store
+from bftrainer_replay.sweep.store import Result, ResultStore
 
 OnDone = Callable[[int, int], None]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _inputs: Inputs | None = None  # of this worker process
-_store: Store | None = None  # where it keeps its results, if it does so itself
+_store: ResultStore | None = None  # where it keeps its results, if it does so itself
 _served = False  # the other processes of MPI have been given their work, or let go
 
 
-class Place(Enum):
+class Workplace(Enum):
     """Where the tasks are done."""
 
     HERE = "here"
@@ -47,10 +47,10 @@ class Failure:
 def do_all(
     tasks: Sequence[Task],
     inputs: Inputs,
-    store: Store,
+    store: ResultStore,
     *,
     jobs: int = 1,
-    place: Place = Place.HERE,
+    place: Workplace = Workplace.HERE,
     on_done: OnDone = lambda done, whole: None,
 ) -> tuple[Failure, ...]:
     """Do what the store does not have yet; ``on_done`` hears after each task how many of how many are done.
@@ -60,7 +60,7 @@ def do_all(
     left = [task for task in tasks if store.get(task) is None]
     on_done(0, len(left))
     failures: list[Failure] = []
-    if place is Place.HERE and (jobs == 1 or len(left) <= 1):
+    if place is Workplace.HERE and (jobs == 1 or len(left) <= 1):
         for done, task in enumerate(left, start=1):
             failures += _keep(store, task, _answer(task, inputs))
             on_done(done, len(left))
@@ -103,7 +103,7 @@ def _answer(task: Task, inputs: Inputs) -> Result | str:
         return str(error)
 
 
-def _keep(store: Store, task: Task, answer: Result | str | None) -> list[Failure]:
+def _keep(store: ResultStore, task: Task, answer: Result | str | None) -> list[Failure]:
     """Put a result where it belongs; None is one that its worker has put there."""
     if isinstance(answer, str):
         return [Failure(task, answer)]
@@ -113,8 +113,8 @@ def _keep(store: Store, task: Task, answer: Result | str | None) -> list[Failure
 
 
 @contextmanager
-def _workers(place: Place, jobs: int, inputs: Inputs, store: Store) -> Iterator[Executor]:
-    if place is Place.MPI:
+def _workers(place: Workplace, jobs: int, inputs: Inputs, store: ResultStore) -> Iterator[Executor]:
+    if place is Workplace.MPI:
         with _mpi_pool(initializer=_begin, initargs=(inputs, None)) as pool:
             yield pool
         return
@@ -159,12 +159,12 @@ def _mpi() -> tuple[Any, Any]:
     return MPI, MPICommExecutor
 
 
-def _begin(inputs: Inputs, store: Store | None) -> None:
+def _begin(inputs: Inputs, store: ResultStore | None) -> None:
     global _inputs, _store  # a worker process has one sweep
     _inputs, _store = inputs, store
 
 
-def _begin_child(inputs: Inputs, store: Store) -> None:
+def _begin_child(inputs: Inputs, store: ResultStore) -> None:
     """A worker process; it does not outlive whoever started it, however that ends."""
     _begin(inputs, store)
     parent = multiprocessing.parent_process()

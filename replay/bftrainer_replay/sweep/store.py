@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bftrainer.errors import UserError
-from bftrainer.files import write_atomically
+from bftrainer.system.files import write_atomically
 from bftrainer_replay.sweep.cell import Task
 
 Result = Mapping[str, Any]
@@ -17,7 +17,7 @@ Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ResultStore:
     """Results below one folder."""
 
     folder: Path

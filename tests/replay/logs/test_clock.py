@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bftrainer.errors import UserError
-from bftrainer_replay.logs.clock import Clock, zone_of
+from bftrainer_replay.logs.clock import LogClock, zone_of
 
 ZURICH = "Europe/Zurich"
 
@@ -33,14 +33,14 @@ def utc(*parts: int) -> float:
     ],
 )
 def test_local_offsets_and_epochs(text: str, expected: float) -> None:
-    clock = Clock(zone_of(ZURICH))
+    clock = LogClock(zone_of(ZURICH))
     assert clock.seconds(text) == expected
     assert clock.seconds(text) == expected  # and from the memory of times met
 
 
 @pytest.mark.parametrize("text", ["Unknown", "None", "N/A", "", "(null)", "0"])
 def test_no_time_is_nan(text: str) -> None:
-    assert math.isnan(Clock(zone_of(None)).seconds(text))
+    assert math.isnan(LogClock(zone_of(None)).seconds(text))
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_no_time_is_nan(text: str) -> None:
 )  # fmt: skip
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="time"):
-        Clock(zone_of(None)).seconds(text)
+        LogClock(zone_of(None)).seconds(text)
 
 
 def test_the_missing_hour_is_refused_and_says_why() -> None:
-    clock = Clock(zone_of(ZURICH))
+    clock = LogClock(zone_of(ZURICH))
     clock.seconds("2026-03-29T01:59:59")
     for _ in range(2):
         with pytest.raises(ValueError, match=r"2026-03-29T02:30:00 does not exist in Europe/Zurich.*--timezone"):
             clock.seconds("2026-03-29T02:30:00")
-    assert Clock(zone_of("UTC")).seconds("2026-03-29T02:30:00") == utc(2026, 3, 29, 2, 30)
+    assert LogClock(zone_of("UTC")).seconds("2026-03-29T02:30:00") == utc(2026, 3, 29, 2, 30)
 
 
 def test_the_repeated_hour_follows_the_order_of_a_job() -> None:
-    clock = Clock(zone_of(ZURICH))
+    clock = LogClock(zone_of(ZURICH))
     # 02:30 happens at 00:30 and at 01:30 UTC. The job starts at 02:50 (first time) and ends at 02:10: the second time.
     texts = ("2026-10-25T01:00:00", "2026-10-25T01:00:00", "2026-10-25T02:50:00", "2026-10-25T02:10:00")
     assert clock.in_order(texts)[2:] == [utc(2026, 10, 25, 0, 50), utc(2026, 10, 25, 1, 10)]
@@ -72,7 +72,7 @@ def test_the_repeated_hour_follows_the_order_of_a_job() -> None:
 
 def test_the_elapsed_time_decides_where_order_does_not() -> None:
     texts = ("2026-10-25T01:00:00", "2026-10-25T01:00:00", "2026-10-25T02:10:00", "2026-10-25T03:10:00")
-    clock = Clock(zone_of(ZURICH))
+    clock = LogClock(zone_of(ZURICH))
     assert clock.in_order(texts)[2] == utc(2026, 10, 25, 0, 10)  # the earlier, without a hint
     assert clock.in_order(texts, elapsed_s=3600.0)[2] == utc(2026, 10, 25, 1, 10)
     assert clock.in_order(texts, elapsed_s=7200.0)[2] == utc(2026, 10, 25, 0, 10)
@@ -80,7 +80,7 @@ def test_the_elapsed_time_decides_where_order_does_not() -> None:
 
 def test_a_thousand_jobs_across_both_changes_come_back_as_they_were() -> None:
     zone, draw = ZoneInfo(ZURICH), random.Random(4)
-    clock = Clock(zone)
+    clock = LogClock(zone)
     changes = (utc(2026, 3, 29, 1), utc(2026, 10, 25, 1))
     for _ in range(1000):
         times = sorted(draw.choice(changes) + draw.randrange(-9000, 9000) for _ in range(4))
@@ -93,7 +93,7 @@ def test_a_thousand_jobs_across_both_changes_come_back_as_they_were() -> None:
 
 
 def test_a_zone_that_shifts_by_half_an_hour() -> None:
-    clock = Clock(zone_of("Australia/Lord_Howe"))
+    clock = LogClock(zone_of("Australia/Lord_Howe"))
     late = clock.in_order(("2026-04-05T01:00:00", "Unknown", "2026-04-05T01:55:00", "2026-04-05T01:35:00"))
     assert late[3] - late[2] == timedelta(minutes=10).total_seconds()
 

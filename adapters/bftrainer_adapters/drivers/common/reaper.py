@@ -1,0 +1,84 @@
+"""Ends a dead driver's workers: a child of the driver that waits for the end of its standard input.
+
+A driver that is SIGKILLed takes no leave; its workers would train on, or wait, with nobody to tell them of nodes. The kernel
+closes the pipe in any case. Lines: ``+ PID process`` or ``+ PID group`` (what to kill), ``- PID`` (it has ended).
+
+Run as ``python -m bftrainer_adapters.drivers.common.reaper``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+
+from bftrainer_adapters.drivers.common.process import ProcessIdentity, identify
+
+
+def remaining(lines: Iterable[str]) -> dict[ProcessIdentity, bool]:
+    """Follow the lines to their end; what is left to kill, and whether as a group."""
+    left: dict[int, tuple[ProcessIdentity, bool]] = {}
+    for line in lines:
+        match line.split():
+            case ["+", pid, how]:
+                if (found := identify(int(pid))) is not None:
+                    left[int(pid)] = (found, how == "group")
+            case ["-", pid]:
+                left.pop(int(pid), None)
+    return dict(left.values())
+
+
+def kill(identity: ProcessIdentity, as_group: bool) -> None:
+    """SIGKILL, unless it has ended.
+
+    Only srun itself is killed, never its group: Slurm then ends the step within 0.1 s, whereas without its srun's helper
+    the step is orphaned and trains on (22.05.8).
+    """
+    if identify(identity.pid) != identity:
+        return
+    try:
+        (os.killpg if as_group else os.kill)(identity.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+class Reaper:
+    """The driver's end of the pipe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        argv = [sys.executable, "-m", "bftrainer_adapters.drivers.common.reaper"]
+        self._process = subprocess.Popen(argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603  # our own program
+
+    def watch(self, pid: int, as_group: bool) -> None:
+        """From now on this process ends with the driver."""
+        self._say(f"+ {pid} {'group' if as_group else 'process'}\n")
+
+    def forget(self, pid: int) -> None:
+        """It has ended."""
+        self._say(f"- {pid}\n")
+
+    def close(self) -> None:
+        """End the reaper; it kills what it still watches."""
+        assert self._process.stdin is not None
+        with self._lock:
+            self._process.stdin.close()
+        self._process.wait(timeout=60)  # it may not even have begun, on a busy node
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with self._lock:
+            try:
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
+            except (BrokenPipeError, ValueError):
+                return  # somebody killed it, or it is closed: workers are then only as safe as the driver
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for one, group in remaining(sys.stdin).items():
+        kill(one, group)

@@ -1,0 +1,207 @@
+"""One start of the program on fixed places: followed until its last worker has ended."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from bftrainer.progress import STOPPED_STATUS
+from bftrainer.system.json_tail import JsonTail
+from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
+from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.logs import last_lines
+from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
+from bftrainer_adapters.drivers.common.restarting.program import Program
+from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
+
+GATHER_S = 2.0
+"""After one worker's unexpected end the others' are awaited this long: who was taken, and who only lost its peer?"""
+
+
+class Orders(Protocol):
+    """What an incarnation hears from its driver."""
+
+    directory: TrainerDirectory
+    trainer: TrainerOrder
+    settings: DriverSettings
+    program: Program
+
+    def places(self) -> tuple[HostSlots, ...]:
+        """Where it is to be now."""
+
+    def must_stop(self) -> bool:
+        """Whether it has been asked to leave for good."""
+
+    def prepares(self, places: Sequence[HostSlots]) -> bool:
+        """Make ready for a start on other places; whether it is worth waiting for that."""
+
+    def changes_its_mind(self) -> None:
+        """The present places are the wanted ones (again)."""
+
+    def withhold(self, place: HostSlots, status: int, events: EventWriter) -> None:
+        """A worker there was killed: the fragment is not used again."""
+
+
+class Incarnation:
+    """The workers of one start. ``ahead`` may hold some that are warm."""
+
+    def __init__(
+        self,
+        orders: Orders,
+        events: EventWriter,
+        starter: WorkerStarter,
+        places: tuple[HostSlots, ...],
+        ahead: Ahead | None,
+    ) -> None:
+        self._orders = orders
+        self._events = events
+        self._places = places
+        self._ahead = ahead
+        self._workers: list[WorkerProcess] = []
+        self._exits: list[tuple[WorkerProcess, int]] = []
+        self._starter = starter
+        self._progress = JsonTail(orders.directory.progress)
+        self._progress.skip()
+        self._heard_s: float | None = None
+        self._leave_s: float | None = None
+        self._crashed_s: float | None = None
+        self._asked_s = 0.0
+        self._stop_is_final = False
+        self._killed = self._taken = False
+
+    def run(self) -> int | None:
+        """The driver's exit status, or None for another incarnation."""
+        try:
+            self._start()
+            while self._workers:
+                time.sleep(self._orders.settings.poll_s / 4)
+                self._collect()
+                self._follow_orders()
+                self._watch()
+            return self._outcome()
+        finally:
+            self._starter.close()
+            self._orders.program.end()
+
+    def _start(self) -> None:
+        for place, slot, environment in self._orders.program.begin(self._events.incarnation, self._places):
+            worker = None if self._ahead is None else self._ahead.take(place, slot, environment)
+            if worker is None:
+                worker = self._starter.start(place, slot, self._orders.trainer.command, environment)
+            self._workers.append(worker)
+        self._events.write(
+            DriverEvent.RUNNING,
+            world_size=sum(p.slots for p in self._places),
+            fragments=[place.fragment for place in self._places],
+        )
+
+    def _collect(self) -> None:
+        """Take note of workers that have ended."""
+        for worker in [w for w in self._workers if w.status() is not None]:
+            self._workers.remove(worker)
+            worker.planned |= self._leave_s is not None
+            status = self._starter.wait(worker)
+            self._exits.append((worker, status))
+            if status == STOPPED_STATUS:
+                continue  # it obeyed `control` before we looked there
+            if status != 0 and not worker.planned and self._crashed_s is None:
+                self._crashed_s = time.monotonic()
+            # Killed while it was leaving, and not by us: its node was taken with the others.
+            if was_taken(status) and not self._killed and not (worker.planned and status == -self._stop_signal()):
+                self._taken = True
+                self._orders.withhold(worker.place, status, self._events)
+
+    def _follow_orders(self) -> None:
+        if self._leave_s is None and self._orders.must_stop():
+            self._stop_is_final = True
+            self._leave("asked to")
+        places = self._orders.places()
+        if {p.fragment for p in places} == {p.fragment for p in self._places}:
+            self._orders.changes_its_mind()
+        elif not self._stop_is_final and not self._orders.prepares(places) and self._leave_s is None:
+            self._leave("other nodes")
+        if self._leave_s is not None and time.monotonic() - self._leave_s > self._orders.trainer.stop_s:
+            self._kill_all()
+
+    def _watch(self) -> None:
+        """Peers of a dead worker, and workers that hang."""
+        now = time.monotonic()
+        waits = self._leave_s is None or self._orders.program.collective  # who leaves without its peers may still save
+        if self._crashed_s is not None and now - self._crashed_s > GATHER_S and waits:
+            self._kill_all()
+        if any(line.get("incarnation") == self._events.incarnation for line in self._progress.read()):
+            self._heard_s = now
+        if self._heard_s is not None and now - self._heard_s > self._orders.settings.hang_s:
+            for worker in self._workers:
+                self._events.write(
+                    DriverEvent.HUNG,
+                    host=worker.place.host, fragment=worker.place.fragment, silent_s=round(now - self._heard_s, 1),
+                )  # fmt: skip
+            self._heard_s = None
+            self._leave_s = self._leave_s or now
+            self._kill_all()
+
+    def _leave(self, reason: str) -> None:
+        self._leave_s = time.monotonic()
+        self._asked_s = time.time()
+        self._events.write(DriverEvent.STOPPING, reason=reason)
+        self._orders.directory.ask_to_leave(self._events.incarnation)
+        if signum := self._stop_signal():
+            for worker in self._workers:
+                worker.process.send_signal(signum)
+
+    def _kill_all(self) -> None:
+        self._killed = True
+        for worker in self._workers:
+            worker.planned = True
+            worker.kill()
+
+    def _stop_signal(self) -> int:
+        """What a program that has no handler for it dies of when it is asked to leave; 0: it is not asked by a signal."""
+        name = self._orders.trainer.stop_signal
+        return signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
+
+    def _says_done(self) -> bool:
+        """It may be done just when it is asked to leave."""
+        lines = _latest(self._orders.directory)
+        return any(r.get("phase") == "done" and r.get("incarnation") == self._events.incarnation for r in lines)
+
+    def _ends_with_a_checkpoint(self) -> bool:
+        """It may have read `control`, saved and left before we looked there."""
+        lines = [r for r in _latest(self._orders.directory) if r.get("incarnation") == self._events.incarnation]
+        return bool(lines) and lines[-1].get("phase") == "checkpointed"
+
+    def _outcome(self) -> int | None:
+        if self._stop_is_final and not self._says_done():
+            checkpointed = has_checkpointed(self._orders.directory, self._asked_s) or self._ends_with_a_checkpoint()
+            self._events.write(DriverEvent.STOPPED, reason="asked to", checkpointed=checkpointed)
+            return STOPPED_STATUS
+        failed = [(w, s) for w, s in self._exits if s not in (0, STOPPED_STATUS) and not w.planned]
+        finished = self._leave_s is None or self._says_done()
+        if finished and all(status == 0 for _, status in self._exits):
+            self._events.write(DriverEvent.DONE)
+            return 0
+        if failed and not self._taken and not self._orders.must_stop():
+            worker, status = failed[0]
+            tail = last_lines(worker.log)
+            self._events.write(DriverEvent.FAILED, reason=f"status {status}", status=status, tail=tail)
+            return 1
+        return None
+
+
+def was_taken(status: int) -> bool:
+    """Ended by a signal, here or (as srun and shells say it) inside the step: the node was taken, or out of memory."""
+    return status < 0 or status > 128
+
+
+def has_checkpointed(directory: TrainerDirectory, since_s: float) -> bool:
+    """Whether the program has said so since a time (seconds since 1970)."""
+    return any(r.get("phase") in ("checkpointed", "done") and r.get("time", 0.0) >= since_s for r in _latest(directory))
+
+
+def _latest(directory: TrainerDirectory) -> list[dict[str, Any]]:
+    tail = JsonTail(directory.progress)
+    tail.skip(1 << 16)
+    return tail.read()[-50:]

@@ -1,0 +1,25 @@
+"""Which commands can be started warm: their imports done before it is known what they are for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from bftrainer_adapters.drivers.common import warm_start
+
+_INTERPRETER = re.compile(r"python(3(\.\d+)?)?")
+_PLAIN_OPTIONS = {"-u", "-O", "-OO", "-B", "-E", "-s", "-q"}
+
+
+def warm_command(command: Sequence[str]) -> list[str] | None:
+    """The command that starts warm; None if it is not ``python [plain options] SCRIPT ...`` or ``python -m MODULE ...``."""
+    if not command or not _INTERPRETER.fullmatch(Path(command[0]).name):
+        return None
+    options = 1
+    while options < len(command) and command[options] in _PLAIN_OPTIONS:
+        options += 1
+    rest = command[options:]
+    if not rest or (rest[0].startswith("-") and (rest[0] != "-m" or len(rest) < 2)):
+        return None
+    return [*command[:options], str(Path(warm_start.__file__).resolve()), *rest]

@@ -1,0 +1,52 @@
+"""What both Horovod drivers do around their run: pid file, first and last event, SIGTERM, exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+from bftrainer.errors import BFTrainerError
+from bftrainer_adapters.drivers.common.directory import TrainerDirectory
+from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.process import write_own_identity
+from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome
+
+
+class HorovodRun(Protocol):
+    """One incarnation of a trainer."""
+
+    checkpointed: bool
+
+    def run(self) -> DriverOutcome:
+        """To its end; every worker has ended when this returns."""
+
+    def end(self, reason: str) -> None:
+        """Stop now, without a checkpoint."""
+
+
+def run_driver(name: str, folder: str, prepare: Callable[[TrainerDirectory, EventWriter], HorovodRun]) -> NoReturn:
+    """The driver's whole life. Horovod's threads may sit in a barrier for ever, so the process ends by ``_exit``."""
+    directory = TrainerDirectory(Path(folder).resolve())
+    write_own_identity(directory.pid)
+    events = EventWriter(directory.events, directory.new_incarnation())
+    events.write(DriverEvent.STARTED, driver=name, pid=os.getpid())
+    checkpointed = False
+    try:
+        run = prepare(directory, events)
+        signal.signal(signal.SIGTERM, lambda *_: run.end("the driver was told to end"))
+        ended = run.run()
+        checkpointed = run.checkpointed
+    except ImportError as error:
+        ended = DriverOutcome(
+            DriverEvent.FAILED, f"Horovod is not usable: {error}; docs/horovod.md says how to build it", 1
+        )
+    except BFTrainerError as error:
+        ended = DriverOutcome(DriverEvent.FAILED, str(error), 1)
+    events.write(ended.report, **ended.fields(checkpointed))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended.exit_status)

@@ -1,0 +1,206 @@
+"""The rendezvous server of one trainer: Horovod's key-value store over HTTP, closed to strangers.
+
+Stock Horovod 0.28.1 listens on every interface, asks nobody for a key, hands out the workers' secrets and unpickles what it is
+sent. Here: one interface, known networks, a random token in the path (compared in constant time), no secret is ever served,
+and registrations are read by ``plain_pickle``. A refused request gets an empty 403 and learns nothing.
+
+Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and know no token. It travels in ADDRESS,
+``IP:PORT/TOKEN``: the request then reads ``/TOKEN:PORT/SCOPE/KEY``, for the C++ client and urllib alike.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol, cast
+
+from bftrainer.errors import InvalidValueError
+from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses, worker_registration
+
+MAX_BODY = 1 << 20
+MAX_KEYS = 1 << 18
+REQUEST_S = 30.0
+
+
+class RankPlace(Protocol):
+    """What is used of Horovod's SlotInfo."""
+
+    hostname: str
+    local_rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What the elastic driver does for workers."""
+
+    rank_and_size: Callable[[str, int], bytes]
+    """A worker (host label, local rank) asks for its place in the next group; blocks until the group is known."""
+    register: Callable[[str, int, Addresses, bytes], None]
+    """Where a worker takes notices, and its message key."""
+
+
+class RendezvousServer:
+    """The object that ElasticDriver calls ``init`` and ``stop`` on."""
+
+    def __init__(self, address: str, networks: Sequence[str]) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.networks = [ipaddress.ip_network(network) for network in networks]
+        self.callbacks: Callbacks | None = None
+        self.values: dict[tuple[str, str], bytes] = {}
+        self.planned_scopes: frozenset[str] = frozenset()
+        self.group = 0
+        self.lock = threading.Lock()
+        self._http = _Server((address, 0), _Handler)
+        self._http.rendezvous = self
+        self.address, self.port = self._http.server_address[:2]
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.1,), name="rendezvous", daemon=True)
+
+    @property
+    def address_for_workers(self) -> str:
+        """The value of HOROVOD_GLOO_RENDEZVOUS_ADDR."""
+        return f"{self.address!s}:{self.port}/{self.token}"
+
+    def start(self, callbacks: Callbacks) -> None:
+        """Serve."""
+        self.callbacks = callbacks
+        self._thread.start()
+
+    def init(self, plan: Sequence[RankPlace]) -> None:
+        """A new group: what the last one stored is void."""
+        scopes = {"global"}
+        for place in plan:
+            scopes |= {f"local_{place.hostname}", f"cross_{place.local_rank}"}
+        with self.lock:
+            self.values.clear()
+            self.planned_scopes = frozenset(scopes)
+            self.group += 1
+
+    def has_joined(self, rank: int) -> bool:
+        """Whether a rank of this group has said where the others reach it (Gloo's key in the scope of all ranks)."""
+        with self.lock:
+            return ("global", str(rank)) in self.values
+
+    def stop(self) -> None:
+        """Stop serving; may be called again."""
+        if self._thread.is_alive():
+            self._http.shutdown()
+        self._http.server_close()
+
+    def admits(self, client: str) -> bool:
+        """Whether a source address belongs to the trainer's networks."""
+        return any(ipaddress.ip_address(client) in network for network in self.networks)
+
+    def split(self, path: str) -> tuple[str, str] | None:
+        """Scope and key of a path that carries the token, else None."""
+        first, slash, rest = path.removeprefix("/").partition("/")
+        known = hmac.compare_digest(first.partition(":")[0].encode(), self.token.encode())
+        scope, again, key = rest.partition("/")
+        return (scope, key) if known and slash and again and scope and key and "/" not in key else None
+
+    def get(self, scope: str, key: str) -> bytes | None:
+        """A stored value, or the answer to ``rank_and_size``."""
+        if scope == "rank_and_size":
+            assert self.callbacks is not None
+            host, rank = _worker(key)
+            return self.callbacks.rank_and_size(host, rank)
+        with self.lock:
+            return self.values.get((scope, key))
+
+    def put(self, scope: str, key: str, value: bytes) -> None:
+        """Store; a worker's registration goes to the driver and is never stored. Raises InvalidValueError."""
+        if scope == "worker_addresses":
+            assert self.callbacks is not None
+            addresses, secret = worker_registration(value)
+            if not all(self.admits(host) for places in addresses.values() for host, _ in places):
+                raise InvalidValueError("a worker's address is outside of the trainer's networks")
+            self.callbacks.register(*_worker(key), addresses, secret)
+            return
+        with self.lock:
+            if len(self.values) >= MAX_KEYS:
+                raise InvalidValueError("too many keys")
+            self.values[scope, key] = value
+
+    def delete(self, scope: str, key: str) -> None:
+        """Forget one key of a process set's scope.
+
+        Every rank deletes its key of the planned scopes as soon as it is connected, while others may still have to read
+        it; those scopes last until the next ``init``.
+        """
+        with self.lock:
+            if scope not in self.planned_scopes:
+                self.values.pop((scope, key), None)
+
+
+def _worker(key: str) -> tuple[str, int]:
+    host, colon, rank = key.rpartition(":")
+    if not (colon and host and rank.isdecimal()):
+        raise InvalidValueError(f"not a worker: {key!r}")
+    return host, int(rank)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024  # every worker polls for its peers' keys when a group forms
+    rendezvous: RendezvousServer
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Strangers are hung up on before a byte is read."""
+        return self.rendezvous.admits(str(client_address[0]))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = REQUEST_S
+    server_version = ""
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        self._answer(lambda rendezvous, scope, key: rendezvous.get(scope, key))
+
+    def do_PUT(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > MAX_BODY:
+            self._send(403)
+            return
+
+        def put(rendezvous: RendezvousServer, scope: str, key: str) -> bytes:
+            rendezvous.put(scope, key, self.rfile.read(int(length)))
+            return b""
+
+        self._answer(put)
+
+    def do_DELETE(self) -> None:
+        def delete(rendezvous: RendezvousServer, scope: str, key: str) -> bytes:
+            rendezvous.delete(scope, key)
+            return b""
+
+        self._answer(delete)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not logged: their path holds the token."""
+
+    def _answer(self, act: Callable[[RendezvousServer, str, str], bytes | None]) -> None:
+        rendezvous = cast("_Server", self.server).rendezvous
+        place = rendezvous.split(self.path)
+        if place is None:
+            self._send(403)
+            return
+        try:
+            value = act(rendezvous, *place)
+        except InvalidValueError:
+            self._send(403)
+            return
+        self._send(404 if value is None else 200, value or b"")
+
+    def _send(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,68 @@
+"""What stock horovodrun takes for ``ssh``: runs its command on a node through the trainer's prefix.
+
+``python -m bftrainer_adapters.drivers.horovod.ssh_shim TRAINER_DIR INCARNATION [options] HOST COMMAND``. Horovod 0.28.1 calls
+``ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no HOST [-p PORT] [-i FILE] 'cd ...; env ... COMMAND'``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bftrainer.progress import STOPPED_STATUS
+from bftrainer_adapters.drivers.common.directory import HostSlots, TrainerDirectory, parse_hosts
+from bftrainer_adapters.drivers.common.events import EventWriter
+from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
+
+_WITH_VALUE = ("-o", "-p", "-i", "-l", "-F")
+
+
+def host_and_command(arguments: Sequence[str]) -> tuple[str, str]:
+    """What ssh would do: the first word that is no option is the host, the rest is one shell command."""
+    words, position = [], 0
+    while position < len(arguments):
+        if arguments[position] in _WITH_VALUE:
+            position += 2
+        else:
+            words.append(arguments[position])
+            position += 1
+    return words[0], " ".join(words[1:])
+
+
+def announced(directory: TrainerDirectory) -> tuple[HostSlots, ...]:
+    """What horovodrun's discovery script is shown, with the fragments."""
+    path = announced_path(directory)
+    return parse_hosts(path.read_text(encoding="utf-8"), str(path))
+
+
+def announced_path(directory: TrainerDirectory) -> Path:
+    """The driver's file: the order without withheld fragments."""
+    return directory.path / "horovodrun.hosts"
+
+
+def main(argv: Sequence[str]) -> int:
+    """The worker's exit status; 0 for one that was asked to stop, for horovodrun would call it a failure."""
+    directory = TrainerDirectory(Path(argv[1]))
+    host, command = host_and_command(argv[3:])
+    place = next((place for place in announced(directory) if place.host == host), None)
+    if place is None:
+        print(f"{host} is not announced any more", file=sys.stderr)
+        return 255
+    events = EventWriter(directory.events, int(argv[2]))
+    starter = WorkerStarter(directory, directory.read_trainer(), directory.read_driver(), events)
+    slot = int(command.partition("HOROVOD_LOCAL_RANK=")[2].partition(" ")[0] or 0)
+    # "cd ... ; env ... COMMAND": with exec the process that is watched and signalled is the worker, not a shell above it.
+    worker = starter.start(place, slot, ["/bin/sh", "-c", command.replace(" ; env ", " ; exec env ", 1)], {})
+    signal.signal(signal.SIGTERM, lambda *_: worker.kill())
+    os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
+    worker.planned = place not in announced(directory)
+    status = starter.wait(worker)
+    starter.close()
+    return 0 if status == STOPPED_STATUS else exit_code(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

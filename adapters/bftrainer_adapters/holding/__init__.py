@@ -1,0 +1,1 @@
+"""What the holders of both schedulers share: one preemptible one-node job per fragment."""

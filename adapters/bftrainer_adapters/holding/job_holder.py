@@ -1,0 +1,305 @@
+"""The NodeHolder port on a batch scheduler: one preemptible one-node job per fragment, kept by a payload on its node.
+
+What is known of a fragment comes from three sides: the payload's marks (at every poll), the scheduler's list of holders (every
+``poll_s``; more often while a fragment starts or leaves), and what was asked for. A job that is not listed is not therefore
+gone: jobs that ended are listed, too, and one that the scheduler has forgotten is asked for by its id.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
+from bftrainer.domain.ports import Clock
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer_adapters.holding.back_off import BackOff
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
+
+_END_AGAIN_S = 5.0
+_MARKS_AT_ONCE = 125
+"""Of holders at rest, so many marks are looked at in one poll, in turn: with 500 of them, each every 0.8 s."""
+
+
+class JobHolder:
+    """Holds nodes for one pilot by a scheduler's jobs."""
+
+    def __init__(
+        self,
+        jobs: HolderJobs,
+        settings: HolderSettings,
+        files: HolderFiles,
+        clock: Clock,
+        poll_s: float,
+    ) -> None:
+        self._jobs = jobs
+        self._manners = jobs.manners
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._poll_s = poll_s
+        self._held: dict[str, HolderJobState] = {}
+        self._by_job: dict[str, HolderJobState] = {}  # the same
+        self._moving: dict[str, HolderJobState] = {}  # those that are not at rest, and some that are since just now
+        self._resting: deque[HolderJobState] = deque()  # the others, and some that have moved again since the last list
+        self._fragments: dict[str, Fragment] = {}
+        self._shown: tuple[Fragment, ...] = ()
+        self._is_shown = False  # whether they are all of them
+        self._found_old = False
+        self._next_ask_s = clock.elapsed_s()
+        self._failed_asks = 0
+        self._nodes = BackOff(settings.back_off_s, settings.back_off_most_s)
+
+    @property
+    def holders(self) -> Path:
+        """The folder with a folder for each fragment."""
+        return self._files.root
+
+    def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
+        """From now on by these settings."""
+        self._settings, self._poll_s = settings, poll_s
+
+    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
+        """One job per claim, until too many in a row have failed."""
+        fragments: list[Fragment] = []
+        refusals: list[Refusal] = []
+        failed = 0
+        why_none = self._why_none() if claims and self._found_old else ""
+        taken = {held.fragment.node for held in self._held.values()} if claims else set()
+        waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.values())
+        for claim in claims:
+            refusal = self._reason_against(claim, why_none, taken, waiting)
+            if refusal is None:
+                try:
+                    fragments.append(self._submit(claim))
+                    taken.add(claim.node)
+                    waiting, failed = waiting + 1, 0
+                    continue
+                except (CommandError, SchedulerError) as error:
+                    failed += 1
+                    refusal = Refusal(claim.node, str(error), self._nodes.failed(claim.node, self._clock.elapsed_s()))
+                    if failed >= self._manners.failures_in_a_row:
+                        why_none = f"not asked: {self._manners.submit} failed just before"
+            refusals.append(refusal)
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def poll(self) -> tuple[Fragment, ...]:
+        """Marks, then the scheduler if it is time. The very same value as before where nothing has changed."""
+        now_s = self._clock.elapsed_s()
+        for held in self._moving.values():
+            self._look_at_marks(held, now_s)
+        for held in islice(self._resting, _MARKS_AT_ONCE):
+            if self._files.leaving(held.name) is not None:
+                self._look_at_marks(held, now_s)
+                self._move(held)
+        self._resting.rotate(-_MARKS_AT_ONCE)
+        if now_s >= self._next_ask_s or (self._in_a_hurry(now_s) and not self._failed_asks):
+            self._ask(now_s)
+        return self._show()
+
+    def _show(self) -> tuple[Fragment, ...]:
+        """Every fragment. Those that are gone are forgotten, those that have come to rest are looked at in turn."""
+        for name, held in self._moving.items():
+            if self._fragments.get(name) != (fragment := held.fragment):
+                self._fragments[name], self._is_shown = fragment, False
+        if not self._is_shown:
+            self._shown, self._is_shown = tuple(map(self._fragments.__getitem__, sorted(self._fragments))), True
+        for held in [held for held in self._moving.values() if held.phase is FragmentPhase.GONE]:
+            name = held.name
+            del self._held[name], self._by_job[held.fragment.id], self._moving[name], self._fragments[name]
+            self._files.remove(name)
+            self._is_shown = False
+        for name in [name for name, held in self._moving.items() if held.is_at_rest]:
+            self._resting.append(self._moving.pop(name))
+        return self._shown
+
+    def _add(self, name: str, now_s: float) -> HolderJobState:
+        held = HolderJobState(name, now_s)
+        self._held[name] = self._by_job[held.fragment.id] = self._moving[name] = held
+        self._files.hold(name)
+        return held
+
+    def _move(self, held: HolderJobState) -> None:
+        if self._held.get(held.name) is held:
+            self._moving[held.name] = held
+
+    def release(self, names: frozenset[str]) -> None:
+        """Workers, then holders. The lease says it too, for the time when the scheduler does not answer."""
+        now_s = self._clock.elapsed_s()
+        ending = [self._held[name] for name in sorted(names) if name in self._held]
+        for held in ending:
+            self._release(held, now_s)
+        with suppress(CommandError, SchedulerError):  # the payload's sweep does it, too
+            self._end_workers(ending)
+        self._end_jobs(ending)
+
+    def clear(self, names: frozenset[str]) -> None:
+        """End all workers; the payloads stay."""
+        self._end_workers([self._held[name] for name in sorted(names) if name in self._held])
+
+    def renew(self) -> None:
+        """One file for all of them."""
+        self._files.renew()
+
+    def _why_none(self) -> str:
+        try:
+            return self._jobs.why_none()
+        except (CommandError, SchedulerError) as error:
+            return f"whether nodes would be given back is not known: {error}"
+
+    def _reason_against(self, claim: NodeRequest, why_none: str, taken: set[str], waiting: int) -> Refusal | None:
+        now_s = self._clock.elapsed_s()
+        if not self._found_old:
+            return Refusal(claim.node, f"{self._manners.name} has not yet said which holders there are already")
+        if why_none:
+            return Refusal(claim.node, why_none, self._settings.back_off_s)
+        if claim.node in taken:
+            return Refusal(claim.node, "is held already")
+        if waiting >= self._settings.max_pending:
+            return Refusal(claim.node, f"{waiting} holders wait to start already ({self._manners.table}.max_pending)")
+        if limit_minutes(claim.window_s, self._settings.longest_s) < 1:
+            return Refusal(claim.node, f"its window of {claim.window_s:.0f} s is too short", max(claim.window_s, 0.0))
+        wait_s = self._nodes.wait_s(claim.node, now_s)
+        return Refusal(claim.node, "is left alone after a failure", wait_s) if wait_s else None
+
+    def _submit(self, claim: NodeRequest) -> Fragment:
+        job = self._jobs.submit(claim)
+        return self._add(f"{claim.node}#{job}", self._clock.elapsed_s()).fragment
+
+    def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
+        why = self._files.leaving(held.name)
+        if why is not None and held.phase is not FragmentPhase.GONE:
+            held.become(FragmentPhase.LEAVING, now_s, why)
+        elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
+            held.become(FragmentPhase.READY, now_s)
+            self._nodes.succeeded(held.fragment.node)
+
+    def _in_a_hurry(self, now_s: float) -> bool:
+        """Something is about to change that only the scheduler can tell; it is asked more often, for a while."""
+        if now_s < self._next_ask_s - self._poll_s + self._manners.hurry_s:
+            return False
+        return any(held.is_in_a_hurry(self._settings, now_s) for held in self._moving.values())
+
+    def _ask(self, now_s: float) -> None:
+        # An answer may be older than a mark that came meanwhile: what waits in it has not been queued again therefore.
+        has_not_run = {name for name, held in self._moving.items() if not held.has_run}
+        try:
+            if not self._found_old:
+                self._jobs.begin()
+            listed = self._jobs.listed()
+        except (CommandError, SchedulerError):
+            # What is known stays. The Scheduler port sees the same trouble and reports it.
+            self._failed_asks += 1
+            self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
+            return
+        self._failed_asks, self._next_ask_s = 0, now_s + self._poll_s
+        if not self._found_old:
+            self._take_over(listed, now_s)
+            has_not_run = set(self._held)
+        self._end_strays(listed)
+        self._disturb(listed, now_s)
+        for held in self._moving.values():
+            job = listed.get(held.fragment.id)
+            if job is None or job.phase is not JobPhase.RUNS:
+                self._look_at_marks(held, now_s)  # it may have left since, and says better why
+            self._compare(held, job, held.name not in has_not_run, now_s)
+            if held.phase is FragmentPhase.GONE:
+                self._explain(held, now_s)
+            elif held.is_late(self._settings, now_s):
+                self._give_up(held, now_s)
+        # Again, if it did not help: a command that failed, a payload that hangs.
+        moving = self._moving.values()
+        self._end_jobs(h for h in moving if h.phase is FragmentPhase.PENDING or now_s - h.since_s > _END_AGAIN_S)
+
+    def _disturb(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
+        """Those at rest of which the list says anything but that they run until then move from now on."""
+        for id_, held in self._by_job.items():
+            job, ends_s = listed.get(id_), held.ends_s
+            if job is not None and job.phase is JobPhase.RUNS and held.is_at_rest:
+                if held.unlisted or job.ends_s != ends_s:
+                    held.compare(job, now_s)  # the end may have jumped to and fro only
+                if held.ends_s == ends_s:
+                    continue
+            self._moving[held.name] = held
+        self._resting = deque(
+            held for held in self._resting if held.name in self._held and held.name not in self._moving
+        )
+
+    def _compare(self, held: HolderJobState, job: ListedJob | None, has_run: bool, now_s: float) -> None:
+        if job is None:
+            self._look_for(held, now_s)
+            return
+        held.compare(job, now_s)
+        why = ""
+        if job.phase is JobPhase.WAITS and has_run:
+            why = "asked back and queued again"
+        elif job.phase is JobPhase.SUSPENDED:
+            why = f"suspended ({job.state})"
+        if why:
+            held.why = held.why or why
+            self._release(held, now_s)
+            self._end_jobs([held])
+
+    def _take_over(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
+        """Holders of a predecessor with the same name; folders of those that are over go."""
+        for job in listed.values():
+            name = f"{job.node}#{job.id}"
+            if job.phase is not JobPhase.OVER and name not in self._held:
+                self._add(name, now_s)
+        for name in self._files.names():
+            if name not in self._held:
+                self._files.remove(name)
+        self._found_old = True
+
+    def _end_strays(self, listed: Mapping[str, ListedJob]) -> None:
+        """Holders that a command submitted which never came back with their id."""
+        unknown = sorted(listed.keys() - self._by_job.keys())
+        strays = [job for job in unknown if listed[job].phase is not JobPhase.OVER]
+        if strays:
+            self._jobs.end(strays)
+
+    def _look_for(self, held: HolderJobState, now_s: float) -> None:
+        """A job that is not listed: over only if its id is unknown, too, at the second time."""
+        if held.unlisted:
+            with suppress(CommandError, SchedulerError):
+                if self._jobs.is_unknown(held.fragment.id):
+                    held.become(FragmentPhase.GONE, now_s, f"no longer known to {self._manners.name}")
+        held.unlisted = True
+
+    def _explain(self, held: HolderJobState, now_s: float) -> None:
+        """A holder that ended before its payload was there has said why in its output."""
+        if held.released or self._files.is_ready(held.name):
+            return
+        self._nodes.failed(held.fragment.node, now_s)
+        words = self._files.last_words(held.fragment.node, held.fragment.id)
+        held.why += f": {words}" if words else ""
+
+    def _give_up(self, held: HolderJobState, now_s: float) -> None:
+        """Nobody will want it any more when it comes."""
+        why = held.why_given_up(self._settings, now_s)
+        if not why:
+            return
+        if not held.released:
+            held.why = why
+            self._nodes.failed(held.fragment.node, now_s)
+        self._release(held, now_s)
+
+    def _release(self, held: HolderJobState, now_s: float) -> None:
+        self._files.say_released(held.name)
+        held.release(now_s)
+        self._move(held)
+
+    def _end_workers(self, held: list[HolderJobState]) -> None:
+        running = [h.name for h in held if h.phase is not FragmentPhase.PENDING]
+        if running:
+            self._jobs.end_workers(running)
+
+    def _end_jobs(self, held: Iterable[HolderJobState]) -> None:
+        """End those of these that are to end."""
+        if ids := [h.fragment.id for h in held if h.is_due_to_end]:
+            self._jobs.end(ids)

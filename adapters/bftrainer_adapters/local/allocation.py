@@ -1,0 +1,101 @@
+"""``holder = "allocation"``: the nodes of the job that the pilot itself runs in. No site set-up, nothing is preempted.
+
+Every node of the allocation is idle from the beginning and stays ours until the job ends; "released" means that the pilot no
+longer uses it. What is held is remembered in folders, so a pilot that comes back finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.ports import Clock
+from bftrainer.errors import UserError
+from bftrainer.system.processes import send, with_variable
+
+SRUN = (
+    "srun", "--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none", "--export=ALL",
+)  # fmt: skip
+
+
+def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The nodes of the Slurm job around us; this machine alone where there is none."""
+    from bftrainer.live.nodes.fragments import expanded_list
+
+    names = environment.get("SLURM_JOB_NODELIST", "")
+    return tuple(expanded_list(names)) if names else ("localhost",)
+
+
+def prefix_of_job(environment: Mapping[str, str]) -> list[str]:
+    """How a worker starts on one of them: a step of the job, or simply here."""
+    job = environment.get("SLURM_JOB_ID")
+    return [SRUN[0], f"--jobid={job}", *SRUN[1:]] if job else []
+
+
+class Allocation:
+    """Scheduler and NodeHolder over a fixed list of nodes."""
+
+    def __init__(self, state_dir: Path, nodes: tuple[str, ...], clock: Clock) -> None:
+        if not nodes:
+            raise UserError('holder = "allocation" needs nodes: run the pilot inside a job, or set nodes.hosts')
+        self._holders = state_dir / "holders"
+        self._holders.mkdir(mode=0o700, exist_ok=True)
+        self._nodes = nodes
+        self._clock = clock
+        self._gone: list[Fragment] = []
+
+    def observe(self) -> Observation:
+        """Those that are not held are idle, without an end."""
+        held = {f.node for f in self._held()}
+        now_s = self._clock.now_s()
+        return Observation(now_s, tuple(NodeView(n, "ALLOCATED" if n in held else "IDLE") for n in self._nodes))
+
+    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
+        """Ready at once, but reported as pending, as every holder does."""
+        held = {f.node for f in self._held()}
+        fragments, refusals = [], []
+        for number, claim in enumerate(claims):
+            if claim.node in held or claim.node not in self._nodes:
+                refusals.append(Refusal(claim.node, "is held already, or not a node of this job"))
+                continue
+            name = f"{claim.node}#{os.getpid()}-{self._clock.now_s():.3f}-{number}"
+            (self._holders / name).mkdir(mode=0o700)
+            held.add(claim.node)
+            fragments.append(Fragment(name, FragmentPhase.PENDING))
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def poll(self) -> tuple[Fragment, ...]:
+        """All of them are ready; a node that is no longer in the job (the pilot moved to another) is gone."""
+        gone, self._gone = self._gone, []
+        held = self._held()
+        lost = [f for f in held if f.node not in self._nodes]
+        for fragment in lost:
+            shutil.rmtree(self._holders / fragment.name, ignore_errors=True)
+        gone += [Fragment(f.name, FragmentPhase.GONE, why="not a node of this job") for f in lost]
+        return tuple(sorted([*(f for f in held if f not in lost), *gone], key=lambda f: f.name))
+
+    def release(self, names: frozenset[str]) -> None:
+        """End what runs there, and forget it."""
+        self.clear(names)
+        for fragment in self._held():
+            if fragment.name in names:
+                shutil.rmtree(self._holders / fragment.name, ignore_errors=True)
+                self._gone.append(Fragment(fragment.name, FragmentPhase.GONE, why="released"))
+
+    def clear(self, names: frozenset[str]) -> None:
+        """SIGKILL the workers, or the sruns that started them (Slurm then ends their steps within 0.1 s)."""
+        for name in sorted(names):
+            for process in with_variable("BFTRAINER_FRAGMENT", name.rpartition("#")[2]):
+                with suppress(PermissionError):
+                    send(process, signal.SIGKILL)
+
+    def renew(self) -> None:
+        """The job's end ends everything; no lease is needed."""
+
+    def _held(self) -> list[Fragment]:
+        return [Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if "#" in p.name]

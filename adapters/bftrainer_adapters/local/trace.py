@@ -1,0 +1,153 @@
+"""``holder = "trace"``: a recorded or generated log says which nodes are idle; workers are processes on this machine.
+
+The embedded default for a laptop, and the rehearsal for a user's script: nodes come and go as on the real machine, only
+faster, and with as little warning.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import shutil
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.config.pilot import TraceConfig
+from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.ports import Clock
+from bftrainer.system.files import write_atomically
+from bftrainer_adapters.local.trace_machine import ensure_running, sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """When each node is idle, in seconds of this machine since the beginning; after the log's end it begins anew."""
+
+    idle: dict[str, tuple[tuple[float, float], ...]]
+    span_s: float
+
+    def until_s(self, node: str, at_s: float) -> float | None:
+        """When the node is wanted back, if it is idle at ``at_s``."""
+        round_s, t = divmod(at_s, self.span_s)
+        spans = self.idle.get(node, ())
+        i = bisect_right(spans, (t, math.inf)) - 1
+        if i < 0 or t >= spans[i][1]:
+            return None
+        return round_s * self.span_s + spans[i][1]
+
+
+def read_timeline(config: TraceConfig) -> Timeline:
+    """The log of the configuration, at its speed-up. Raises :class:`~bftrainer.errors.InputFileError`."""
+    from bftrainer_replay.generation.generate import generate
+    from bftrainer_replay.logs.event_log import read_event_log
+    from bftrainer_replay.logs.model import cut
+
+    log = generate(config.nodes, config.days, config.seed) if config.log is None else read_event_log(config.log)
+    start_s = log.events[0].at_s + 3600 * config.start_h
+    window = cut(log, start_s=start_s, nodes=log.nodes()[: config.nodes])
+    since = dict.fromkeys(sorted(window.initial), 0.0)
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for event in window.events:
+        t = (event.at_s - start_s) / config.speedup
+        for node in sorted(event.change.left):
+            spans[node].append((since.pop(node), t))
+        since.update(dict.fromkeys(sorted(event.change.joined), t))
+    span_s = max(window.span_s / config.speedup, 1.0)
+    for node, t in since.items():
+        spans[node].append((t, span_s))
+    return Timeline({node: tuple(found) for node, found in sorted(spans.items())}, span_s)
+
+
+class TraceCluster:
+    """Scheduler and NodeHolder in one. The beginning of its time is kept, so a pilot that comes back finds the same nodes."""
+
+    def __init__(self, state_dir: Path, timeline: Timeline, lease_s: float, clock: Clock) -> None:
+        self._holders = state_dir / "holders"
+        self._holders.mkdir(mode=0o700, exist_ok=True)
+        self._timeline = timeline
+        self._lease_s = lease_s
+        self._clock = clock
+        beginning = self._holders / "beginning.json"
+        if not beginning.exists():
+            # The tag keeps two state directories on one machine apart: the sweep goes by fragment ids.
+            value = {"at_s": clock.now_s(), "tag": secrets.token_hex(3)}
+            write_atomically(beginning, json.dumps(value).encode())
+        found = json.loads(beginning.read_bytes())
+        self._begun_s, self._tag = float(found["at_s"]), str(found["tag"])
+        numbers = [int(p.name.rpartition("-")[2]) for p in self._folders()]
+        self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
+
+    def observe(self) -> Observation:
+        """The log's nodes as of now; one that we hold is not idle."""
+        at_s = self._clock.now_s()
+        held = {p.name.rpartition("#")[0] for p in self._folders()}
+
+        def is_idle(node: str) -> bool:
+            return node not in held and self._timeline.until_s(node, at_s - self._begun_s) is not None
+
+        return Observation(at_s, tuple(NodeView(n, "IDLE" if is_idle(n) else "ALLOCATED") for n in self._timeline.idle))
+
+    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
+        """One folder per fragment; the machine does the rest."""
+        now_s = self._clock.now_s()
+        fragments, refusals = [], []
+        for claim in claims:
+            until_s = self._timeline.until_s(claim.node, now_s - self._begun_s)
+            if until_s is None or any(p.name.rpartition("#")[0] == claim.node for p in self._folders()):
+                refusals.append(Refusal(claim.node, "is no longer idle"))
+                continue
+            name = f"{claim.node}#{self._tag}-{self._next}"
+            self._next += 1
+            part = self._holders / f".{name}"
+            part.mkdir(mode=0o700)
+            (part / "lease").touch()
+            ends_s = min(self._begun_s + until_s, now_s + claim.window_s)
+            (part / "fragment.json").write_text(json.dumps({"ends_s": ends_s}), encoding="utf-8")
+            part.rename(self._holders / name)
+            fragments.append(Fragment(name, FragmentPhase.PENDING))
+        ensure_running(self._holders, self._lease_s)
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def poll(self) -> tuple[Fragment, ...]:
+        """By the marks of the machine."""
+        found = []
+        for folder in self._folders():
+            phase, why = FragmentPhase.PENDING, ""
+            for mark, means in (
+                ("ready", FragmentPhase.READY),
+                ("leaving", FragmentPhase.LEAVING),
+                ("gone", FragmentPhase.GONE),
+            ):
+                if (folder / mark).exists():
+                    phase, why = means, (folder / mark).read_text(encoding="utf-8")
+            found.append(Fragment(folder.name, phase, why=why))
+            if phase is FragmentPhase.GONE:
+                shutil.rmtree(folder)
+        if found:
+            ensure_running(self._holders, self._lease_s)
+        return tuple(found)
+
+    def release(self, names: frozenset[str]) -> None:
+        """Ask the machine to end them."""
+        for name in sorted(names):
+            if (self._holders / name).is_dir():
+                write_atomically(self._holders / name / "release", b"")
+
+    def clear(self, names: frozenset[str]) -> None:
+        """SIGKILL what runs in them."""
+        for name in sorted(names):
+            sweep(name.rpartition("#")[2])
+
+    def renew(self) -> None:
+        """Touch the leases."""
+        now = time.time()
+        for folder in self._folders():
+            os.utime(folder / "lease", (now, now))
+
+    def _folders(self) -> list[Path]:
+        return sorted(p for p in self._holders.iterdir() if "#" in p.name and not p.name.startswith("."))

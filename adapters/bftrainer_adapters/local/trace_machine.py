@@ -1,0 +1,102 @@
+"""The machine behind ``holder = "trace"``: one process that plays payload for all fragments of a state directory.
+
+It marks a fragment ready, and when its time in the log is over (or its lease lapses, or the pilot releases it) it does what a
+payload does on SIGTERM: mark ``leaving``, SIGKILL every process of the fragment, again until none is left, mark ``gone``. It is
+not a part of the pilot, so a pilot that is stopped or dead delays nothing. It ends when there is nothing left to watch.
+
+Run as ``python -m bftrainer_adapters.local.trace_machine HOLDERS_DIR LEASE_S``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from bftrainer.system.files import write_atomically
+from bftrainer.system.processes import send, with_variable
+from bftrainer_adapters.on_node.payload import Silence, limit_s
+
+EVERY_S = 0.05
+SWEEP_EVERY_S = 1.0
+ENDS_AFTER_S = 5.0
+LOCK = "machine.lock"
+_started: list[subprocess.Popen[bytes]] = []  # machines of this process: they may outlive it, their remains may not
+
+
+def watch(holders: Path, lease_s: float) -> None:
+    """Play until nothing has been there for ``ENDS_AFTER_S``."""
+    last_seen = last_swept = time.monotonic()
+    silences: dict[str, Silence] = {}
+    while time.monotonic() - last_seen < ENDS_AFTER_S:
+        for folder in sorted(p for p in holders.iterdir() if "#" in p.name):
+            # A driver may have started a worker just when its fragment went; so gone ones are swept as long as they are seen.
+            if not (folder / "gone").exists():
+                last_seen = time.monotonic()
+                play(folder, lease_s, silences.setdefault(folder.name, Silence(SWEEP_EVERY_S)))
+            elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(folder.name.rpartition("#")[2]):
+                last_seen = time.monotonic()
+        if time.monotonic() - last_swept > SWEEP_EVERY_S:
+            last_swept = time.monotonic()
+        time.sleep(EVERY_S)
+
+
+def play(folder: Path, lease_s: float, silence: Silence) -> None:
+    """One fragment's next step."""
+    try:
+        ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])
+        silent_s = silence.look((folder / "lease").stat().st_mtime_ns)
+    except (OSError, ValueError, KeyError):
+        return  # being made, or being removed
+    if not (folder / "ready").exists() and not (folder / "leaving").exists():
+        write_atomically(folder / "ready", b"")
+    reasons = {
+        "asked back": time.time() >= ends_s,
+        "the pilot's lease lapsed": silent_s > limit_s(lease_s),
+        "released": (folder / "release").exists(),
+    }
+    why = next((reason for reason, holds in reasons.items() if holds), None)
+    if why is None:
+        return
+    write_atomically(folder / "leaving", why.encode())
+    while sweep(folder.name.rpartition("#")[2]):
+        time.sleep(0.01)
+    with suppress(FileNotFoundError):
+        write_atomically(folder / "gone", why.encode())
+
+
+def sweep(fragment_id: str) -> int:
+    """SIGKILL what runs in a fragment; how many processes that were."""
+    found = list(with_variable("BFTRAINER_FRAGMENT", fragment_id))
+    for process in found:
+        with suppress(PermissionError):
+            send(process, signal.SIGKILL)
+    return len(found)
+
+
+def ensure_running(holders: Path, lease_s: float) -> None:
+    """Start the machine unless it runs: it holds a lock for as long as it lives."""
+    _started[:] = [machine for machine in _started if machine.poll() is None]
+    lock = os.open(holders / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return
+    with (holders / "machine.log").open("ab") as log:
+        machine = subprocess.Popen(  # noqa: S603  # our own program
+            [sys.executable, "-m", "bftrainer_adapters.local.trace_machine", str(holders), str(lease_s)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=holders, start_new_session=True, pass_fds=(lock,),
+        )  # fmt: skip
+    os.close(lock)
+    _started.append(machine)
+
+
+if __name__ == "__main__":
+    watch(Path(sys.argv[1]), float(sys.argv[2]))

@@ -1,0 +1,112 @@
+"""``bftrainer doctor --lsf``: every question that the pilot would ask this LSF, asked once. It only reads; nothing is held.
+
+The adapter was written without an LSF at hand, so its first run at a site is this one. An answer that is not understood is
+kept in a file, with its command, to be sent in.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bftrainer.cli.doctor import Check, CheckStatus
+from bftrainer.config.validation import check_table
+from bftrainer.domain.cluster import NodeView
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system import command
+from bftrainer_adapters.lsf import jobs as lsf_jobs
+from bftrainer_adapters.lsf import observe as lsf_observe
+from bftrainer_adapters.lsf import queue as lsf_queue
+from bftrainer_adapters.lsf import text as lsf_text
+from bftrainer_adapters.lsf import windows as lsf_windows
+from bftrainer_adapters.lsf.config import LsfSettings
+from bftrainer_adapters.lsf.observe import queue_problems
+
+_SEND_IN = "please send this file in with an issue"
+
+
+def examine_lsf(table: dict[str, object], where: str, keep_in: Path) -> list[Check]:
+    """One check per command; ``table`` is ``[lsf]`` of the configuration ``where``."""
+    now_s, user = time.time(), getpass.getuser()
+    settings = check_table(dict(table), LsfSettings, where)
+    slots = settings.slots_per_node
+    hosts = lsf_text.parse_hosts_json if settings.format == "json" else lsf_text.parse_hosts_text
+    questions: list[tuple[str, list[str], Callable[[str], str], bool]] = [
+        ("hosts", lsf_observe.hosts_argv(settings), lambda t: _hosts(hosts(t), slots), True),
+        ("windows", lsf_observe.windows_argv(settings), lambda t: _windows(lsf_windows.parse_windows(t), slots), True),
+        ("pending", lsf_observe.pending_argv(), lambda t: _jobs(t, slots), settings.pending == "bjobs"),
+        ("holders", lsf_jobs.list_argv(user), lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known", True),
+        (
+            "brsvs",
+            lsf_observe.reservations_argv(),
+            lambda t: f"{len(lsf_windows.parse_reservations(t, now_s))} reservations",
+            settings.reservations,
+        ),
+        ("jobstat", ["jobstat"], lambda t: _jobstat(lsf_text.parse_jobstat(t)), settings.pending == "jobstat"),
+        ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), True),
+    ]
+    checks = [_ask(name, argv, read, settings, required, keep_in) for name, argv, read, required in questions]
+    return [*checks, _queue(settings, keep_in)]
+
+
+def _ask(
+    name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, required: bool, keep_in: Path
+) -> Check:
+    try:
+        text = command.run(argv, timeout_s=settings.timeout_s)
+    except CommandError as error:
+        if error.status is None or not lsf_text.says_nothing(error.problem):
+            state = CheckStatus.MISSING if error.problem == "not found" else CheckStatus.BROKEN
+            return Check(name, state, str(error), required=required)
+        text = error.problem
+    try:
+        return Check(name, CheckStatus.OK, f"{argv[0]}: {read(lsf_text.without_waiting(text))}", required=required)
+    except SchedulerError as error:
+        kept = _keep(name, argv, text, keep_in)
+        return Check(name, CheckStatus.BROKEN, str(error), f"{_SEND_IN}: {kept}", required)
+
+
+def _queue(settings: LsfSettings, keep_in: Path) -> Check:
+    name = "queue"
+    try:
+        against = queue_problems(settings, {})
+    except CommandError as error:
+        return Check(name, CheckStatus.BROKEN, str(error))
+    except SchedulerError as error:
+        argv, text = error.answer or ((), "")
+        return Check(name, CheckStatus.BROKEN, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}")
+    if against:
+        return Check(name, CheckStatus.BROKEN, "; ".join(against), "the queue that a site adds is in docs/lsf.md")
+    return Check(name, CheckStatus.OK, f"{settings.queue} ends preempted jobs: holders may run there")
+
+
+def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"lsf-{name}.txt"
+    path.write_text(f"$ {' '.join(argv)}\n{text}", encoding="utf-8")
+    return path
+
+
+def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
+    odd = [node.name for node in views if node.cpus not in (0, slots)]
+    said = f", {len(odd)} without {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
+    return f"{len(views)} hosts, {sum(node.state == 'IDLE' for node in views)} idle{said}"
+
+
+def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:
+    return f"{len(windows)} windows, {len(lsf_windows.longest_by_host(windows, lambda host: slots))} whole nodes"
+
+
+def _jobs(text: str, slots: int) -> str:
+    return f"{0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots))} jobs wait"
+
+
+def _jobstat(seen: lsf_text.Jobstat) -> str:
+    return f"{seen.used} of {seen.nodes} nodes in use, {len(seen.eligible)} jobs eligible"
+
+
+def _params(params: lsf_queue.ParamFacts) -> str:
+    types = " ".join(sorted(params.preempted_types)) or "not set"
+    return f"JOB_TERMINATE_INTERVAL {params.interval_s:g} s, PREEMPT_JOBTYPE {types}"

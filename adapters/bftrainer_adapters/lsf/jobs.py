@@ -1,0 +1,141 @@
+"""LSF holder jobs: the commands that submit, list and end them, and what those answer. Pure. Known from manuals and recordings.
+
+Why each option of :func:`submit_argv` is there: ``-W N/HOST`` since a plain ``-W`` is normalized by the host's CPU factor;
+``-rn``: a preempted holder must not come back by itself; ``-Jd`` tells one pilot's holders from another's, and which node a
+waiting one is for. No job arrays, as with Slurm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bftrainer.domain.cluster import NodeRequest
+from bftrainer.errors import SchedulerError, UnknownStateError
+from bftrainer_adapters.holding.held import JobPhase, limit_minutes
+from bftrainer_adapters.lsf.config import LsfSettings
+from bftrainer_adapters.lsf.text import records, says_nothing, value_of
+
+HOLDER_NAME = "bftrainer-holder"
+LIST_FIELDS = "jobid stat run_time runtimelimit exit_reason job_description"
+_NODE = re.compile(r" node=(\S+)$")
+
+# USUSP and SSUSP: suspended, with memory and GPUs: it has to go. UNKWN: its sbatchd does not answer, so nothing is known.
+PHASES = {
+    **dict.fromkeys(("PEND", "PSUSP", "WAIT", "FWD_PEND", "PROV"), JobPhase.WAITS),
+    **dict.fromkeys(("RUN", "UNKWN"), JobPhase.RUNS),
+    **dict.fromkeys(("USUSP", "SSUSP"), JobPhase.SUSPENDED),
+    "ZOMBI": JobPhase.LEAVES,
+    **dict.fromkeys(("DONE", "EXIT", "POST_DONE", "POST_ERR"), JobPhase.OVER),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LsfJob:
+    """A holder as bjobs lists it. ``state`` is LSF's word."""
+
+    id: str
+    state: str
+    node: str
+    ends_s: float | None
+    reason: str
+
+    @property
+    def phase(self) -> JobPhase:
+        """What the state means."""
+        return PHASES[self.state]
+
+
+def description(pilot: str, user: str) -> str:
+    """What an administrator reads in bjobs -l; :func:`submit_argv` adds the node."""
+    return f"bftrainer: idle node held by pilot {pilot} of {user}, given back at once when wanted"
+
+
+def submit_argv(settings: LsfSettings, claim: NodeRequest, said: str, command: Iterable[str], log: Path) -> list[str]:
+    """``bsub`` of one holder; ``command`` is the job script and its arguments, ``said`` the description."""
+    match settings.place:
+        case "slots":
+            whole = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
+        case "exclusive":
+            whole = ["-x", "-n", "1"]
+        case "nnodes":
+            whole = ["-nnodes", "1"]
+    minutes = limit_minutes(claim.window_s, settings.longest_s)
+    return [
+        "bsub", "-q", settings.queue,
+        *(["-app", settings.app] if settings.app else []),
+        *(["-P", settings.project] if settings.project else []),
+        *(["-gpu", settings.gpu] if settings.gpu else []),
+        *whole, "-m", claim.node, "-W", str(minutes) if settings.launch_node else f"{minutes}/{claim.node}", "-rn",
+        "-J", HOLDER_NAME, "-Jd", f"{said} node={claim.node}", "-o", str(log), *settings.options, *command,
+    ]  # fmt: skip
+
+
+def parse_submitted(text: str) -> str:
+    """The job id in ``Job <12> is submitted to queue <idle>.``; sites print more around it."""
+    found = re.findall(r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE)
+    if len(found) != 1:
+        raise SchedulerError(f"bsub answered {text[:80]!r} instead of a job id")
+    return str(found[0])
+
+
+def list_argv(user: str) -> list[str]:
+    """All holders of a user, those that ended lately too (-a): ended is something bjobs says, not that it says nothing."""
+    return ["bjobs", "-a", "-u", user, "-J", HOLDER_NAME, "-o", LIST_FIELDS, "-json"]
+
+
+def parse_list(text: str, said: str, now_s: float) -> dict[str, LsfJob]:
+    """The holders whose description begins with ``said``, by id; another pilot's are none of ours."""
+    if says_nothing(text) and "{" not in text:
+        return {}
+    jobs = {}
+    for item in records(text, "holders"):
+        job, state, words = (value_of(item, key) for key in ("JOBID", "STAT", "JOB_DESCRIPTION"))
+        if state not in PHASES:
+            raise UnknownStateError("job", state)
+        found = _NODE.search(words)
+        if not words.startswith(said) or found is None:
+            continue
+        left = left_s(item) if state == "RUN" else None
+        reason = state if state in ("USUSP", "SSUSP", "UNKWN") else value_of(item, "EXIT_REASON")
+        jobs[job] = LsfJob(job, state, found[1], None if left is None else now_s + left, reason)
+    return jobs
+
+
+def left_s(item: dict[str, Any]) -> float | None:
+    """Seconds until the run limit of a running job; bjobs' own times have no year, so lengths are taken."""
+    limit, ran = value_of(item, "RUNTIMELIMIT"), value_of(item, "RUN_TIME")
+    if limit in ("", "-"):
+        return None
+    return _seconds(limit, 60.0) - _seconds(ran, 1.0)
+
+
+def exists_argv(job: str) -> list[str]:
+    """Asks for one job that bjobs does not list any more."""
+    return ["bjobs", "-a", "-o", "jobid stat", "-json", job]
+
+
+def is_unknown_job(text: str) -> bool:
+    """Whether an answer says that there is no such job, and not that nobody answered."""
+    return re.search(r"Job <\d+> is not found|No matching job found", text) is not None
+
+
+def cancel_argv(jobs: Iterable[str]) -> list[str]:
+    """End jobs. bkill alone would end the last job of this user: never without ids."""
+    ids = sorted(jobs)
+    assert ids, "bkill without a job id ends something else"
+    return ["bkill", *ids]
+
+
+def _seconds(text: str, unit_s: float) -> float:
+    """``1440.0`` (minutes), ``16038 second(s)``, ``00:10:00``."""
+    number = re.fullmatch(r"(\d+(?:\.\d+)?)(?: second\(s\))?(?:/\S+)?", text.strip())
+    if number:
+        return float(number[1]) * unit_s
+    clock = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text.strip())
+    if clock:
+        return 3600.0 * int(clock[1]) + 60.0 * int(clock[2]) + int(clock[3])
+    raise SchedulerError(f"{text[:60]!r} is no time")

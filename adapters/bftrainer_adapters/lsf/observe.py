@@ -1,0 +1,158 @@
+"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, one batch of short calls.
+
+LSF plans with slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle by bhosts but in no
+window with all its slots is not free: it gets the flag PLANNED without an end, which :mod:`bftrainer.core.windows` passes over.
+A host that one of our own holders is on is in no window either: the end of its time is the holder's run limit, which was
+cut to the window when it was submitted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from bftrainer.domain.cluster import NodeView, Observation, PendingJob
+from bftrainer.domain.ports import Clock
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system import command
+from bftrainer_adapters.lsf import preempt as lsf_preempt
+from bftrainer_adapters.lsf import queue as lsf_queue
+from bftrainer_adapters.lsf import text as lsf_text
+from bftrainer_adapters.lsf import windows as lsf_windows
+from bftrainer_adapters.lsf.config import LsfSettings
+
+WINDOW_ID = "backfill window"
+_FAILED = 255
+
+_Parsed = TypeVar("_Parsed")
+
+
+def hosts_argv(settings: LsfSettings) -> list[str]:
+    """All hosts one by one (-X: members of condensed groups, too)."""
+    form = ["-o", lsf_text.HOST_FIELDS, "-json"] if settings.format == "json" else ["-w"]
+    return ["bhosts", *form, "-X", *_selected(settings), *settings.hosts]
+
+
+def pending_argv() -> list[str]:
+    """All pending jobs of everybody."""
+    return ["bjobs", "-u", "all", "-p", "-o", lsf_text.PENDING_FIELDS, "-json"]
+
+
+def windows_argv(settings: LsfSettings) -> list[str]:
+    """All backfill windows with their hosts."""
+    return ["bslots", "-l", *_selected(settings)]
+
+
+def reservations_argv() -> list[str]:
+    """All advance reservations, nothing cut off."""
+    return ["brsvs", "-w"]
+
+
+def _selected(settings: LsfSettings) -> list[str]:
+    return ["-R", settings.select] if settings.select else []
+
+
+def ask(argv: list[str], parse: Callable[[str], _Parsed], timeout_s: float, env: Mapping[str, str]) -> _Parsed:
+    """Run and parse. "None of these" comes on stderr with status 255 and is an answer; anything else that fails is not."""
+    try:
+        text = command.run(argv, timeout_s=timeout_s, env=env)
+    except CommandError as error:
+        if error.status != _FAILED or not lsf_text.says_nothing(error.problem):
+            raise
+        text = error.problem
+    try:
+        return parse(lsf_text.without_waiting(text))
+    except SchedulerError as error:
+        error.answer = (tuple(argv), text)
+        raise
+
+
+@dataclass
+class LsfScheduler:
+    """LSF as its commands show it. ``env`` is added to the environment of each."""
+
+    settings: LsfSettings
+    clock: Clock
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def observe(self) -> Observation:
+        """LSF does not tell its time, so ``at_s`` is the pilot's, from before bslots was asked: windows come as lengths and
+        may look shorter than they are, never longer. Windows come before hosts: a job that starts in between is on its
+        hosts then.
+        """
+        pending = self._pending()
+        at_s = self.clock.now_s()
+        reservations = (
+            self._ask(reservations_argv(), lambda text: lsf_windows.parse_reservations(text, at_s))
+            if self.settings.reservations
+            else ()
+        )
+        windows = self._ask(windows_argv(self.settings), lsf_windows.parse_windows)
+        gpus = self.settings.gpus_per_node
+        parse = lsf_text.parse_hosts_json if self.settings.format == "json" else lsf_text.parse_hosts_text
+        nodes = self._ask(hosts_argv(self.settings), lambda text: parse(text, gpus))
+        slots = {node.name: node.cpus or self.settings.slots_per_node for node in nodes}
+        lengths = lsf_windows.longest_by_host(
+            windows, lambda host: max(slots.get(host, 0), self.settings.slots_per_node)
+        )
+        return Observation(
+            at_s,
+            tuple(planned(node, lengths) for node in nodes),
+            (*pending, *ends_of(lengths, at_s)),
+            reservations,
+            planned_s=None,
+        )
+
+    def _pending(self) -> tuple[PendingJob, ...]:
+        match self.settings.pending:
+            case "bjobs":
+                return self._ask(pending_argv(), self._parse_pending)
+            case "jobstat":
+                seen = self._ask(["jobstat"], lsf_text.parse_jobstat)
+                return tuple(
+                    PendingJob(job.id, job.user, (), job.nodes, None, frozenset(), "")
+                    for job in (*seen.eligible, *seen.blocked)
+                )
+            case _:
+                return ()
+
+    def _parse_pending(self, text: str) -> tuple[PendingJob, ...]:
+        return () if lsf_text.says_nothing(text) else lsf_text.parse_pending(text, self.settings.slots_per_node)
+
+    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+        return ask(argv, parse, self.settings.timeout_s, self.env)
+
+
+def planned(node: NodeView, lengths: Mapping[str, float]) -> NodeView:
+    """An idle host with PLANNED, unless it is free without limit."""
+    if node.state != "IDLE" or lengths.get(node.name) == math.inf:
+        return node
+    return replace(node, state="IDLE+PLANNED")
+
+
+def ends_of(lengths: Mapping[str, float], at_s: float) -> tuple[PendingJob, ...]:
+    """The ends of windows, as :mod:`bftrainer.core.windows` takes them: something that starts then on these hosts."""
+    hosts_by_end: dict[float, set[str]] = {}
+    for host, length_s in lengths.items():
+        if length_s < math.inf:
+            hosts_by_end.setdefault(at_s + length_s, set()).add(host)
+    return tuple(
+        PendingJob(f"{WINDOW_ID} {number}", "", (), len(hosts), end_s, frozenset(hosts), "")
+        for number, (end_s, hosts) in enumerate(sorted(hosts_by_end.items()), 1)
+    )
+
+
+def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
+    """Why holders must not run in the configured queue; raises where LSF does not tell."""
+
+    def told(argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+        return ask(argv, parse, settings.timeout_s, env)
+
+    queue = told(lsf_queue.queue_argv(settings.queue), lambda text: lsf_queue.parse_queue(text, settings.queue))
+    params = told(lsf_queue.params_argv(), lsf_queue.parse_params)
+    app = lsf_queue.AppFacts()
+    if settings.app:
+        app = told(lsf_queue.app_argv(settings.app), lambda text: lsf_queue.parse_app(text, settings.app))
+    return lsf_preempt.reasons_against(queue, app, params, settings.place == "exclusive", bool(settings.gpu))

@@ -1,0 +1,131 @@
+"""The LSF job that the pilot itself runs in: when it ends, its successor, and whether another pilot's job is gone.
+
+The successor is a job of its own that waits with ``-w 'ended(ID)'``; ``brequeue`` would need the pilot to be killed first. LSF
+keeps no copy of a job's script that every version gives back (``bjobs -script`` is younger than 10.1.0), so the script is read
+again from where it lies: ``pilot.lsf`` of the state directory, or the one that comes with bftrainer. Name, queue and project
+are those of the running job, whatever the script says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from bftrainer.domain.ports import Clock
+from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
+from bftrainer.system import command
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_jobs import holder_script
+from bftrainer_adapters.lsf.jobs import PHASES, is_unknown_job, left_s, parse_submitted
+from bftrainer_adapters.lsf.observe import ask
+from bftrainer_adapters.lsf.text import records, says_nothing, value_of
+
+SCRIPT = "pilot.lsf"
+_FIELDS = "jobid stat user queue proj_name run_time runtimelimit job_name"
+_TIMEOUT_S = 20.0
+
+_Parsed = TypeVar("_Parsed")
+
+
+def job_argv(job: str) -> list[str]:
+    """All that a successor takes over, and when its time is over."""
+    return ["bjobs", "-a", "-o", _FIELDS, "-json", job]
+
+
+@dataclass(frozen=True, slots=True)
+class LsfJobFacts:
+    """A job as bjobs lists it; ``left_s`` is what its run limit leaves, None without one or while it does not run."""
+
+    phase: JobPhase
+    user: str
+    queue: str
+    project: str
+    name: str
+    left_s: float | None
+
+
+def parse_job(text: str) -> LsfJobFacts | None:
+    """The job, or None where LSF says that there is none of this id."""
+    if is_unknown_job(text):
+        return None
+    found = records(text, "the pilot's job")
+    if len(found) != 1:
+        raise SchedulerError(f"asked for one job, bjobs lists {len(found)}")
+    keys = ("STAT", "USER", "QUEUE", "PROJ_NAME", "JOB_NAME")
+    state, user, queue, project, name = (value_of(found[0], key) for key in keys)
+    if state not in PHASES:
+        raise UnknownStateError("job", state)
+    runs = PHASES[state] is JobPhase.RUNS
+    return LsfJobFacts(PHASES[state], user, queue, project, name, left_s(found[0]) if runs else None)
+
+
+def waiting_argv(job: LsfJobFacts) -> list[str]:
+    """Jobs of this name and user that are not over."""
+    return ["bjobs", "-u", job.user, "-J", job.name, "-o", "jobid stat", "-json"]
+
+
+def parse_waiting(text: str) -> list[str]:
+    """Ids of those that wait, the oldest first."""
+    if says_nothing(text) and "{" not in text:
+        return []
+    listed = [(value_of(item, "JOBID"), value_of(item, "STAT")) for item in records(text, "pilots' jobs")]
+    return sorted(
+        (job for job, state in listed if PHASES.get(state) is JobPhase.WAITS), key=lambda job: (len(job), job)
+    )
+
+
+def successor_argv(job: str, of: LsfJobFacts) -> list[str]:
+    """``bsub`` of the script on standard input; options here win over its ``#BSUB`` lines."""
+    project = ["-P", of.project] if of.project not in ("", "-", "default") else []
+    return ["bsub", "-w", f"ended({job})", "-J", of.name, "-q", of.queue, *project]
+
+
+@dataclass
+class LsfPilotJob:
+    """The job with id ``job``; a ``pilot.lsf`` in ``state_dir`` is what its successor is made from."""
+
+    job: str
+    state_dir: Path
+    clock: Clock
+    timeout_s: float = _TIMEOUT_S
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def ends_s(self) -> float | None:
+        """When its run limit ends; None where there is none."""
+        now_s = self.clock.now_s()
+        found = self._ask(job_argv(self.job), parse_job)
+        return None if found is None or found.left_s is None else now_s + found.left_s
+
+    def submit_successor(self) -> str:
+        """Submit the script again, to start when this job is over; one that waits already is enough."""
+        found = self._ask(job_argv(self.job), parse_job)
+        if found is None:
+            raise SchedulerError(f"bjobs does not list the pilot's own job {self.job}")
+        if waiting := self._ask(waiting_argv(found), parse_waiting):
+            return waiting[0]
+        script = self.script().read_text(encoding="utf-8")
+        argv = successor_argv(self.job, found)
+        return parse_submitted(command.run(argv, timeout_s=self.timeout_s, env=self.env, stdin=script))
+
+    def withdraw(self, successor: str) -> None:
+        """Cancel a successor that waits."""
+        command.run(["bkill", successor], timeout_s=self.timeout_s, env=self.env)
+
+    def script(self) -> Path:
+        """What the successor is made from."""
+        own = self.state_dir / SCRIPT
+        return holder_script(own if own.exists() else None, SCRIPT)
+
+    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+        return ask(argv, parse, self.timeout_s, self.env)
+
+
+def job_is_gone(job: str) -> bool | None:
+    """Whether a job is over; None where nobody says."""
+    try:
+        found = ask(job_argv(job), parse_job, _TIMEOUT_S, {})
+    except (CommandError, SchedulerError):
+        return None
+    return found is None or found.phase is JobPhase.OVER

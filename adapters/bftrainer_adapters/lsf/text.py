@@ -1,0 +1,216 @@
+"""What LSF's bhosts, bjobs and jobstat print, read whole: pure functions from text to what it says.
+
+Read with recordings only (tests/lsf/samples says whence); no LSF was at hand. Every function raises
+:class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: an answer that is cut short, or none at
+all, is not an empty cluster. The one way in which LSF says "nothing" is told by :func:`says_nothing`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from bftrainer.domain.cluster import NodeView, PendingJob
+from bftrainer.errors import SchedulerError, UnknownStateError
+
+HOST_FIELDS = "host_name status max njobs run ssusp ususp rsv"
+PENDING_FIELDS = "jobid stat user queue nreq_slot job_name"
+_NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
+_HOST_HEADER = ["HOST_NAME", "STATUS", "JL/U", "MAX", "NJOBS", "RUN", "SSUSP", "USUSP", "RSV"]
+
+# bhosts' words (bhosts reference of LSF 10.1, and -w's) in the flags of domain/cluster.py. A host that is "closed" for any
+# reason takes no job, so none of these is IDLE alone.
+_STATES = {
+    "ok": "IDLE",
+    "unavail": "DOWN",
+    "unreach": "DOWN+NOT_RESPONDING",
+    "unlicensed": "DOWN",
+    "closed": "DRAIN",
+    "closed_Adm": "DRAIN",
+    "closed_Busy": "BLOCKED",
+    "closed_cu_Excl": "RESERVED",
+    "closed_EGO": "RESERVED",
+    "closed_Excl": "ALLOCATED",
+    "closed_Full": "ALLOCATED",
+    "closed_LIM": "NOT_RESPONDING",
+    "closed_Lock": "DRAIN",
+    "closed_RC": "POWERED_DOWN",
+    "closed_Wind": "RESERVED",
+}
+_BY_LOWER = {word.lower(): flags for word, flags in _STATES.items()}
+# "Please wait": mbatchd is restarting, the command tries again by itself; LSF 10.1 prints it before the answer.
+_WAITING = re.compile(r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"No (?:unfinished|pending|running|matching|suspended) job found|No job found|Job <\S+> is not found|"
+    r"No reservation found|No backfill window|No matching job found",
+    re.IGNORECASE,
+)
+
+
+def says_nothing(text: str) -> bool:
+    """Whether LSF says that there is none of what was asked for. It says so on stderr with exit status 255."""
+    return _NOTHING.search(text) is not None
+
+
+def without_waiting(text: str) -> str:
+    """An answer without the lines in which a command says that it waits for mbatchd."""
+    return "".join(line for line in text.splitlines(keepends=True) if not _WAITING.fullmatch(line.rstrip("\n")))
+
+
+def records(text: str, what: str) -> list[dict[str, Any]]:
+    """The records of a ``-json`` answer, all of them: its head says how many there are."""
+    body = without_waiting(text)
+    if not body.strip():
+        raise SchedulerError(f"asked for {what}, LSF answered nothing at all: {text[:60]!r}")
+    try:
+        answer = json.loads(body)
+    except ValueError as error:
+        raise SchedulerError(f"asked for {what}, got no JSON ({error}): {body[:60]!r}") from error
+    found = answer.get("RECORDS") if isinstance(answer, dict) else None
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise SchedulerError(f"no RECORDS of {what} in {body[:60]!r}")
+    said = next((answer[key] for key in ("HOSTS", "JOBS", "QUEUES") if key in answer), None)
+    if str(said) != str(len(found)):
+        raise SchedulerError(f"LSF announces {said} {what} and lists {len(found)}: {body[:60]!r}")
+    for item in found:
+        if "ERROR" in item:
+            raise SchedulerError(f"asked for {what}, LSF says: {str(item['ERROR'])[:200]}")
+    return found
+
+
+def parse_hosts_json(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
+    """``bhosts -o HOST_FIELDS -json``; ``gpus`` per node are the site's word, bhosts does not tell."""
+    nodes = []
+    for item in records(text, "hosts"):
+        name, status, most, jobs, reserved = (value_of(item, key) for key in _NEEDED)
+        nodes.append(_node(name, status, most, jobs, reserved, gpus))
+    return _distinct(nodes)
+
+
+def parse_hosts_text(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
+    """``bhosts -w`` or plain ``bhosts``, for LSF before 10.1.0.2. Names that bhosts cut off (20 characters) are refused."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines or lines[0].split() != _HOST_HEADER:
+        raise SchedulerError(
+            f"bhosts' header is {(lines or ['nothing'])[0][:80]!r}, expected {' '.join(_HOST_HEADER)!r}"
+        )
+    if not text.endswith("\n"):
+        raise SchedulerError(f"the answer about hosts is cut short: ...{text[-60:]!r}")
+    nodes = []
+    for line in lines[1:]:
+        words = line.split()
+        if len(words) != len(_HOST_HEADER):
+            raise SchedulerError(f"bhosts' line is cut short or garbled: {line[:80]!r}")
+        if words[0].endswith("."):
+            raise SchedulerError(f"bhosts cut the name of a host off, ask it with -w: {line[:80]!r}")
+        nodes.append(_node(words[0], words[1], words[3], words[4], words[8], gpus))
+    return _distinct(nodes)
+
+
+def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
+    """``bjobs -u all -p -o PENDING_FIELDS -json``. LSF tells no planned start with hosts: windows come from bslots."""
+    jobs = []
+    for item in records(text, "pending jobs"):
+        slots = value_of(item, "NREQ_SLOT")
+        if slots not in ("", "-") and not slots.isdecimal():
+            raise SchedulerError(f"job {item.get('JOBID')}: {slots!r} is no number of slots")
+        jobs.append(
+            PendingJob(
+                id=value_of(item, "JOBID"),
+                user=value_of(item, "USER"),
+                partitions=(value_of(item, "QUEUE"),),
+                size=-(-int(slots) // slots_per_node) if slots.isdecimal() else 1,
+                starts_s=None,
+                nodes=frozenset(),
+                name=str(item.get("JOB_NAME", "")),
+                is_eligible=item.get("STAT") != "PSUSP",  # held by its user or an administrator
+            )
+        )
+    return tuple(jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class JobstatLine:
+    """A job as the OLCF's jobstat lists it."""
+
+    id: str
+    user: str
+    project: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Jobstat:
+    """The whole queue in jobstat's three parts; ``used`` of ``nodes`` run something."""
+
+    used: int
+    nodes: int
+    running: tuple[JobstatLine, ...]
+    eligible: tuple[JobstatLine, ...]
+    blocked: tuple[JobstatLine, ...]
+
+
+_DIVIDER = re.compile(r"-+ (Running|Eligible|Blocked) Jobs: (\d+) (?:\((\d+) of (\d+) nodes, [\d.]+%\) )?-+")
+
+
+def parse_jobstat(text: str) -> Jobstat:
+    """``jobstat``: each part announces how many jobs it lists, so a part that is cut short is noticed."""
+    parts: dict[str, list[JobstatLine]] = {}
+    said: dict[str, int] = {}
+    counts: tuple[int, int] | None = None
+    part = ""
+    for line in filter(str.strip, text.splitlines()):
+        if divider := _DIVIDER.fullmatch(line.strip()):
+            part = divider[1]
+            said[part], parts[part] = int(divider[2]), []
+            counts = (int(divider[3]), int(divider[4])) if divider[3] else counts
+            continue
+        words = line.split()
+        if words[0] == "JobId":
+            continue
+        if not part or len(words) < 5 or not words[0].isdecimal() or not words[3].isdecimal():
+            raise SchedulerError(f"jobstat's line is not understood: {line[:80]!r}")
+        parts[part].append(JobstatLine(words[0], words[1], words[2], int(words[3])))
+    if not text.endswith("\n"):
+        raise SchedulerError(f"jobstat's answer is cut short: ...{text[-60:]!r}")
+    if counts is None or set(parts) != {"Running", "Eligible", "Blocked"}:
+        raise SchedulerError(f"jobstat's answer is not whole, it has {', '.join(parts) or 'nothing'}: {text[:60]!r}")
+    for name, jobs in parts.items():
+        if len(jobs) != said[name]:
+            raise SchedulerError(f"jobstat announces {said[name]} {name.lower()} jobs and lists {len(jobs)}")
+    return Jobstat(*counts, *(tuple(parts[name]) for name in ("Running", "Eligible", "Blocked")))
+
+
+def value_of(item: dict[str, Any], key: str) -> str:
+    """A field of a record; it may be empty but has to be there."""
+    value = item.get(key)
+    if not isinstance(value, str):
+        raise SchedulerError(f"no {key} in {str(item)[:80]!r}")
+    return value
+
+
+def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int) -> NodeView:
+    flags = _BY_LOWER.get(status.lower())
+    if flags is None:
+        raise UnknownStateError("node", status)
+    if not name:
+        raise SchedulerError("bhosts lists a host without a name")
+    counts = [0 if text == "-" else int(text) if text.isdecimal() else -1 for text in (most, jobs, reserved)]
+    if min(counts) < 0 or jobs == "-":
+        raise SchedulerError(f"host {name}: {most!r}, {jobs!r}, {reserved!r} are no numbers of slots")
+    # NJOBS counts suspended jobs too: they keep memory and GPUs. RSV: slots kept for a job that waits for more.
+    if flags == "IDLE" and counts[1]:
+        flags = "MIXED" if counts[1] > counts[2] else "IDLE+RESERVED"
+    elif flags == "IDLE" and counts[2]:
+        flags = "IDLE+RESERVED"
+    gres = f"gpu:{gpus}" if gpus else ""
+    return NodeView(name, flags, features=(status,), gres=gres, cpus=counts[0])
+
+
+def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:
+    names = [node.name for node in nodes]
+    if len(set(names)) != len(names):
+        raise SchedulerError(f"host {next(n for n in names if names.count(n) > 1)} is listed twice")
+    return tuple(nodes)

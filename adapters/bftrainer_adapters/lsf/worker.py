@@ -1,0 +1,116 @@
+"""The prefix that starts a worker in an LSF holder: ``python -m bftrainer_adapters.lsf.worker HOLDERS NODE JOB COMMAND...``.
+
+It does for LSF what ``srun --jobid`` does for Slurm: standard input, output, signals and exit status are the worker's. It
+leaves an order for lsf_starter.py in the holder and ends when the worker does, or at once with 137 when the payload marks
+that it leaves (or the holder's folder is gone). SIGKILL of this process ends the worker after ``lsf_starter.ALIVE_S``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from bftrainer_adapters.on_node.lsf_starter import write
+
+_POLL_S = 0.1
+_ALIVE_EVERY_S = 1.0
+_LOST = 137
+
+
+def main(holders: Path, node: str, job: str, command: list[str]) -> int:
+    """Run a command there; its exit status."""
+    holder = holders / f"{node}#{job}"
+    order = holder / "work" / f"{time.time_ns()}-{os.getpid()}"
+    try:
+        order.mkdir(mode=0o700, parents=True)
+        _pass_signals_to(order)
+        _write_alive(order)
+        write(
+            str(order / "order"), json.dumps({"argv": command, "environment": dict(os.environ), "cwd": str(Path.cwd())})
+        )
+    except OSError as error:
+        print(f"bftrainer: no holder {holder.name}: {error}", file=sys.stderr)
+        return _LOST
+    threading.Thread(target=_copy_input, args=(order,), daemon=True).start()
+    status = _follow(holder, order)
+    shutil.rmtree(order, ignore_errors=True)
+    return status
+
+
+def _follow(holder: Path, order: Path) -> int:
+    """Copy what the worker writes until it is over."""
+    next_s, offset = 0.0, 0
+    while True:
+        if time.monotonic() >= next_s:
+            next_s = time.monotonic() + _ALIVE_EVERY_S
+            _write_alive(order)
+        over = (order / "exit").exists()
+        lost = not over and ((holder / "leaving").exists() or not holder.exists())
+        offset = _copy_output(order, offset)
+        if over:
+            return int((order / "exit").read_text())
+        if lost:
+            return _LOST
+        time.sleep(_POLL_S)
+
+
+def _copy_output(order: Path, offset: int) -> int:
+    try:
+        with (order / "out").open("rb") as file:
+            file.seek(offset)
+            data = file.read()
+    except OSError:
+        return offset
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    return offset + len(data)
+
+
+def _write_alive(order: Path) -> None:
+    try:
+        (order / "alive").write_text(f"{time.monotonic_ns()}\n", encoding="ascii")
+    except OSError:
+        return  # the holder is gone, which is noticed elsewhere
+
+
+def _copy_input(order: Path) -> None:
+    try:
+        with (order / "in").open("ab", buffering=0) as file:
+            while data := os.read(0, 65536):
+                file.write(data)
+        (order / "eof").touch()
+    except OSError:
+        return  # the order is over
+
+
+def _pass_signals_to(order: Path) -> None:
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        with suppress(OSError):  # the order is over
+            write(str(order / "signal"), str(number))
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, pass_on)
+    # Blocked before there is another thread, so that it is that thread's alone.
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    threading.Thread(target=_wait_for_sigusr2, args=(pass_on, os.getppid()), daemon=True).start()
+
+
+def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
+    """From the driver it is for the worker. From LSF it says that the time of the *pilot's* job is over, which is not."""
+    while True:
+        if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:
+            pass_on(signal.SIGUSR2, None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

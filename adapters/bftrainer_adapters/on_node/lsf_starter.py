@@ -1,0 +1,167 @@
+"""Starts workers inside an LSF holder: ``python3 lsf_starter.py HOLDERS_DIR WORKER_PREFIX...``. The far end of lsf_worker.py.
+
+Nothing outside a running LSF job can start a process in it (blaunch and jsrun work inside only), so orders come as folders
+of the holder's own folder, ``work/ORDER/``:
+
+  order     written by lsf_worker, by rename: argv, environment and cwd, in JSON
+  alive     written by lsf_worker again and again; without a change for ALIVE_S the worker is killed
+  in, eof   what the worker is to find on its standard input, and that there is no more
+  signal    a signal's number, to be passed on
+  out       what the worker writes (standard output and error)
+  exit      the worker's exit status, or 128 + signal, by rename: the order is over
+
+Workers stay in the job's process group, so what LSF does to the job it does to them, and carry LSB_JOBID, which the
+payload's sweep looks for. Standard library, Python 3.6: it runs with the compute (or launch) node's plain python3.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+POLL_S = 0.1
+ALIVE_S = 10.0
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent():  # type: () -> None
+    """Between fork and exec: the worker dies with the starter."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def read(path):  # type: (str) -> bytes
+    """A file, or nothing."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def write(path, text):  # type: (str, str) -> None
+    """By rename: seen whole or not at all. Raises OSError where the folder is gone."""
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
+def kill_all_of(order):  # type: (str) -> None
+    """SIGKILL to every process of an order, children in sessions of their own too: by their environment."""
+    wanted = ("BFTRAINER_ORDER=" + order).encode()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and wanted in read("/proc/" + name + "/environ").split(b"\0"):
+            try:
+                os.kill(int(name), signal.SIGKILL)
+            except OSError:
+                pass  # gone by itself
+
+
+class StartedWorker:
+    """One order that was carried out."""
+
+    def __init__(self, folder, prefix, node):  # type: (str, list[str], str) -> None
+        self.folder = folder
+        self.alive = b""
+        self.alive_s = time.monotonic()
+        self.given = 0
+        with open(os.path.join(folder, "order")) as file:
+            order = json.load(file)
+        env = dict(order["environment"])
+        for name, value in os.environ.items():
+            if name.startswith(("LSB_", "LSF_", "LS_", "CSM_", "JSM_")):
+                env[name] = value  # blaunch and jsrun need what LSF gave to this job, not what the pilot's job had
+        env["BFTRAINER_ORDER"] = os.path.basename(folder)
+        argv = [word.replace("{node}", node) for word in prefix] + order["argv"]
+        with open(os.path.join(folder, "out"), "ab") as out:
+            self.process = subprocess.Popen(  # noqa: S603
+                argv,
+                env=env,
+                cwd=order["cwd"] if os.path.isdir(order["cwd"]) else None,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
+            )
+
+    def look(self):  # type: () -> bool
+        """Pass on what has come; whether it is over."""
+        status = self.process.poll()
+        if status is not None:
+            try:
+                write(os.path.join(self.folder, "exit"), str(status if status >= 0 else 128 - status))
+            except OSError:
+                pass  # nobody waits for it any more
+            return True
+        alive = read(os.path.join(self.folder, "alive"))
+        if alive != self.alive:
+            self.alive, self.alive_s = alive, time.monotonic()
+        elif time.monotonic() - self.alive_s > ALIVE_S:
+            kill_all_of(os.path.basename(self.folder))
+        number = read(os.path.join(self.folder, "signal"))
+        if number.strip().isdigit():
+            if int(number) == signal.SIGKILL:
+                kill_all_of(os.path.basename(self.folder))
+            else:
+                self.process.send_signal(int(number))
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.folder, "signal"))
+        self.give_input()
+        return False
+
+    def give_input(self):  # type: () -> None
+        """Lines for a warm worker."""
+        pipe = self.process.stdin
+        if pipe is None or pipe.closed:
+            return
+        ends = os.path.exists(os.path.join(self.folder, "eof"))
+        data = read(os.path.join(self.folder, "in"))[self.given :]
+        try:
+            if data:
+                pipe.write(data)
+                pipe.flush()
+                self.given += len(data)
+            if ends:
+                pipe.close()
+        except OSError:
+            pass  # it does not listen any more
+
+
+def start(folder, prefix, node):  # type: (str, list[str], str) -> StartedWorker | None
+    """Carry an order out; one that cannot be started ends with 127 and says why."""
+    try:
+        return StartedWorker(folder, prefix, node)
+    except (OSError, ValueError, KeyError) as error:
+        if not os.path.isdir(folder):
+            return None
+        with open(os.path.join(folder, "out"), "a") as out:
+            out.write(f"bftrainer: cannot start the worker: {error}\n")
+        write(os.path.join(folder, "exit"), "127")
+        return None
+
+
+def main(holders, prefix):  # type: (str, list[str]) -> None
+    """Look for orders until the payload takes this process with it."""
+    node = os.environ["LSB_MCPU_HOSTS"].split()[-2]
+    work = os.path.join(holders, node + "#" + os.environ["LSB_JOBID"], "work")
+    workers = {}  # type: dict[str, StartedWorker | None]
+    while True:
+        try:
+            names = sorted(os.listdir(work))
+        except OSError:
+            names = []  # no order yet
+        for name in names:
+            folder = os.path.join(work, name)
+            if name not in workers and os.path.exists(os.path.join(folder, "order")):
+                workers[name] = start(folder, prefix, node)
+        for name, worker in workers.items():
+            if worker is not None and worker.look():
+                workers[name] = None
+        time.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,108 @@
+"""What Slurm's commands print with ``--json``, in the layouts of 22.05 (v0.0.38) to 26.05 (v0.0.45). Pure.
+
+What differs: 22.05 writes numbers plainly and a node's state as ``"state": "idle", "state_flags": ["DRAIN"]``; since 23.02
+numbers are ``{"set", "infinite", "number"}``, states lists, and features lists or comma-separated. ``scheduled_nodes``
+of jobs exists since 23.11: without it windows would silently be infinite, so older job lists are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from bftrainer.domain.cluster import NodeView, PendingJob, Reservation, flags_of
+from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
+
+
+def parse_nodes(text: str) -> tuple[NodeView, ...]:
+    """``scontrol show nodes --json`` (23.02 and later) or 22.05's ``sinfo --json``."""
+    return tuple(_node(item) for item in _items(text, "nodes"))
+
+
+def parse_pending(text: str) -> tuple[PendingJob, ...]:
+    """``squeue -t PD --json``, 23.11 and later; jobs in other states are passed over."""
+    return tuple(_job(item) for item in _items(text, "jobs") if "PENDING" in _upper(item.get("job_state")))
+
+
+def parse_reservations(text: str) -> tuple[Reservation, ...]:
+    """``scontrol show reservations --json``, 23.02 and later."""
+    found = []
+    for item in _items(text, "reservations"):
+        name = _text(item, "name")
+        starts_s, ends_s = (_number(item.get(key)) for key in ("start_time", "end_time"))
+        if starts_s is None or ends_s is None:
+            raise SchedulerError(f"reservation {name} has no times")
+        found.append(Reservation(name, starts_s, ends_s, parse_hostlist(item.get("node_list") or "")))
+    return tuple(found)
+
+
+def _node(item: dict[str, Any]) -> NodeView:
+    state = "+".join([*_upper(item.get("state")), *_upper(item.get("state_flags"))])
+    flags_of(state)
+    return NodeView(
+        name=_text(item, "name"),
+        state=state,
+        partitions=_words(item.get("partitions")),
+        features=_words(item.get("active_features")),
+        gres=item.get("gres") or "",
+        cpus=int(_number(item.get("cpus")) or 0),
+    )
+
+
+def _job(item: dict[str, Any]) -> PendingJob:
+    job = str(int(_number(item.get("job_id")) or 0))
+    if "scheduled_nodes" not in item:
+        raise SchedulerError("this squeue --json has no scheduled_nodes (Slurm before 23.11): use format = 'text'")
+    # 0 where there is no plan, as in text N/A.
+    return PendingJob(
+        id=job,
+        user=item.get("user_name") or "",
+        partitions=_words(item.get("partition")),
+        size=int(_number(item.get("node_count")) or 0),
+        starts_s=_number(item.get("start_time")) or None,
+        nodes=parse_hostlist(item["scheduled_nodes"] or ""),
+        name=item.get("name") or "",
+        is_eligible=item.get("state_reason") not in NOT_ELIGIBLE,
+    )
+
+
+def _items(text: str, key: str) -> list[dict[str, Any]]:
+    """The list under ``key``; refuses what is no JSON, has another layout or carries Slurm's own errors."""
+    try:
+        answer = json.loads(text)
+    except ValueError as error:
+        raise SchedulerError(f"asked for {key}, got no JSON ({error}): {text[:60]!r}") from error
+    items = answer.get(key) if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise SchedulerError(f"no list of {key} in {text[:60]!r}")
+    for trouble in answer.get("errors") or ():
+        raise SchedulerError(f"asked for {key}, Slurm says: {str(trouble)[:200]}")
+    return items
+
+
+def _number(value: object) -> float | None:
+    """A number, plain or as ``{"set", "infinite", "number"}``; None where it is not set."""
+    if isinstance(value, dict):
+        if value.get("infinite"):
+            return math.inf
+        return _number(value.get("number")) if value.get("set") else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _text(item: dict[str, Any], key: str) -> str:
+    value = item.get(key)
+    if not isinstance(value, str) or not value:
+        raise SchedulerError(f"no {key} in {str(item)[:60]!r}")
+    return value
+
+
+def _words(value: object) -> tuple[str, ...]:
+    words: Iterable[object] = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ()
+    return tuple(str(word) for word in words if word)
+
+
+def _upper(value: object) -> list[str]:
+    return [word.upper() for word in _words(value)]

@@ -1,0 +1,114 @@
+"""The Slurm job that the pilot itself runs in: when it ends, its successor, and whether another pilot's job is gone.
+
+A successor that depends on its predecessor's end starts 0.4 s after it; ``scontrol requeue`` would make the pilot eligible only
+after 121 s (22.05.8). ``singleton`` goes by user and name, so the name is made the state directory's own: a successor must not
+wait for other pilots of its user. What was given to sbatch, and not in the script, is taken over where squeue tells it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system import command
+from bftrainer_adapters.slurm.jobs import exists_argv, is_unknown_job, parse_submitted
+from bftrainer_adapters.slurm.text import NOTHING
+
+_OVER = frozenset(
+    (
+        "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
+        "TIMEOUT",
+    )
+)  # fmt: skip
+_TAKEN_OVER = ("partition", "account", "qos", "time", "reservation")
+_NOT_SAID = (*NOTHING, "INVALID", "NOT_SET")
+
+
+def job_argv(job: str) -> list[str]:
+    """Its state, its end, and what a successor takes over."""
+    return ["squeue", "-a", "-h", "-t", "all", "-j", job, "-o", "%T|%e|%u|%P|%a|%q|%l|%v|%j"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJobFacts:
+    """A line of squeue. ``options`` are those of sbatch that a successor gets, too."""
+
+    state: str
+    ends_s: float | None
+    user: str
+    name: str
+    options: tuple[str, ...] = ()
+
+
+def parse_job(text: str) -> SlurmJobFacts | None:
+    """The job, or None where squeue lists nothing."""
+    lines = text.split("\n")
+    if not lines[0]:
+        return None
+    fields = lines[0].split("|", 8)
+    if len(fields) != 9:
+        raise SchedulerError(f"squeue's line is cut short or garbled: {lines[0][:80]!r}")
+    state, ends, user, *taken, name = fields
+    options = tuple(f"--{key}={value}" for key, value in zip(_TAKEN_OVER, taken, strict=True) if value not in _NOT_SAID)
+    return SlurmJobFacts(state, float(ends) if ends.isdecimal() else None, user, name, options)
+
+
+def waiting_argv(user: str, name: str) -> list[str]:
+    """Ids of jobs of this user and name that wait already."""
+    return ["squeue", "-a", "-h", "-t", "PD", "-u", user, "-n", name, "-o", "%i"]
+
+
+def successor_argv(of: SlurmJobFacts, job: str, name: str, script: Path) -> list[str]:
+    """``sbatch`` of the successor; options on the command line win over the script's."""
+    return ["sbatch", "--parsable", f"--dependency=afterany:{job},singleton", "-J", name, *of.options, str(script)]
+
+
+@dataclass
+class SlurmPilotJob:
+    """The job with id ``job``; ``script`` is where a copy of its batch script goes for the successor."""
+
+    job: str
+    script: Path
+    timeout_s: float = 10.0
+    env: dict[str, str] = field(default_factory=dict)
+
+    def ends_s(self) -> float | None:
+        """When its time limit ends; None where nothing says so."""
+        found = parse_job(self._run(job_argv(self.job)))
+        return None if found is None else found.ends_s
+
+    def submit_successor(self) -> str:
+        """Submit the same batch script again, to start when this job is over; one that waits already is enough."""
+        found = parse_job(self._run(job_argv(self.job)))
+        if found is None:
+            raise SchedulerError(f"squeue does not list the pilot's own job {self.job}")
+        suffix = f"-{zlib.crc32(str(self.script.parent.absolute()).encode()):08x}"
+        name = found.name.removesuffix(suffix) + suffix
+        if waiting := self._run(waiting_argv(found.user, name)).split():
+            return waiting[0]
+        self.script.unlink(missing_ok=True)
+        self._run(["scontrol", "write", "batch_script", self.job, str(self.script)])
+        return parse_submitted(self._run(successor_argv(found, self.job, name, self.script)))
+
+    def withdraw(self, successor: str) -> None:
+        """Cancel a successor that waits."""
+        self._run(["scancel", successor])
+
+    def _run(self, argv: list[str]) -> str:
+        return command.run(argv, timeout_s=self.timeout_s, env={**self.env, "SLURM_TIME_FORMAT": "%s"})
+
+
+def job_is_gone(job: str) -> bool | None:
+    """Whether a job is over; None where nobody says."""
+    try:
+        found = parse_job(command.run(job_argv(job), timeout_s=10.0))
+        if found is not None:
+            return found.state in _OVER
+        command.run(exists_argv(job), timeout_s=10.0)
+    except CommandError as error:
+        return True if is_unknown_job(error.problem) else None
+    except SchedulerError:
+        return None
+    return None

@@ -1,0 +1,127 @@
+"""What a Slurm site is set up like: text of scontrol and sacctmgr -> values. Pure.
+
+Read with 22.05.8 on a real cluster; the fields of sacctmgr are its manual's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.text import NOTHING, parse_hostlist, whole_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition as scontrol shows it; ``max_s`` is infinite where there is no limit."""
+
+    name: str
+    tier: int
+    preempt_mode: str
+    grace_s: int
+    nodes: frozenset[str]
+    max_s: float
+    state: str
+    root_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """A QOS as sacctmgr shows it: the QOSes whose jobs it may preempt, how its own are, and what an hour costs."""
+
+    name: str
+    preempts: frozenset[str]
+    preempt_mode: str
+    usage_factor: float
+
+
+def config_argv() -> list[str]:
+    """The server's configuration."""
+    return ["scontrol", "show", "config"]
+
+
+def partitions_argv() -> list[str]:
+    """All partitions, hidden ones too."""
+    return ["scontrol", "-a", "-o", "show", "partition"]
+
+
+def qos_argv() -> list[str]:
+    """All QOSes; needs accounting."""
+    return ["sacctmgr", "-nP", "show", "qos", "format=Name,Preempt,PreemptMode,UsageFactor"]
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """``Key = value`` lines."""
+    found = {m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)}
+    if "SLURM_VERSION" not in found:
+        raise SchedulerError(
+            "scontrol show config does not give SLURM_VERSION: the answer is cut short or of another program"
+        )
+    return found
+
+
+def parse_partitions(text: str) -> dict[str, Partition]:
+    """A line per partition."""
+    return {p.name: p for p in map(_partition, whole_lines(text, "partitions"))}
+
+
+def parse_qos(text: str) -> dict[str, Qos]:
+    """``sacctmgr -nP``: no header, four fields."""
+    found = {}
+    for line in whole_lines(text, "QOSes"):
+        fields = line.split("|")
+        if len(fields) != 4:
+            raise SchedulerError(f"sacctmgr's line is cut short or garbled: {line[:80]!r}")
+        name, preempts, mode, factor = fields
+        found[name] = Qos(name, frozenset(preempts.split(",")) - {""}, mode.upper(), float(factor or 1.0))
+    return found
+
+
+def exempt_s(config: Mapping[str, str]) -> float:
+    """PreemptExemptTime: how long a job runs before it may be preempted; 0 where nothing is set."""
+    text = config.get("PreemptExemptTime", "")
+    return _limit_s(text) if re.fullmatch(r"(\d+-)?\d+:\d+:\d+", text) else 0.0
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """(22, 5) of ``22.05.8``."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    if found is None:
+        raise SchedulerError(f"no version in {text[:80]!r}")
+    return int(found[1]), int(found[2])
+
+
+def _partition(line: str) -> Partition:
+    def value(key: str) -> str:
+        found = re.search(rf"(?:^|\s){key}=(\S*)", line)
+        if found is None:
+            raise SchedulerError(f"no {key} in {line[:80]!r}")
+        return found[1]
+
+    nodes = value("Nodes")
+    return Partition(
+        value("PartitionName"), int(value("PriorityTier")), value("PreemptMode").upper(), seconds(value("GraceTime")),
+        frozenset() if nodes in NOTHING else parse_hostlist(nodes), _limit_s(value("MaxTime")), value("State"),
+        value("RootOnly") == "YES",
+    )  # fmt: skip
+
+
+def seconds(text: str) -> int:
+    """``30`` and ``30 sec``."""
+    found = re.match(r"\d+", text)
+    if found is None:
+        raise SchedulerError(f"{text[:40]!r} is not a number of seconds")
+    return int(found[0])
+
+
+def _limit_s(text: str) -> float:
+    """``7-00:00:00``, ``01:00:00``, ``30:00`` (minutes and seconds) or UNLIMITED."""
+    if text.upper() in ("UNLIMITED", "INFINITE", "NONE"):
+        return float("inf")
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if found is None:
+        raise SchedulerError(f"{text[:40]!r} is not a time limit")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

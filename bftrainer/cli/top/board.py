@@ -1,0 +1,215 @@
+"""The screen of ``bftrainer top`` without a terminal: looks at a state directory in, rows and lines of text out. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bftrainer.cli.state import clock_time
+from bftrainer.cli.top.reader import Snapshot
+from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
+
+SPEED_OVER_S = 60.0
+SILENT_AFTER_S = 15.0
+"""A pilot writes its heartbeat every 5 s."""
+HISTORY_S = 600.0
+EVENTS = 200
+
+
+class Sort(Enum):
+    """What the rows are sorted by."""
+
+    SUBMITTED = "submitted"
+    NODES = "nodes"
+    SPEED = "speed"
+    PROGRESS = "progress"
+    LEFT = "time left"
+    NAME = "name"
+
+    def next(self) -> Sort:
+        """The next one; after the last the first."""
+        every = list(Sort)
+        return every[(every.index(self) + 1) % len(every)]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerRow:
+    """One trainer. ``per_s`` is what was measured (None: not yet), ``done`` a share of its work, ``left_s`` at this speed."""
+
+    name: str
+    status: str
+    nodes: int
+    most: int
+    per_s: float | None
+    done: float | None
+    samples: float
+    left_s: float | None
+    remark: str
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """The nodes from ``at_s`` on."""
+
+    at_s: float
+    held: int
+    given: int
+
+
+@dataclass(slots=True)
+class Board:
+    """Everything that the screen shows."""
+
+    last: Snapshot = field(default_factory=lambda: Snapshot(0.0))
+    events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    history: deque[ChartPoint] = field(default_factory=deque)
+    _samples: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
+    _given: int = 0
+    _pool: int = 0
+
+    def hear(self, look: Snapshot) -> None:
+        """One more look."""
+        self.last = look
+        happened = [(d.at_s, "decision", d.text) for d in look.decisions]
+        happened += [(n.at_s, n.kind, n.text) for n in look.notes]
+        self.events.extend(sorted(happened, key=lambda one: one[0]))
+        for decided in look.decisions:
+            self._pool, self._given = decided.pool, decided.given
+            if not self.history or decided.at_s >= self.history[-1].at_s:
+                self.history.append(ChartPoint(decided.at_s, decided.pool, decided.given))
+        now = look.held, min(self._given, look.held)
+        if look.decisions and (
+            look.pilot is None or self.silent_s() is not None
+        ):  # nobody knows how it went on from there
+            last_s = look.decisions[-1].at_s
+            self.history.append(ChartPoint(last_s if look.pilot is None else max(look.pilot.heartbeat_s, last_s), *now))
+        self.history.append(ChartPoint(look.at_s, *now))
+        while len(self.history) > 1 and self.history[1].at_s < look.at_s - HISTORY_S:
+            self.history.popleft()
+        self._hear_samples(look)
+
+    def _hear_samples(self, look: Snapshot) -> None:
+        if look.pilot is None:
+            return
+        beat_s = look.pilot.heartbeat_s
+        for record in look.trainers:
+            marks = self._samples.setdefault(record.name, deque())
+            if marks and beat_s <= marks[-1][0]:
+                continue
+            if marks and record.samples_done < marks[-1][1]:  # back to a checkpoint
+                marks.clear()
+            marks.append((beat_s, record.samples_done))
+            while beat_s - marks[0][0] > SPEED_OVER_S:
+                marks.popleft()
+
+    def rows(self, sort: Sort = Sort.SUBMITTED, pattern: str = "", *, ended: bool = False) -> list[TrainerRow]:
+        """The trainers whose name, status or remark contains ``pattern``; those that wait in the spool last."""
+        place = {name: i for i, name in enumerate(self.last.queue, 1)}
+        asked = {name: kind for kind, name in self.last.orders if kind != "submit"}
+        rows = [self._row(t, place, asked) for t in self.last.trainers if ended or not t.status.is_final]
+        known = {t.name for t in self.last.trainers}
+        rows += [
+            TrainerRow(name, "handed in", 0, 0, None, None, 0.0, None, "the pilot has not read it yet", False)
+            for kind, name in self.last.orders
+            if kind == "submit" and name not in known
+        ]
+        wanted = pattern.lower()
+        rows = [row for row in rows if wanted in f"{row.name} {row.status} {row.remark}".lower()]
+        return _sorted(rows, sort)
+
+    def _row(self, t: TrainerRecord, place: dict[str, int], asked: dict[str, str]) -> TrainerRow:
+        nodes = 0 if t.status.is_final else self.last.nodes.get(t.name, 0)
+        total, per_s = t.spec.samples_total, self._speed(t)
+        done = None if total is None else min(t.samples_done / total, 1.0)
+        speed = per_s or (self.last.believed.get(t.name) if t.status is TrainerStatus.RUNNING else None)
+        left_s = (total - t.samples_done) / speed if total is not None and speed and nodes else None
+        remark = f"{asked[t.name]} asked" if t.name in asked else t.reason
+        if not remark and t.name in place:
+            remark = f"{place[t.name]}. in the queue"
+        shown = None if left_s is None else max(left_s, 0.0)
+        status = t.status.value
+        return TrainerRow(
+            t.name, status, nodes, t.spec.max_nodes, per_s, done, t.samples_done, shown, remark, t.status.is_final
+        )
+
+    def _speed(self, t: TrainerRecord) -> float | None:
+        """Samples per second over the last minute; None where that cannot be said."""
+        marks = self._samples.get(t.name) or deque()
+        if t.status is not TrainerStatus.RUNNING or len(marks) < 2 or self.silent_s() is not None:
+            return None
+        return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
+
+    def silent_s(self) -> float | None:
+        """For how long nothing was heard of a pilot that should be there; None while all is well, or none is there."""
+        pilot = self.last.pilot
+        if pilot is None:
+            return None
+        passed_s = max(self.last.at_s - pilot.heartbeat_s, 0.0)
+        return passed_s if self.last.is_alive is False or passed_s > SILENT_AFTER_S else None
+
+    def headline(self) -> str:
+        """The pilot in one line."""
+        look, pilot = self.last, self.last.pilot
+        if pilot is None:
+            ended = [at_s for at_s, kind, text in self.events if kind == "pilot" and text == "has ended"]
+            when = f"; the last ended {clock_time(ended[-1])}" if ended else ""
+            return f"no pilot runs here{when}. `bftrainer pilot` starts one"
+        who = f"pilot {pilot.process.pid} on {pilot.host}" + (f", job {pilot.job_id}" if pilot.job_id else "")
+        counts = self._counts()
+        if (silent_s := self.silent_s()) is None:
+            return f"{who}: {counts}"
+        if look.is_alive is False:
+            return f"PILOT IS DEAD, last seen {length(silent_s)} ago. {who}: {counts}"
+        return f"NOTHING HEARD for {length(silent_s)} of {who}: {counts}"
+
+    def _counts(self) -> str:
+        by = dict.fromkeys(TrainerStatus, 0)
+        for t in self.last.trainers:
+            by[t.status] += 1
+        shown = [f"{n} {status.value}" for status, n in by.items() if n]
+        return ", ".join(shown) or "no trainers"
+
+    def nodes_now(self) -> tuple[int, int, int]:
+        """Held, given, idle."""
+        held = self.last.held
+        given = min(self._given, held)
+        return held, given, held - given
+
+    def bins(self, width: int, over_s: float = HISTORY_S) -> list[ChartPoint | None]:
+        """The history in ``width`` equal times up to now, each as it was at its end; None before it begins."""
+        now_s, i = self.last.at_s, 0
+        found: list[ChartPoint | None] = []
+        last: ChartPoint | None = None
+        points = list(self.history)
+        for column in range(1, width + 1):
+            until_s = now_s - over_s + over_s * column / width
+            while i < len(points) and points[i].at_s <= until_s + 1e-6:
+                last = points[i]
+                i += 1
+            found.append(last)
+        return found
+
+
+def _sorted(rows: list[TrainerRow], sort: Sort) -> list[TrainerRow]:
+    keys = {
+        Sort.NAME: lambda r: r.name,
+        Sort.NODES: lambda r: -r.nodes,
+        Sort.SPEED: lambda r: -(r.per_s or 0.0),
+        Sort.PROGRESS: lambda r: -(r.done or 0.0),
+        Sort.LEFT: lambda r: float("inf") if r.left_s is None else r.left_s,
+    }
+    return rows if sort is Sort.SUBMITTED else sorted(rows, key=keys[sort])
+
+
+def length(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3 h 05``, ``2 d 03 h``."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d}"
+    return f"{minutes // 1440} d {minutes % 1440 // 60:02d} h"

@@ -1,0 +1,64 @@
+"""``bftrainer top``: a pilot as a terminal screen, or once as text."""
+
+from __future__ import annotations
+
+import locale
+import shutil
+import time
+from pathlib import Path
+
+import click
+
+from bftrainer.cli.state import state_option
+from bftrainer.errors import UserError
+
+
+@click.command()
+@click.option(
+    "--every",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0.2),
+    metavar="S",
+    help="Seconds between looks.",
+)
+@click.option("--once", is_flag=True, help="Print one screen as text and end: for pipes, or without textual.")
+@click.option(
+    "--ascii", "plain", is_flag=True, help="Bars of plain characters.  [default: where the locale is not UTF-8]"
+)
+@state_option
+def top(every: float, once: bool, plain: bool, state: Path) -> None:
+    """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and events as they happen.
+
+    Keys pause, resume and cancel trainers, and explain why one has its nodes; ? lists them. Works whether the pilot runs or
+    not. For programs there are list, nodes and events with --json.
+
+    \b
+    Example:
+      bftrainer top
+      bftrainer top --once | less
+    """
+    from bftrainer.cli.top.board import Board, Sort
+    from bftrainer.cli.top.reader import Reader
+    from bftrainer.cli.top.text import ASCII, UNICODE
+    from bftrainer.cli.top.text import once as as_text
+
+    is_utf8 = locale.getpreferredencoding(False).lower().replace("-", "") == "utf8"
+    marks = ASCII if plain or not is_utf8 else UNICODE
+    reader = Reader(state, time.time)
+    try:
+        if once:
+            board = Board()
+            board.hear(reader.look())
+            width = shutil.get_terminal_size((100, 24)).columns
+            click.echo(as_text(board, max(width, 80), marks, Sort.SUBMITTED, "", ended=False), nl=False)
+            return
+        try:
+            from bftrainer.cli.top.app import Top
+        except ImportError as error:
+            raise UserError(
+                "top needs the package textual, which is not here; pip install 'bftrainer[top]', or use --once"
+            ) from error
+        Top(reader, every, marks).run()
+    finally:
+        reader.close()

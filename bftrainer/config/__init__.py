@@ -1,0 +1,1 @@
+"""Configuration and trainer files: TOML in, validated frozen models out."""

@@ -1,0 +1,191 @@
+"""A trainer as its user describes it: TOML in, :class:`TrainerSpec` out; ``trainer()`` is what the coordinator needs of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Mapping
+from enum import Enum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from bftrainer.config.validation import ConfigTable, read_toml
+from bftrainer.domain.model import Curve, Learning, Trainer
+from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.scaling import Scaling
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class StartedPer(str, Enum):
+    """Whether the launcher ``restart`` starts the command once per worker, or once (a program that starts its own, as MPI)."""
+
+    WORKER = "worker"
+    TRAINER = "trainer"
+
+
+class CurveTable(ConfigTable):
+    """Measured throughput: ``samples_per_s`` on ``nodes`` nodes, linear in between."""
+
+    nodes: tuple[Count, ...]
+    samples_per_s: tuple[NotNegative, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> CurveTable:
+        Curve(self.nodes, self.samples_per_s)
+        return self
+
+
+class TrainerSpec(ConfigTable):
+    """The keys of a trainer file."""
+
+    name: str
+    """What all commands call it: letters, digits, dots, dashes, underscores; unique within a pilot."""
+    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    """What a worker runs, as a list; no shell. Shell lines go into ``setup``."""
+    launcher: str = "restart"
+    """Who starts the workers: restart, horovod, horovodrun or torchrun."""
+    min_nodes: Count = 1
+    max_nodes: Count
+    sizes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """The only node counts it can run on, where not all from min_nodes to max_nodes are."""
+    slots: Count | None = None
+    """Workers per node; the pilot's ``slots`` by default."""
+    curve: CurveTable | None = None
+    samples_per_s: Positive | None = None
+    """Instead of a curve: samples per second on one node, taken to grow linearly."""
+    model: str | None = None
+    """What is learned of its speed is kept under this name, for the next trainer of the same model and user."""
+    samples_total: Positive | None = None
+    """Its work. Without it the trainer is done when its command ends with status 0."""
+    scale_up_s: NotNegative = 20.0
+    scale_down_s: NotNegative = 10.0
+    priority: NotNegative = 1.0
+    requested_nodes: Count | None = None
+    """What it would ask an ordinary queue for; policies with fixed sizes give it that."""
+    reports_loss: bool = False
+    """Its progress reports carry ``loss``; policies that look at it take no other trainers."""
+    cwd: Path = Path()
+    """Where the command runs; relative to the place of ``submit``."""
+    inherit: tuple[str, ...] = (
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
+        "VIRTUAL_ENV", "CONDA_*", "MODULEPATH", "BASH_ENV",
+    )  # fmt: skip
+    """Environment variables (patterns) that are taken along from where ``submit`` ran."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables that are set."""
+    setup: tuple[str, ...] = ()
+    """Shell lines run before the command in every worker's step: ``module load ...``, ``conda activate ...``."""
+    stage_in: tuple[str, ...] = ()
+    """Shell lines run once per fragment before its first worker, to bring data there."""
+    started_per: StartedPer = StartedPer.WORKER
+    scaling: Scaling = Scaling.WEAK
+    global_batch: Count | None = None
+    stop_s: Positive = 30.0
+    """How long it may take to checkpoint and leave when it is asked to; then it is killed."""
+    stop_signal: str | None = None
+    """A signal that asks the worker to checkpoint and leave, for programs that do not read the control file."""
+    node_class: str | None = None
+    """The only class of nodes that it runs on, such as "4 a100" or one of the pilot's; without it any, one at a time."""
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _command(cls, command: object) -> object:
+        if not isinstance(command, list | tuple) or not command:
+            raise InvalidValueError(f'expected a list like ["python", "train.py"], got {command!r:.60}')
+        return tuple(command)
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise InvalidValueError(
+                "expected up to 64 letters, digits, dots, dashes and underscores, the first a letter or digit, "
+                f"got {name!r}"
+            )
+        return name
+
+    @field_validator("model")
+    @classmethod
+    def _model(cls, name: str | None) -> str | None:
+        return None if name is None else cls._name(name)
+
+    @field_validator("stop_signal")
+    @classmethod
+    def _signal(cls, name: str | None) -> str | None:
+        valid = [s.name for s in signal.Signals if s.name not in ("SIGKILL", "SIGSTOP")]
+        if name is not None and name not in valid:
+            raise InvalidValueError(f"expected a signal's name like SIGUSR1 or SIGTERM, got {name!r}")
+        return name
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainerSpec:
+        if self.curve is not None and self.samples_per_s is not None:
+            raise InvalidValueError("expected a [curve], or samples_per_s (on one node), or neither; got both")
+        if self.scaling is Scaling.STRONG and self.global_batch is None:
+            raise InvalidValueError('scaling = "strong" needs global_batch')
+        self.trainer()
+        return self
+
+    def trainer(self) -> Trainer:
+        """The trainer as the coordinator sees it; raises where it breaks a rule of the model."""
+        return Trainer(
+            id=self.name,
+            curve=self._curve(),
+            min_nodes=self.min_nodes,
+            max_nodes=self.max_nodes,
+            scale_up_s=self.scale_up_s,
+            scale_down_s=self.scale_down_s,
+            samples_total=self.samples_total,
+            priority=self.priority,
+            sizes=self.sizes,
+            model=self.launcher,
+            requested_nodes=self.requested_nodes,
+            reports_loss=self.reports_loss,
+            node_class=self.node_class,
+            learning=Learning(blank=True) if self.is_blank else None,
+        )
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nobody says how fast it is: then it is measured on the way."""
+        return self.curve is None and self.samples_per_s is None
+
+    def _curve(self) -> Curve:
+        if self.curve is not None:
+            return Curve(self.curve.nodes, self.curve.samples_per_s)
+        nodes = (1,) if self.max_nodes == 1 else (1, self.max_nodes)
+        return Curve(nodes, tuple((self.samples_per_s or 1.0) * n for n in nodes))
+
+
+def read_trainer_file(path: Path) -> TrainerSpec:
+    """A trainer file, checked."""
+    return read_toml(path, TrainerSpec)
+
+
+def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:
+    """The spec bound to the place it is submitted from: an absolute cwd, a command that exists, its environment by value."""
+    home = (cwd / spec.cwd).resolve()
+    if not home.is_dir():
+        raise InputFileError(f"{where}: cwd", f"{home} is not a directory")
+    env = {k: v for k, v in environment.items() if any(fnmatchcase(k, pattern) for pattern in spec.inherit)} | spec.env
+    # `setup` may bring the command along (module load): then only the step can tell.
+    if not spec.setup and find_command(spec.command[0], home, env) is None:
+        raise InputFileError(f"{where}: command", f"{spec.command[0]!r} does not exist or cannot be run")
+    return spec.model_copy(update={"cwd": home, "env": env, "inherit": ()})
+
+
+def find_command(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
+    """Where a command is, as exec would find it."""
+    if "/" in name:
+        path = cwd / name
+        return str(path) if path.is_file() and os.access(path, os.X_OK) else None
+    return shutil.which(name, path=env.get("PATH", os.defpath))

@@ -1,0 +1,1 @@
+"""The decision loop and its coordinator: pure functions, driven by a live World or a replayed one."""

@@ -1,0 +1,157 @@
+"""The coordinator: what an event does to the state, and what is decided on it. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import attrgetter
+
+from bftrainer.allocation.placement import NEVER, check_placement
+from bftrainer.allocation.window_ends import drop_unprofitable_growth
+from bftrainer.core import node_classes
+from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active, Decision, Losses, Nodes, Plan, Rescale, State
+from bftrainer.errors import InvalidValueError
+from bftrainer.estimation.update import updated, wake_s, with_estimates
+
+_ID = attrgetter("id")
+
+
+def observe(state: State, event: Event) -> State:
+    """The state once the event has happened: nodes that left are gone, whoever is next in the queue is admitted.
+
+    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes.
+    """
+    pool, queue, active, max_parallel = state.pool, state.queue, state.active, state.max_parallel
+    classes = state.classes
+    done, losses = dict(event.samples_done), dict(event.losses)
+    active = tuple(_later(a, event.at_s - state.at_s, done, losses) for a in active)
+    for change in event.changes:
+        match change:
+            case PoolChanged():
+                _check_pool_change(pool, change)
+                pool = (pool - change.left) | change.joined
+                classes = node_classes.changed(classes, change)
+                active = tuple(_without(a, change.left, event.at_s) for a in active)
+            case TrainerSubmitted(trainer):
+                _check_new(trainer, active, queue)
+                queue = (*queue, trainer)
+            case TrainerFinished(trainer_id):
+                active, queue = _finished(trainer_id, active, queue)
+            case ParallelChanged():
+                max_parallel = change.max_parallel
+            case TimerDue():
+                pass
+    places = max(max_parallel - len(active), 0)
+    admitted, queue = queue[:places], queue[places:]
+    active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
+    after = replace(
+        state,
+        max_parallel=max_parallel,
+        at_s=event.at_s,
+        pool=pool,
+        active=active,
+        queue=queue,
+        wake_at_s=None,
+        classes=classes,
+        window_ends=event.window_ends,
+    )
+    guessed_anew = pool is not state.pool and any(a.trainer.learning and a.trainer.learning.blank for a in active)
+    if not event.measured and not guessed_anew and all(trainer.learning is None for trainer in admitted):
+        return after
+    lessons, learned = updated(state, event.measured)
+    return with_estimates(replace(after, lessons=lessons), learned)
+
+
+def decide(state: State, policy: Policy, event: Event) -> Plan:
+    """Ask the policy, check its answer (Eqns 3, 5, 6), give it node names, and leave out what known ends do not let pay.
+
+    Each class of nodes is decided by itself.
+    """
+    parts = node_classes.parts(state)
+    decision, memory = node_classes.decide_by_class(policy, state, event, parts)
+    ends = dict(state.window_ends) if state.window_ends else NEVER
+    held = [a.nodes for a in state.active]
+    nodes = node_classes.place_by_class(parts, held, decision.counts, ends)
+    if ends:
+        left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
+        nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
+        counts = tuple(len(placed) for placed in nodes)
+        if counts != decision.counts:
+            decision = Decision(counts, decision.wake_at_s)
+    check_placement(state.pool, held, decision.counts, nodes)
+    node_classes.check_one_class(parts, nodes)
+    return Plan(decision, nodes, memory)
+
+
+def adopt(state: State, plan: Plan) -> State:
+    """The state with the plan's node sets. It wakes when the policy asked, or earlier when a trainer is to be measured."""
+    active = tuple(
+        a if a.nodes is nodes else _with_nodes(a, nodes, state.at_s)
+        for a, nodes in zip(state.active, plan.nodes, strict=True)
+    )
+    after = replace(state, active=active, memory=plan.memory, wake_at_s=plan.decision.wake_at_s)
+    due_s = wake_s(after)
+    if due_s is None or (after.wake_at_s is not None and after.wake_at_s <= due_s):
+        return after
+    return replace(after, wake_at_s=due_s)
+
+
+def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
+    """What has to happen to the trainers of ``after``, whoever shrinks first: nodes are let go before they are taken."""
+    held = {a.trainer.id: a.nodes for a in before.active}
+    steps = [
+        Rescale(a.trainer.id, old, a.nodes, forced)
+        for a in after.active
+        if (old := held.get(a.trainer.id, frozenset())) != a.nodes
+    ]
+    return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
+
+
+def _without(active: Active, left: Nodes, at_s: float) -> Active:
+    if active.nodes.isdisjoint(left):
+        return active
+    return _with_nodes(active, active.nodes - left, at_s)
+
+
+def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
+    sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
+    return Active(a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s)
+
+
+def _later(a: Active, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
+    """The trainer ``passed_s`` later, with what it has reported by then."""
+    samples = done.get(a.trainer.id, a.samples_done)
+    reported = a.losses
+    if (loss := losses.get(a.trainer.id)) is not None:
+        reported = Losses(loss, loss, samples) if reported is None else reported.then(samples, loss)
+    run_s = a.run_s + passed_s if a.nodes else a.run_s
+    node_s = a.node_s + passed_s * len(a.nodes)
+    return Active(a.trainer, a.nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s)
+
+
+def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
+    if not change.left <= pool:
+        raise InvalidValueError(f"node {min(change.left - pool)} left but was not in the pool")
+    if not change.joined.isdisjoint(pool):
+        raise InvalidValueError(f"node {min(change.joined & pool)} joined but was in the pool already")
+
+
+def _check_new(trainer: Trainer, active: tuple[Active, ...], queue: tuple[Trainer, ...]) -> None:
+    # A queue may hold thousands: compare their ids without a Python frame each.
+    if any(a.trainer.id == trainer.id for a in active) or trainer.id in map(_ID, queue):
+        raise InvalidValueError(f"trainer id {trainer.id!r} is taken, expected a new one")
+
+
+def _finished(
+    trainer_id: str, active: tuple[Active, ...], queue: tuple[Trainer, ...]
+) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
+    """Without the finished one, wherever it stands; unknown ids are a bug of the world that said so."""
+    rest = tuple(a for a in active if a.trainer.id != trainer_id)
+    if len(rest) < len(active):
+        return rest, queue
+    waiting = tuple(t for t in queue if t.id != trainer_id)
+    if len(waiting) == len(queue):
+        raise InvalidValueError(f"trainer {trainer_id!r} finished but is not known")
+    return rest, waiting

@@ -1,0 +1,23 @@
+"""THE loop, the same for the live pilot and for replay. A World says what happens next and carries out rescales."""
+
+from __future__ import annotations
+
+from bftrainer.core.coordinator import adopt, decide, observe, rescales
+from bftrainer.domain.ports import Journal, Policy, World
+from bftrainer.domain.state import State
+
+
+def run(world: World, state: State, policy: Policy, journal: Journal) -> State:
+    """Answer the world's events until it has no more; returns the last state.
+
+    A preemption never waits for the policy: what nodes that left force on their trainers is carried out first. A plan is
+    in the journal before it is carried out.
+    """
+    while (event := world.next_event(state.wake_at_s)) is not None:
+        forced = observe(state, event)
+        world.apply(rescales(state, forced, forced=True))
+        plan = decide(forced, policy, event)
+        journal.record(event, forced, plan)
+        state = adopt(forced, plan)
+        world.apply(rescales(forced, state))
+    return state

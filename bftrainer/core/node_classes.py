@@ -1,0 +1,160 @@
+"""Node classes: nodes of one class are alike for a trainer, and it runs on one class at a time.
+
+The decision falls apart by class: each class is a pool of its own, for which the policy is asked with the trainers that belong
+there (docs/decisions/0003-node-classes-and-window-ends.md). Where all nodes are alike there is one part, the state itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.allocation.check import check_counts
+from bftrainer.allocation.placement import place
+from bftrainer.domain.events import Event, PoolChanged
+from bftrainer.domain.model import Trainer, rates
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.problem import Answer, Status
+from bftrainer.domain.state import Active, Classes, ClassMemories, Decision, Nodes, State
+from bftrainer.errors import RejectedAnswerError
+
+ALIKE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One class: its nodes of the pool, and its trainers as places in ``State.active``."""
+
+    name: str
+    pool: Nodes
+    members: tuple[int, ...]
+
+
+def changed(classes: Classes, change: PoolChanged) -> Classes:
+    """The pool's classes once nodes have joined and left."""
+    if not classes and not change.classes:
+        return ()
+    nodes = {name: there - change.left for name, there in classes}
+    for name, joined in change.classes:
+        nodes[name] = nodes.get(name, frozenset()) | joined
+    return tuple((name, there) for name, there in sorted(nodes.items()) if there)
+
+
+def parts(state: State) -> tuple[Part, ...]:
+    """The classes that have nodes or are asked for by name, each with its trainers. Every trainer belongs to one.
+
+    A trainer belongs to the class that it names, else to that of its nodes. One without either goes where it would run
+    fastest on nodes that nobody has been promised; if it fits nowhere, where a fair share is largest. First come first served.
+    """
+    everybody = tuple(range(len(state.active)))
+    if not state.classes and all(a.trainer.node_class is None for a in state.active):
+        return (Part(ALIKE, state.pool, everybody),)
+    pools = dict(state.classes)
+    if rest := state.pool.difference(*pools.values()):
+        pools[ALIKE] = rest
+    for active in state.active:
+        if active.trainer.node_class is not None:
+            pools.setdefault(active.trainer.node_class, frozenset())
+    if len(pools) <= 1:
+        return tuple(Part(name, nodes, everybody) for name, nodes in pools.items())
+    members: dict[str, list[int]] = {name: [] for name in sorted(pools)}
+    free: list[int] = []
+    for j, active in enumerate(state.active):
+        own = _class_of(active, pools)
+        if own is None:
+            free.append(j)
+        else:
+            members[own].append(j)
+    room = {name: len(pools[name]) - sum(len(state.active[j].nodes) for j in js) for name, js in members.items()}
+    for j in free:
+        trainer = state.active[j].trainer
+        name = min(
+            members,
+            key=lambda c: (-_rate_within(trainer, room[c]), -len(pools[c]) / (1 + len(members[c])), c),
+        )
+        members[name].append(j)
+        room[name] -= _fits(trainer, room[name])
+    return tuple(Part(name, pools[name], tuple(sorted(js))) for name, js in members.items())
+
+
+def decide_by_class(policy: Policy, state: State, event: Event, found: Sequence[Part]) -> tuple[Decision, object]:
+    """The policy's decision, from one question for each part; counts in the order of ``State.active``, and the memory."""
+    if len(found) == 1 and not isinstance(state.memory, ClassMemories):
+        decision, memory = policy.decide(state, event)
+        check_counts([a.trainer for a in state.active], len(state.pool), decision.counts)
+        return decision, memory
+    old = state.memory
+    memories: dict[str, object] = dict(old.by_class) if isinstance(old, ClassMemories) else {p.name: old for p in found}
+    decisions = []
+    for part in found:
+        own = replace(
+            state,
+            pool=part.pool,
+            active=tuple(state.active[j] for j in part.members),
+            memory=memories.get(part.name),
+            classes=(),
+            window_ends=tuple(end for end in state.window_ends if end[0] in part.pool),
+        )
+        decision, memories[part.name] = policy.decide(own, event)
+        check_counts([a.trainer for a in own.active], len(part.pool), decision.counts)
+        decisions.append(decision)
+    return _together(found, decisions), ClassMemories(tuple(sorted(memories.items())))
+
+
+def place_by_class(
+    found: Sequence[Part], held: Sequence[Nodes], counts: Sequence[int], ends: Mapping[str, float]
+) -> tuple[Nodes, ...]:
+    """Node sets, one per trainer, each from its class."""
+    if len(found) == 1:
+        return place(found[0].pool, held, counts, ends)
+    nodes = list(held)
+    for part in found:
+        mine = part.members
+        placed = place(part.pool, [held[j] for j in mine], [counts[j] for j in mine], ends)
+        for j, after in zip(mine, placed, strict=True):
+            nodes[j] = after
+    return tuple(nodes)
+
+
+def check_one_class(found: Sequence[Part], placed: Sequence[Nodes]) -> None:
+    """Refuse a trainer outside of its class."""
+    for part in found if len(found) > 1 else ():
+        for j in part.members:
+            if not placed[j] <= part.pool:
+                raise RejectedAnswerError(f"node {min(placed[j] - part.pool)} is not of class {part.name!r}")
+
+
+def _class_of(active: Active, pools: dict[str, Nodes]) -> str | None:
+    if active.nodes:
+        return next(name for name, nodes in pools.items() if not nodes.isdisjoint(active.nodes))
+    return active.trainer.node_class
+
+
+def _fits(trainer: Trainer, nodes: int) -> int:
+    """The largest legal size within ``nodes``."""
+    return next((n for n in range(min(nodes, trainer.max_nodes), 0, -1) if trainer.is_legal(n)), 0)
+
+
+def _rate_within(trainer: Trainer, nodes: int) -> float:
+    return rates(trainer)[_fits(trainer, nodes)]
+
+
+def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
+    counts = dict(pair for p, d in zip(found, decisions, strict=True) for pair in zip(p.members, d.counts, strict=True))
+    in_order = tuple(counts[j] for j in range(len(counts)))
+    wakes = [d.wake_at_s for d in decisions if d.wake_at_s is not None]
+    answers = [d.answer for d in decisions if d.answer is not None]
+    answer = _one_answer(in_order, answers) if len(answers) == len(decisions) else None
+    return Decision(in_order, min(wakes, default=None), answer)
+
+
+def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:
+    """The classes' answers as one: values add up, the weakest proof counts."""
+    return Answer(
+        counts,
+        sum(a.objective_value for a in answers),
+        "+".join(sorted({a.solver for a in answers})),
+        max((a.status for a in answers), key=list(Status).index),
+        max(a.gap for a in answers),
+        tuple(f for a in answers for f in a.fallbacks),
+    )

@@ -1,0 +1,102 @@
+"""The allocation problem of one event (paper section 3), in counts: one integer N_j per trainer.
+
+Nodes of one pool are interchangeable, so N_j replaces the paper's x_jn; Eqns 5, 9 and 10 vanish and
+:mod:`~bftrainer.allocation.placement` picks the names afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from bftrainer.domain.model import Curve, check_covers, check_not_negative, check_sizes
+from bftrainer.errors import InvalidValueError, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerDemand:
+    """What one trainer brings into the problem.
+
+    ``value`` is O_j in the objective's unit per second; ``current`` is C_j, the nodes it holds now. ``sizes`` lists the
+    legal counts (0 only if listed); without it they are 0 and min_nodes .. max_nodes (Eqn 3).
+    """
+
+    id: str
+    value: Curve
+    min_nodes: int
+    max_nodes: int
+    scale_up_s: float
+    scale_down_s: float
+    current: int = 0
+    sizes: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_sizes(self.min_nodes, self.max_nodes, self.sizes)
+        check_covers(self.value, self.min_nodes, self.max_nodes)
+        check_not_negative(scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s)
+        if not 0 <= self.current <= self.max_nodes:
+            raise InvalidValueError(f"holds {self.current} nodes, expected 0 to max_nodes {self.max_nodes}")
+
+    def is_legal(self, n: int) -> bool:
+        """Whether ``n`` nodes is a size that this trainer may get."""
+        if self.sizes is not None:
+            return n in self.sizes
+        return n == 0 or self.min_nodes <= n <= self.max_nodes
+
+    @property
+    def standing(self) -> int:
+        """C_j as it counts: a trainer below its minimum (after a loss) cannot run and counts as one at 0."""
+        return self.current if self.current >= self.min_nodes else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Who gets how many of ``pool_size`` nodes, looking ``forward_s`` (T_fwd) ahead. Claims are in trainer order."""
+
+    pool_size: int
+    forward_s: float
+    claims: tuple[TrainerDemand, ...]
+
+    def __post_init__(self) -> None:
+        if self.pool_size < 0:
+            raise InvalidValueError(f"the pool's size must not be negative, got {self.pool_size}")
+        check_not_negative(forward_s=self.forward_s)
+        held = sum(c.current for c in self.claims)
+        if held > self.pool_size:
+            raise InvalidValueError(f"the trainers hold {held} nodes, more than the pool's {self.pool_size}")
+
+
+class Status(Enum):
+    """How a solver ended. Apart from *why a fallback happened*, which is a :class:`Fallback`.
+
+    ``KEPT``: no solver answered, the counts are the current map (paper 3.6).
+    """
+
+    OPTIMAL = "optimal"
+    TIME_LIMIT = "time limit"
+    KEPT = "current map kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """One solver of the chain that passed its turn on, and why."""
+
+    solver: str
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Counts N_j in claim order and how they were found.
+
+    ``objective_value`` is Eqn 16 recomputed from the integer counts. ``gap`` is relative:
+    (bound - value) / max(|value|, 1e-9).
+    """
+
+    counts: tuple[int, ...]
+    objective_value: float
+    solver: str
+    status: Status
+    gap: float = 0.0
+    fallbacks: tuple[Fallback, ...] = ()

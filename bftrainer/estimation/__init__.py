@@ -1,0 +1,1 @@
+"""From measured rates and stalls to the curves that policies decide on. Pure."""

@@ -1,0 +1,1 @@
+"""The nodes of a live pilot: which to request, which to release, and why."""

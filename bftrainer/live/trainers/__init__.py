@@ -1,0 +1,1 @@
+"""The trainers of a live pilot: their drivers, and the next step of each."""

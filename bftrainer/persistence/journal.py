@@ -1,0 +1,161 @@
+"""The journal: every event with the plan that answered it, on disk before it is carried out; and reading it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bftrainer import __version__
+from bftrainer.core.coordinator import adopt
+from bftrainer.domain.events import Event
+from bftrainer.domain.ports import Allocator, Policy
+from bftrainer.domain.problem import Answer, Problem
+from bftrainer.domain.state import Decision, Plan, State
+from bftrainer.persistence import codec
+from bftrainer.persistence.store import Store
+
+STATE_EVERY = 200
+"""Decisions between two states that are kept beside the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decisions are made with."""
+
+    policy: str
+    solver: str
+    objective: str
+    forward_s: float
+    seed: int
+    max_parallel: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One row: what happened, what was decided, every answer that a solver gave on the way, and the seconds it took."""
+
+    number: int
+    settings: Settings
+    event: Event
+    plan: Plan
+    answers: tuple[Answer, ...]
+    took_s: float
+
+
+@dataclass(slots=True)
+class RecordingAllocator:
+    """An allocator that keeps the answers of another one until the journal takes them."""
+
+    allocator: Allocator
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The other one's."""
+        return self.allocator.name
+
+    def solve(self, problem: Problem) -> Answer:
+        """The other one's answer."""
+        answer = self.allocator.solve(problem)
+        self.answers.append(answer)
+        return answer
+
+
+@dataclass(slots=True)
+class TimedPolicy:
+    """A policy that may be exchanged at a reload, and knows how long its last decision took."""
+
+    policy: Policy
+    took_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the present one."""
+        return self.policy.name
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Ask the present one."""
+        began = time.perf_counter()
+        answer = self.policy.decide(state, event)
+        self.took_s = time.perf_counter() - began
+        return answer
+
+
+class LiveJournal:
+    """Port Journal over the store. The state that the plan leaves is written with it: a pilot that comes back has it."""
+
+    def __init__(self, store: Store, recorder: RecordingAllocator, policy: TimedPolicy, settings: Settings) -> None:
+        self._store = store
+        self._recorder = recorder
+        self._policy = policy
+        self._settings_number = 0
+        self.begin(settings, time.time())
+
+    def begin(self, settings: Settings, at_s: float) -> None:
+        """From here on decisions are made with these settings."""
+        with self._store.writing("settings") as db:
+            cursor = db.execute(
+                "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, seed, max_parallel) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    at_s, __version__, settings.policy, settings.solver, settings.objective, settings.forward_s,
+                    settings.seed, settings.max_parallel,
+                ),
+            )  # fmt: skip
+            assert cursor.lastrowid is not None
+            self._settings_number = cursor.lastrowid
+
+    def record(self, event: Event, state: State, plan: Plan) -> None:
+        """Event, plan and the state after it: one commit."""
+        answers, self._recorder.answers = tuple(self._recorder.answers), []
+        with self._store.writing("decision") as db:
+            cursor = db.execute(
+                "INSERT INTO journal (at_s, settings, event, plan, answers, took_s) VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    event.at_s, self._settings_number, codec.dumps(event), codec.dumps(plan), codec.dumps(answers),
+                    self._policy.took_s,
+                ),
+            )  # fmt: skip
+            assert cursor.lastrowid is not None
+            after = cursor.lastrowid, codec.dumps(adopt(state, plan))
+            db.execute("INSERT OR REPLACE INTO last_state VALUES (1, ?, ?)", after)
+            if cursor.lastrowid % STATE_EVERY == 0:
+                db.execute("INSERT INTO states VALUES (?, ?)", after)
+
+
+def last_state(store: Store) -> State | None:
+    """The state after the last decision, or None before the first."""
+    for row in store.read("SELECT state FROM last_state"):
+        state: State = codec.loads(row["state"])
+        return state
+    return None
+
+
+def state_before(store: Store, at_s: float) -> tuple[int, State | None]:
+    """The latest state that is kept from before a moment, and the number of the decision that left it (0: the beginning)."""
+    query = "SELECT journal, state FROM states JOIN journal ON number = journal WHERE at_s < ? ORDER BY journal DESC LIMIT 1"
+    for row in store.read(query, min(at_s, 1e300)):
+        return int(row["journal"]), codec.loads(row["state"])
+    return 0, None
+
+
+def entries(store: Store, after: int = 0) -> Iterator[JournalEntry]:
+    """The journal in order, a few rows at a time."""
+    settings = {
+        row["number"]: Settings(
+            row["policy"], row["solver"], row["objective"], row["forward_s"], row["seed"], row["max_parallel"]
+        )
+        for row in store.read("SELECT * FROM settings")
+    }
+    while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
+        for row in rows:
+            after = row["number"]
+            yield JournalEntry(
+                after,
+                settings[row["settings"]],
+                codec.loads(row["event"]),
+                codec.loads(row["plan"]),
+                codec.loads(row["answers"]),
+                row["took_s"],
+            )

@@ -1,0 +1,235 @@
+"""The registry of trainers and the audit of fragments, in the store. Every change is one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.errors import UserError
+from bftrainer.persistence.store import Store
+
+
+class TrainerStatus(Enum):
+    """queued -> admitted (waiting or running, or paused) -> done, failed or cancelled."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it will never run again."""
+        return self in (TrainerStatus.DONE, TrainerStatus.FAILED, TrainerStatus.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerRecord:
+    """A row of the registry. ``held``, ``trained`` and ``stalled`` are node-seconds."""
+
+    number: int
+    spec: TrainerSpec
+    owner: str
+    status: TrainerStatus
+    reason: str
+    submitted_s: float
+    admitted_s: float | None
+    started_s: float | None
+    finished_s: float | None
+    samples_done: float
+    failures: int
+    samples_at_failure: float | None
+    not_before_s: float
+    ended_incarnation: int
+    held_node_s: float
+    trained_node_s: float
+    stalled_node_s: float
+
+    @property
+    def name(self) -> str:
+        """Its id everywhere."""
+        return self.spec.name
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRecord:
+    """A row of the audit: one holder's time on one node."""
+
+    name: str
+    node: str
+    asked_s: float
+    taken_s: float | None
+    asked_back_s: float | None
+    released_s: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that happened besides decisions."""
+
+    at_s: float
+    kind: str
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Node-seconds that a trainer had since the last time this was written."""
+
+    name: str
+    samples_done: float
+    held_node_s: float = 0.0
+    trained_node_s: float = 0.0
+    stalled_node_s: float = 0.0
+
+
+_COLUMNS = frozenset(
+    (
+        "status",
+        "reason",
+        "admitted_s",
+        "started_s",
+        "finished_s",
+        "samples_done",
+        "failures",
+        "samples_at_failure",
+        "not_before_s",
+        "ended_incarnation",
+    )
+)
+
+
+class Registry:
+    """Reads and writes over a :class:`Store`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def trainers(self) -> tuple[TrainerRecord, ...]:
+        """All, in the order of submission."""
+        return tuple(_trainer(row) for row in self.store.read("SELECT * FROM trainers ORDER BY number"))
+
+    def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
+        """Those with this number or a higher one: of thousands that have ended, a reader that comes often needs none."""
+        rows = self.store.read("SELECT * FROM trainers WHERE number >= ? ORDER BY number", number)
+        return tuple(_trainer(row) for row in rows)
+
+    def trainer(self, name: str) -> TrainerRecord:
+        """One, by name; an unknown one is the user's error."""
+        for row in self.store.read("SELECT * FROM trainers WHERE name = ?", name):
+            return _trainer(row)
+        raise UserError(f"no trainer is called {name!r}; see `bftrainer list --all`")
+
+    def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
+        """Register a submission. False if the name is taken; the same spool file twice is one submission."""
+        with self.store.writing("submission") as db:
+            db.execute(
+                "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
+                (spec.name, spec.model_dump_json(), owner, spool_name, at_s, TrainerStatus.QUEUED.value),
+            )
+            row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (spec.name,)).fetchone()
+            return row is not None and bool(row[0] == spool_name)
+
+    def change(self, name: str, **columns: object) -> None:
+        """Change columns of one trainer."""
+        assert _COLUMNS.issuperset(columns), f"no such column: {columns}"
+        sets = ", ".join(f"{column} = ?" for column in columns)
+        values = [v.value if isinstance(v, Enum) else v for v in columns.values()]
+        with self.store.writing("trainer") as db:
+            db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # checked above
+
+    def was_carried_out(self, spool_name: str) -> bool:
+        """Whether a command was carried out before."""
+        return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))
+
+    def carried_out(self, spool_name: str, at_s: float) -> None:
+        """Remember a command."""
+        with self.store.writing("command") as db:
+            db.execute("INSERT OR IGNORE INTO commands VALUES (?, ?)", (spool_name, at_s))
+
+    def add_usage(self, usage: tuple[Usage, ...], beat_s: float) -> None:
+        """Node-seconds and samples since the last time, with the heartbeat, in one commit."""
+        with self.store.writing("usage") as db:
+            for u in usage:
+                db.execute(
+                    "UPDATE trainers SET held_node_s = held_node_s + ?, trained_node_s = trained_node_s + ?, "
+                    "stalled_node_s = stalled_node_s + ?, samples_done = ? WHERE name = ?",
+                    (u.held_node_s, u.trained_node_s, u.stalled_node_s, u.samples_done, u.name),
+                )
+            db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
+
+    def fragments(self, *, open_only: bool = False, last: int = 1_000_000) -> tuple[FragmentRecord, ...]:
+        """The audit, oldest first."""
+        where = "WHERE released_s IS NULL" if open_only else ""
+        rows = self.store.read(
+            f"SELECT * FROM (SELECT * FROM fragments {where} ORDER BY number DESC LIMIT ?) ORDER BY number",  # noqa: S608
+            last,
+        )
+        return tuple(
+            FragmentRecord(
+                r["name"], r["node"], r["asked_s"], r["taken_s"], r["asked_back_s"], r["released_s"], r["reason"]
+            )
+            for r in rows
+        )
+
+    def fragment_asked(self, name: str, node: str, at_s: float) -> None:
+        """A holder was asked for."""
+        with self.store.writing("fragment asked") as db:
+            db.execute("INSERT OR IGNORE INTO fragments (name, node, asked_s) VALUES (?, ?, ?)", (name, node, at_s))
+
+    def fragment_taken(self, name: str, at_s: float) -> None:
+        """Its holder is ready."""
+        with self.store.writing("fragment taken") as db:
+            db.execute("UPDATE fragments SET taken_s = ? WHERE name = ? AND taken_s IS NULL", (at_s, name))
+
+    def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
+        """The scheduler wants the node, or we want to give it."""
+        with self.store.writing("fragment asked back") as db:
+            db.execute(
+                "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND asked_back_s IS NULL",
+                (at_s, reason, name),
+            )
+
+    def fragment_released(self, name: str, at_s: float, reason: str) -> None:
+        """The holder is gone."""
+        with self.store.writing("fragment released") as db:
+            db.execute(
+                "UPDATE fragments SET released_s = ?, asked_back_s = coalesce(asked_back_s, ?), "
+                "reason = CASE reason WHEN '' THEN ? ELSE reason END WHERE name = ? AND released_s IS NULL",
+                (at_s, at_s, reason, name),
+            )
+
+    def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
+        """Write down what else happened."""
+        with self.store.writing("note") as db:
+            db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", (at_s, kind, subject, text))
+
+    def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
+        """The latest notes, oldest first."""
+        where, values = ("WHERE subject = ?", (subject,)) if subject is not None else ("", ())
+        rows = self.store.read(
+            f"SELECT * FROM (SELECT * FROM notes {where} ORDER BY number DESC LIMIT ?) ORDER BY number",  # noqa: S608
+            *values,
+            last,
+        )
+        return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
+
+
+@lru_cache(maxsize=1024)  # frozen, and read again with every submission
+def _spec(text: str) -> TrainerSpec:
+    return TrainerSpec.model_validate_json(text)
+
+
+def _trainer(row: object) -> TrainerRecord:
+    r: dict[str, object] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
+    values = {name: r[name] for name in TrainerRecord.__dataclass_fields__ if name not in ("spec", "status")}
+    spec = _spec(str(r["spec"]))
+    return TrainerRecord(spec=spec, status=TrainerStatus(r["status"]), **values)  # type: ignore[arg-type]

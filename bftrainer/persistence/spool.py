@@ -1,0 +1,197 @@
+"""The spool: how commands reach the pilot, whether it runs or not. One file each, by write, fsync and rename.
+
+The kernel says who wrote a file (its uid); a file that is a link, has a second name, is not regular, belongs to somebody else
+or is too large is not read but put aside into ``spool/rejected``.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError, model_validator
+
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.config.validation import ConfigTable
+from bftrainer.errors import InvalidValueError, StateDirError
+
+MAX_BYTES = 1 << 20
+MAX_FILES_AT_ONCE = 200
+_SUFFIX = ".json"
+
+
+class RequestKind(str, Enum):
+    """What is asked for."""
+
+    SUBMIT = "submit"
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+class Request(ConfigTable):
+    """One spool file."""
+
+    version: Literal[1] = 1
+    kind: RequestKind
+    trainer: str
+    spec: TrainerSpec | None = None
+    owner: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Request:
+        if (self.kind is RequestKind.SUBMIT) != (self.spec is not None):
+            raise InvalidValueError("a submission has a spec, and nothing else has")
+        if self.spec is not None and self.spec.name != self.trainer:
+            raise InvalidValueError(f"trainer {self.trainer!r} comes with the spec of {self.spec.name!r}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A spool file's name with what it asks for, or with why it was put aside."""
+
+    name: str
+    request: Request | None
+    refused: str = ""
+
+
+class Spool:
+    """The spool of a state directory. ``uid`` is whose files are served."""
+
+    def __init__(self, state_dir: Path, uid: int | None = None) -> None:
+        self.path = state_dir / "spool"
+        self._uid = os.getuid() if uid is None else uid
+
+    def put(self, request: Request) -> str:
+        """Hand a request in; it is on disk when this returns. Names sort by time."""
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        data = request.model_dump_json().encode()
+        if len(data) > MAX_BYTES:
+            raise InvalidValueError(f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
+        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}{_SUFFIX}"
+        with _opened(self.path) as folder:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            handle = os.open(f".{name}", flags, 0o600, dir_fd=folder)
+            try:
+                with os.fdopen(handle, "wb") as out:
+                    out.write(data)
+                    out.flush()
+                    os.fsync(out.fileno())
+                os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(f".{name}", dir_fd=folder)
+                raise
+            os.fsync(folder)
+        return name
+
+    def pending(self) -> tuple[Received, ...]:
+        """What waits, oldest first; nothing is taken away."""
+        if not self.path.is_dir():
+            return ()
+        with _opened(self.path) as folder:
+            names = sorted(e.name for e in self.path.iterdir() if e.suffix == _SUFFIX and not e.name.startswith("."))
+            return tuple(self._receive(folder, name) for name in names[:MAX_FILES_AT_ONCE])
+
+    def take_away(self, name: str) -> None:
+        """A request is in the registry: its file may go."""
+        with _opened(self.path) as folder, suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+
+    def put_aside(self, name: str) -> None:
+        """Keep a refused file where it does no harm; what cannot be kept is removed."""
+        with _opened(self.path) as folder:
+            with suppress(FileExistsError):
+                os.mkdir("rejected", 0o700, dir_fd=folder)
+            try:
+                os.rename(name, f"rejected/{name}", src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+
+    def _receive(self, folder: int, name: str) -> Received:
+        try:
+            data = _read_checked(folder, name, self._uid)
+            return Received(name, Request.model_validate_json(data))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            return Received(name, None, f"is not a request: {where}: {first['msg']}"[:200])
+        except (OSError, InvalidValueError) as error:
+            return Received(name, None, str(error))
+
+
+def open_state_dir(path: Path, *, create: bool = False) -> Path:
+    """A state directory that only its owner can reach into, or a :class:`StateDirError`.
+
+    It is 0700 and ours; no directory above it can be changed by others than root and us (sticky ones like /tmp are fine).
+    """
+    path = path.absolute()
+    try:
+        if create:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        real = path.resolve(strict=True)
+        for folder in (real, *real.parents):
+            _check_folder(folder, os.lstat(folder), is_state_dir=folder == real)
+    except FileNotFoundError as error:
+        raise StateDirError(
+            f"{path}: does not exist; expected a pilot's state directory (see `bftrainer init`)"
+        ) from error
+    except OSError as error:
+        raise StateDirError(f"{path}: cannot be used: {error.strerror}") from error
+    return real
+
+
+def _check_folder(folder: Path, found: os.stat_result, *, is_state_dir: bool) -> None:
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        raise StateDirError(f"{folder}: is not a directory")
+    if is_state_dir:
+        if found.st_uid != os.getuid():
+            raise StateDirError(
+                f"{folder}: belongs to uid {found.st_uid}, expected {os.getuid()}: a pilot serves its own user"
+            )
+        if mode & 0o077:
+            raise StateDirError(f"{folder}: has mode {mode:o}, expected 700 (chmod 700 {folder})")
+    elif found.st_uid not in (0, os.getuid()):
+        raise StateDirError(f"{folder}: belongs to uid {found.st_uid}, who could replace the state directory below it")
+    elif mode & 0o022 and not mode & stat.S_ISVTX:
+        raise StateDirError(f"{folder}: has mode {mode:o}: others could replace the state directory below it")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _read_checked(folder: int, name: str, uid: int) -> bytes:
+    # O_NONBLOCK: opening a pipe would wait for its writer.
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise InvalidValueError("is not a regular file")
+        if found.st_uid != uid:
+            raise InvalidValueError(f"belongs to uid {found.st_uid}, expected {uid}")
+        if found.st_nlink != 1:
+            raise InvalidValueError(f"has {found.st_nlink} names, expected one")
+        if found.st_size > MAX_BYTES:
+            raise InvalidValueError(f"has {found.st_size:,} bytes, expected at most {MAX_BYTES:,}")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InvalidValueError("grew while it was read")
+    return data

@@ -1,0 +1,201 @@
+"""The state directory's database: SQLite in rollback-journal mode, every commit on disk before it counts, one writer.
+
+Rollback-journal and not WAL: WAL needs shared memory, which a network file system does not have. The pilot that holds the
+lease row writes; commands like ``list`` read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files as package_files
+from pathlib import Path
+
+from bftrainer import __version__
+from bftrainer.errors import LeaseLostError, StateDirError, StoreError
+from bftrainer.system.processes import ProcessId, is_alive
+
+DB_NAME = "pilot.db"
+SCHEMA_VERSION = 2
+# MIGRATIONS[n] brings schema n to n + 1; the file is copied to pilot.db.schema-n first.
+MIGRATIONS: dict[int, str] = {
+    1: "ALTER TABLE trainers ADD COLUMN samples_at_failure REAL;"
+    "CREATE TABLE states (journal INTEGER PRIMARY KEY REFERENCES journal (number), state TEXT NOT NULL);",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The pilot in the lease row. ``job_id`` is its batch job's, or empty."""
+
+    host: str
+    process: ProcessId
+    job_id: str
+    heartbeat_s: float
+
+
+class Store:
+    """An open database. ``at_step`` is called around every write with its name; tests die there."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, at_step: Callable[[str], None]) -> None:
+        self.path = path
+        self._connection = connection
+        self._at_step = at_step
+        self._holder: ProcessId | None = None
+
+    @contextmanager
+    def writing(self, step: str) -> Iterator[sqlite3.Connection]:
+        """One transaction; it is on disk when the block is left. Needs the lease. Raises :class:`StoreError`."""
+        self._at_step(f"{step}: before")
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._check_lease()
+            yield self._connection
+            self._at_step(f"{step}: written")
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise StoreError(f"{self.path}: cannot be written ({step}): {error}") from error
+            raise
+        self._at_step(f"{step}: committed")
+
+    def read(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """Rows of a query."""
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Close it; the lease stays as it is."""
+        self._connection.close()
+
+    def holder(self) -> Holder | None:
+        """Who holds the lease, or held it last."""
+        for row in self.read("SELECT * FROM lease"):
+            return Holder(row["host"], ProcessId(row["pid"], row["pid_started"]), row["job_id"], row["heartbeat_s"])
+        return None
+
+    def take_lease(
+        self, process: ProcessId, job_id: str, now_s: float, lease_s: float, job_is_gone: Callable[[str], bool | None]
+    ) -> Holder | None:
+        """Become the writer, or say who is. Returns the one whose place it takes.
+
+        On this host a live process keeps others off, however old its heartbeat (it may be stopped, and go on). Elsewhere
+        its job must be gone (``job_is_gone``; None: nobody knows), or, outside of any job, its heartbeat three leases old.
+        """
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            last = self.holder()
+            if last is not None and last.process != process and _keeps_off(last, job_id, now_s, lease_s, job_is_gone):
+                job = f", job {last.job_id}" if last.job_id else ""
+                raise StateDirError(
+                    f"{self.path.parent}: is in use by the pilot with pid {last.process.pid} on {last.host}{job} "
+                    f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); expected no other pilot"
+                )
+            self._connection.execute(
+                "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?)",
+                (socket.gethostname(), process.pid, process.started, job_id, now_s, now_s),
+            )
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise StoreError(f"{self.path}: cannot be written (lease): {error}") from error
+            raise
+        self._holder = process
+        return last
+
+    def drop_lease(self) -> None:
+        """Leave the place to the next one."""
+        with self.writing("lease dropped") as db:
+            db.execute("DELETE FROM lease")
+        self._holder = None
+
+    def _check_lease(self) -> None:
+        row = self._connection.execute("SELECT pid, pid_started FROM lease").fetchone()
+        if self._holder is None or row is None or ProcessId(*row) != self._holder:
+            raise LeaseLostError(f"{self.path.parent}: another pilot has taken over; this one ends")
+
+
+def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None) -> Store:
+    """Open the database, made or brought to this program's schema if ``create``; readers leave it as it is."""
+    path = state_dir / DB_NAME
+    if not create and not path.exists():
+        raise StateDirError(
+            f"{state_dir}: no pilot has run here (no {DB_NAME}); start one with `bftrainer pilot`, or give another --state"
+        )
+    try:
+        if create and not path.exists():
+            _make_whole(path)
+        # `create` may read an existing file; the mode keeps a reader from making an empty one.
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}", uri=True, isolation_level=None, timeout=10.0
+        )
+        connection.row_factory = sqlite3.Row
+        for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        _bring_up_to_date(connection, path, create)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: cannot be opened: {error}") from error
+    return Store(connection, path, at_step)
+
+
+def _make_whole(path: Path) -> None:
+    """A database with its tables, or none: whoever reads meanwhile does not find an empty one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.unlink(missing_ok=True)
+    with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+        _make_tables(connection)
+    with suppress(OSError):  # another pilot was first; or there are no links here, then it is made in its place
+        os.link(part, path)
+    part.unlink()
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    schema = package_files("bftrainer.persistence").joinpath("schema.sql").read_text(encoding="utf-8")
+    meta = f"INSERT INTO meta VALUES (1, {SCHEMA_VERSION}, '{__version__}');"  # noqa: S608  # ours, both
+    connection.executescript(f"BEGIN IMMEDIATE; {schema} {meta} COMMIT;")
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]
+    if not tables:
+        if not create:
+            raise StateDirError(f"{path}: is empty; the pilot makes it at its start")
+        _make_tables(connection)
+        return
+    version, written_by = connection.execute("SELECT schema_version, written_by FROM meta").fetchone()
+    if version > SCHEMA_VERSION:
+        raise StateDirError(
+            f"{path}: was written by bftrainer {written_by} (schema {version}), this is {__version__} "
+            f"(schema {SCHEMA_VERSION}); expected a program that is as new"
+        )
+    if version < SCHEMA_VERSION and not create:
+        raise StateDirError(
+            f"{path}: has schema {version}, expected {SCHEMA_VERSION}; the pilot migrates it at its start"
+        )
+    for old in range(version, SCHEMA_VERSION):
+        shutil.copy2(path, path.with_name(f"{path.name}.schema-{old}"))
+        meta = f"UPDATE meta SET schema_version = {old + 1}, written_by = '{__version__}';"  # noqa: S608  # ours, both
+        connection.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[old]} {meta} COMMIT;")
+
+
+def _keeps_off(
+    last: Holder, job_id: str, now_s: float, lease_s: float, job_is_gone: Callable[[str], bool | None]
+) -> bool:
+    if last.host == socket.gethostname():
+        return is_alive(last.process)
+    if last.job_id == job_id != "":
+        return False  # our own job, on the node where it was before the scheduler requeued it
+    if last.job_id:
+        return job_is_gone(last.job_id) is not True
+    return now_s - last.heartbeat_s < 3 * lease_s

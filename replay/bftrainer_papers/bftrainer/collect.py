@@ -1,0 +1,124 @@
+"""From the results of the cells, and of what is computed besides, to everything that rows and figures need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer_papers.bftrainer.big_m import PROBLEMS, largest_loss, over_a_replay
+from bftrainer_papers.bftrainer.found import BigM, ExperimentResults
+from bftrainer_papers.bftrainer.memo import Memo
+from bftrainer_papers.bftrainer.setting import WEEK_H, ExperimentPlan, Grid
+from bftrainer_papers.bftrainer.solving import Times, solve_times
+from bftrainer_papers.bftrainer.speedups import Speedups, compare, outcomes_per_event
+from bftrainer_papers.report import OnStep
+from bftrainer_replay.analysis.characterize import Characteristics, characterize
+from bftrainer_replay.logs.model import LogWindow, cut_short
+from bftrainer_replay.simulation.play import play, static_outcome
+from bftrainer_replay.sweep.cell import Cell, Inputs, TaskKind, task
+from bftrainer_replay.sweep.compute import policy_of, scenario_of
+from bftrainer_replay.sweep.results import rows_of
+from bftrainer_replay.sweep.store import ResultStore
+
+
+def collect(
+    inputs: Inputs,
+    grid: Grid,
+    plan: ExperimentPlan,
+    folder: Path,
+    others: Mapping[str, LogWindow],
+    on_step: OnStep = lambda text: None,
+    *,
+    told_trainers: bool = True,
+) -> ExperimentResults:
+    """Everything; the cells' results are in ``folder`` already, what else takes time is kept there too."""
+    memo, store = Memo(folder), ResultStore(folder)
+    rows = {row.cell: row for row in rows_of(plan.cells, inputs, store)}
+    bins = store.get(task(TaskKind.STATIC_BINS, plan.base, inputs))
+    assert bins is not None, "all tasks are done"
+    machine = inputs.windows["machine"]
+    on_step("solving random maps (Fig. 5)")
+    times = _times(memo, grid)
+    on_step("event by event, MILP and equal share (5.1.2)")
+    speedups = _speedups(memo, inputs, plan)
+    on_step("Eqn 10 as printed")
+    big_m = _big_m(memo, inputs, plan)
+    on_step("constant nodes until all are done (Fig. 14c)")
+    static = {}
+    for cell in (*plan.until_done.values(), *(c for cells in plan.parallel.values() for c in cells)):
+        done_s = rows[cell].result["all_done_s"]
+        if done_s is not None:
+            static[cell] = _static(memo, inputs, cell, float(done_s))
+    return ExperimentResults(
+        inputs=inputs,
+        grid=grid,
+        plan=plan,
+        rows=rows,
+        machine=characterize(machine),
+        first_week=characterize(cut_short(machine, machine.start_s + WEEK_H * 3600)),
+        slice_week=characterize(inputs.windows["week"]),
+        others={name: _described(window) for name, window in others.items()},
+        times=times,
+        speedups=speedups,
+        big_m=big_m,
+        static_until_done=static,
+        static_bins=bins["samples"],
+        told_trainers=told_trainers,
+    )
+
+
+def _described(window: LogWindow) -> Characteristics:
+    return characterize(replace(window, queue=None))
+
+
+def _times(memo: Memo, grid: Grid) -> Times:
+    sizes = (grid.solver_trainers, grid.solver_nodes, grid.solves)
+    found: Times = memo.get("solver-times", sizes, lambda: dict(solve_times(*sizes)))
+    return found
+
+
+def _depends(inputs: Inputs, *cells: Cell) -> list[object]:
+    return [
+        [
+            inputs.window_digests[c.log],
+            inputs.arrival_digests[c.log, c.workload, c.seed],
+            repr(replace(c, detail=False)),
+        ]
+        for c in cells
+    ]
+
+
+def _speedups(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
+    def compute() -> dict[str, object]:
+        milp, equal = (
+            outcomes_per_event(play(scenario_of(cell, inputs), policy_of(cell))) for cell in (plan.base, plan.equal)
+        )
+        return asdict(compare(milp, equal))
+
+    found = memo.get("speedups", _depends(inputs, plan.base, plan.equal), compute)
+    return Speedups(**{**found, "ratios": tuple(found["ratios"])})
+
+
+def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
+    def compute() -> dict[str, object]:
+        policy = policy_of(plan.base)
+        assert isinstance(policy, BFTrainer)
+        binds, samples = over_a_replay(scenario_of(plan.base, inputs), policy)
+        return asdict(BigM(largest_loss(), binds, samples))
+
+    return BigM(**memo.get("big-m", [PROBLEMS, *_depends(inputs, plan.base)], compute))
+
+
+def _static(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
+    """A_s of the nodes until its last trainer ended; neither the objective nor T_fwd plays a part."""
+
+    def compute() -> dict[str, object]:
+        scenario = scenario_of(cell, inputs)
+        return {"samples": static_outcome(replace(scenario, window=cut_short(scenario.window, done_s)))}
+
+    plain = replace(cell, objective="throughput", forward_s=0.0)
+    samples = float(memo.get("static-until-done", [done_s, *_depends(inputs, plain)], compute)["samples"])
+    return samples if samples else math.nan

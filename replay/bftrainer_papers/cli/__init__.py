@@ -1,0 +1,1 @@
+"""``bftrainer replay reproduce``."""

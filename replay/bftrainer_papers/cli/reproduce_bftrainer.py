@@ -1,0 +1,157 @@
+"""``bftrainer replay reproduce bftrainer``: the paper's own experiments, from its authors' log to rows and figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bftrainer_papers.bftrainer.found import ExperimentResults
+    from bftrainer_papers.bftrainer.setting import ExperimentPlan, Sources
+    from bftrainer_papers.report import OnStep, ReproductionReport
+    from bftrainer_replay.logs.model import EventLog, LogWindow
+    from bftrainer_replay.sweep.cell import Inputs, Task
+    from bftrainer_replay.sweep.store import ResultStore
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of ``reproduce`` that only this paper has; field names are option names."""
+
+    log: Path | None = None
+    node_list: Path | None = None
+    trainers: Path | None = None
+    curves: Path | None = None
+    theta: Path | None = None
+    mira: Path | None = None
+    jobs: int | None = None
+    out: Path | None = None
+
+    def given(self) -> tuple[str, ...]:
+        """As typed."""
+        return tuple(f"--{name.replace('_', '-')}" for name in self.__slots__ if getattr(self, name) is not None)
+
+
+def reproduce(asked: Asked, full: bool, on_step: OnStep) -> tuple[ReproductionReport, ExperimentResults]:
+    """Replay what is missing, then measure, draw and write."""
+    from bftrainer_papers.bftrainer.collect import collect
+    from bftrainer_papers.bftrainer.report import report_of, write
+    from bftrainer_papers.bftrainer.setting import FULL, QUICK, inputs_of, plan_of
+    from bftrainer_replay.sweep.store import ResultStore
+
+    if asked.log is None or asked.out is None:
+        missing = "--log FILE, the authors' log of Summit" if asked.log is None else "--out DIR"
+        raise UserError(f"reproduce bftrainer needs {missing}")
+    if asked.jobs is not None and asked.jobs < 1:
+        raise UserError(f"--jobs {asked.jobs}: expected 1 or more")
+    grid = FULL if full else QUICK
+    on_step("reading the log")
+    sources = _sources(asked, asked.log)
+    others = _others(asked)
+    inputs = inputs_of(sources, grid)
+    plan = plan_of(grid, sorted(sources.curves))
+    folder = asked.out / "cells"
+    on_step("replaying")
+    _replay(plan, inputs, ResultStore(folder), asked.jobs or cores())
+    told = sources.trainers is not None
+    found = collect(inputs, grid, plan, folder, others, on_step, told_trainers=told)
+    report = report_of(found)
+    on_step("drawing")
+    try:
+        files = write(asked.out, found, report)
+    except OSError as error:
+        raise UserError(f"--out {asked.out}: cannot be written: {error.strerror}") from error
+    click.echo(f"{asked.out}: {files} files", err=True)
+    return report, found
+
+
+def _sources(asked: Asked, path: Path) -> Sources:
+    from bftrainer_papers.bftrainer.setting import Sources, order_of
+    from bftrainer_replay.logs.node_list import read_node_list
+    from bftrainer_replay.workload.curves import TABLE_2, read_curves
+    from bftrainer_replay.workload.workload import read_workload
+
+    curves = TABLE_2 if asked.curves is None else read_curves(asked.curves)
+    if lacking := sorted(TABLE_2.keys() - curves.keys()):
+        raise UserError(f"--curves {asked.curves}: no curve of {lacking[0]}, expected all seven models of Table 2")
+    log = _open(path)
+    order = order_of(log, None if asked.node_list is None else read_node_list(asked.node_list))
+    trainers = None if asked.trainers is None else read_workload(asked.trainers, curves).arrivals
+    return Sources(log, order, curves, trainers)
+
+
+def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
+    from bftrainer_replay.logs.open import open_log
+    from bftrainer_replay.logs.source import ImportOptions
+
+    # Of a job log: every idle moment counts, as in the paper's Table 1, but for the first day, which lacks older jobs.
+    return open_log(
+        path, ImportOptions(machine_nodes=machine_nodes, debounce_s=0.0, outages=("none",), warm_up_h=24.0)
+    ).log
+
+
+def _others(asked: Asked) -> dict[str, LogWindow]:
+    """The other machines of Table 1, where logs of them are at hand."""
+    from bftrainer_replay.logs.model import cut
+
+    given = {"Theta": (asked.theta, 4392), "Mira": (asked.mira, None)}
+    return {name: cut(_open(path, nodes)) for name, (path, nodes) in given.items() if path is not None}
+
+
+def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int) -> None:
+    """What is not there yet; says first how much that is and about how long it takes."""
+    from bftrainer_replay.sweep.cell import TaskKind, task
+    from bftrainer_replay.sweep.run import do_all
+
+    tasks = plan.tasks(inputs)
+    left = _left(tasks, store)
+    if left:
+        first = task(TaskKind.REPLAY, plan.base, inputs)
+        complain_of(do_all([first], inputs, store), 1)
+        result = store.get(first)
+        assert result is not None
+        took_s = float(result["timing"]["wall_s"])
+        click.echo(
+            f"{len(tasks)} computations, {len(left)} to do: about {span(took_s * len(left) / jobs)} on {jobs} "
+            f"core{'s' * (jobs > 1)} by the first one ({span(took_s)}); stopped, the same command goes on where it was",
+            err=True,
+        )
+    with progress_of_tasks("replays") as show:
+        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show), len(tasks))
+
+
+def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
+    return [each for each in tasks if store.get(each) is None]
+
+
+def print_runtimes(found: ExperimentResults) -> None:
+    """Tables 3 and 4 on the terminal: the paper's hours beside ours."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from bftrainer_papers.bftrainer.tables import runtime_table
+
+    console = Console(width=None if Console().is_terminal else 150, highlight=False)
+    for number, objective in ((3, "throughput"), (4, "scaling-efficiency")):
+        cells = runtime_table(found, objective)
+        columns = sorted({p for _, p, *_ in cells})
+        console.print(
+            f"Table {number}: mean runtime in hours by P_jmax, objective {objective}: paper / ours / ours at T_fwd 10 s"
+        )
+        table = Table(box=box.SIMPLE_HEAD)
+        table.add_column("")
+        for p in columns:
+            table.add_column(str(p), justify="right", no_wrap=True)
+        for model in dict.fromkeys(model for model, *_ in cells):
+            mine = {p: f"{paper:g}/{ours:.1f}/{at_10:.1f}" for m, p, paper, ours, _, _, at_10 in cells if m == model}
+            table.add_row(model, *(mine[p] for p in columns))
+        console.print(table)

@@ -1,0 +1,171 @@
+"""A world of workers: containers share a processor under soft limits, slow each other down, and may be moved.
+
+Every container gets its fair share up to its limit; what limits leave unused goes to whoever can use it (docker's soft
+limits, thesis 5.1.1), so a worker with enough to do is always fully used. ``contention`` is what every co-runner costs:
+containers together progress at 1 / (1 + contention * (k - 1)) of the worker's speed. k is how many they amount to,
+(sum of shares)^2 / sum of shares^2: their number where shares are equal, and near 1 where one has nearly all. A move stops a
+container for ``migration_s`` (save and resume: under 5 s, thesis 3.3), which it spends on the worker that it goes to,
+without a share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bftrainer_papers.containers.hosts import Container, ContainerHost, WorkerPolicy
+from bftrainer_replay.simulation.losses import LossCurve
+
+MIGRATION_S = 5.0
+_DONE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerJob:
+    """``work_s`` seconds of a whole worker; it can use at most ``demand`` of one, and ``memory`` of its memory."""
+
+    id: str
+    at_s: float
+    work_s: float
+    losses: LossCurve
+    demand: float = 1.0
+    memory: float = 0.1
+
+
+@dataclass(slots=True)
+class RunningContainer:
+    """A job on a worker."""
+
+    job: ContainerJob
+    worker: int
+    limit: float = 1.0
+    done_s: float = 0.0
+    used_s: float = 0.0
+    share: float = 0.0
+    paused_until_s: float = -math.inf
+    moves: int = 0
+    finished_s: float | None = None
+
+
+Placement = Callable[[ContainerJob, Sequence[ContainerHost]], int]
+
+
+def least_used(job: ContainerJob, workers: Sequence[ContainerHost]) -> int:
+    """The default scheduler: the worker of the least resource use; the first of equals."""
+    return min(range(len(workers)), key=lambda w: (workers[w].consumption, w))
+
+
+def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float]:
+    """Fair shares of 1 up to min(demand, limit), then of what is left up to demand. They sum to 1 or to all demands."""
+    shares = _fair(1.0, [min(d, limit) for d, limit in zip(demands, limits, strict=True)])
+    more = _fair(max(1.0 - sum(shares), 0.0), [d - s for d, s in zip(demands, shares, strict=True)])
+    return [s + m for s, m in zip(shares, more, strict=True)]
+
+
+def _fair(capacity: float, caps: Sequence[float]) -> list[float]:
+    """Max-min fair: everybody the same, but nobody more than its cap."""
+    shares = [0.0] * len(caps)
+    for place, j in enumerate(sorted(range(len(caps)), key=lambda j: (caps[j], j))):
+        shares[j] = min(max(caps[j], 0.0), capacity / (len(caps) - place))
+        capacity -= shares[j]
+    return shares
+
+
+@dataclass(slots=True)
+class WorkerWorld:
+    """Plays ``jobs`` on ``workers`` under a policy; without one, everybody shares freely and stays where it was placed."""
+
+    workers: int
+    jobs: Sequence[ContainerJob]
+    policy: WorkerPolicy | None = None
+    contention: float = 0.0
+    migration_s: float = MIGRATION_S
+    placement: Placement = least_used
+    now_s: float = 0.0
+    running: list[RunningContainer] = field(default_factory=list)
+    finished: list[RunningContainer] = field(default_factory=list)
+    on_decision: Callable[[WorkerWorld], None] | None = None
+
+    def play(self) -> list[RunningContainer]:
+        """Until all are done; the jobs in order of completion."""
+        waiting = sorted(self.jobs, key=lambda job: job.at_s)
+        memory: object = None
+        wake_s = math.inf
+        while waiting or self.running:
+            arrival_s = waiting[0].at_s if waiting else math.inf
+            self._advance(min(arrival_s, wake_s, self._next_change()))
+            self._finish()
+            while waiting and waiting[0].at_s <= self.now_s:
+                job = waiting.pop(0)
+                self.running.append(RunningContainer(job, self.placement(job, self.observed())))
+                self._share()
+            if self.policy is not None:
+                decision, memory = self.policy.decide(self.now_s, self.observed(), memory)
+                wake_s = math.inf if decision.wake_at_s is None else max(decision.wake_at_s, self.now_s)
+                assert wake_s > self.now_s, "a policy must not ask for the instant that it was just asked at"
+                limits = dict(decision.limits)
+                moves = dict(decision.moves)
+                for run in self.running:
+                    run.limit = limits.get(run.job.id, 1.0)
+                    if moves.get(run.job.id, run.worker) != run.worker:
+                        run.worker, run.moves = moves[run.job.id], run.moves + 1
+                        run.paused_until_s = self.now_s + self.migration_s
+            self._share()
+            if self.on_decision is not None:
+                self.on_decision(self)
+        return self.finished
+
+    def observed(self) -> tuple[ContainerHost, ...]:
+        """What a policy may see."""
+        seen = []
+        for w in range(self.workers):
+            here = [run for run in self.running if run.worker == w]
+            containers = tuple(Container(r.job.id, _loss(r), r.used_s) for r in here)
+            processor = min(sum(r.job.demand for r in here), 1.0)
+            seen.append(ContainerHost(containers, (processor + min(sum(r.job.memory for r in here), 1.0)) / 2))
+        return tuple(seen)
+
+    def _share(self) -> None:
+        for w in range(self.workers):
+            here = [run for run in self.running if run.worker == w]
+            active = [run for run in here if run.paused_until_s <= self.now_s]
+            shares = soft_shares([r.job.demand for r in active], [r.limit for r in active])
+            for run in here:
+                run.share = 0.0
+            for run, share in zip(active, shares, strict=True):
+                run.share = share
+
+    def _speed(self, run: RunningContainer) -> float:
+        if not self.contention:
+            return run.share
+        shares = [r.share for r in self.running if r.worker == run.worker and r.share > 0]
+        together = sum(shares) ** 2 / sum(share * share for share in shares)
+        return run.share / (1 + self.contention * (together - 1))
+
+    def _next_change(self) -> float:
+        """The next completion, or end of a move."""
+        times = [math.inf]
+        for run in self.running:
+            if run.paused_until_s > self.now_s:
+                times.append(run.paused_until_s)
+            elif run.share > 0:
+                times.append(self.now_s + max(run.job.work_s - run.done_s, 0.0) / self._speed(run))
+        return min(times)
+
+    def _advance(self, to_s: float) -> None:
+        passed_s = to_s - self.now_s
+        for run, speed in [(run, self._speed(run)) for run in self.running if run.share > 0]:
+            run.done_s += speed * passed_s
+            run.used_s += run.share * passed_s
+        self.now_s = to_s
+
+    def _finish(self) -> None:
+        for run in [r for r in self.running if r.done_s >= r.job.work_s * (1 - _DONE)]:
+            run.finished_s = self.now_s
+            self.running.remove(run)
+            self.finished.append(run)
+
+
+def _loss(run: RunningContainer) -> float | None:
+    return run.job.losses.at(min(run.done_s / run.job.work_s, 1.0))

@@ -1,0 +1,1 @@
+"""What a log offers, what waited meanwhile, and which policy or setting suits it."""

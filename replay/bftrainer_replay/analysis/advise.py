@@ -1,0 +1,111 @@
+"""Which settings a log asks for: replay a few of each, take the smallest that is as good as the best, say what others lose.
+
+Outcomes are compared in samples where all trainers are of one model, else in one-node hours, which favour no model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bftrainer_replay.analysis.fragments import fragments_of
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.sweep.cell import Cell, Inputs
+from bftrainer_replay.sweep.results import SweepRow
+
+FORWARD_S = (30.0, 60.0, 120.0, 240.0, 480.0)
+MAX_PARALLEL = (5, 10, 20, 35)
+OBJECTIVES = ("throughput", "scaling-efficiency")
+_AS_GOOD = {"forward_s": 0.005, "max_parallel": 0.02, "objective": 0.005}
+_HOUR_S, _DAY_S = 3600.0, 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChoice:
+    """One setting: what to take, and what every value loses against the best one (a share of the outcome)."""
+
+    name: str
+    value: float | int | str
+    losses: tuple[tuple[float | int | str, float], ...]
+
+    @property
+    def others(self) -> str:
+        """What the values not taken lose, in words."""
+        words = ((v if isinstance(v, str) else f"{v:g}", loss) for v, loss in self.losses if v != self.value)
+        return ", ".join(f"{word} loses {loss:.1%}" for word, loss in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The choices, and the holders' times: ``min_window_s`` (shorter is not worth taking), ``longest_s`` (time limit)."""
+
+    measure: str
+    choices: tuple[SettingChoice, ...]
+    min_window_s: float
+    longest_s: float
+
+    def choice(self, name: str) -> SettingChoice:
+        """What to take for one setting, and what other values lose."""
+        return next(choice for choice in self.choices if choice.name == name)
+
+
+def cells_to_try(base: Cell) -> tuple[Cell, ...]:
+    """The base with one setting changed at a time."""
+    varied = (
+        *(replace(base, forward_s=s) for s in FORWARD_S),
+        *(replace(base, max_parallel=p) for p in MAX_PARALLEL),
+        *(replace(base, objective=o) for o in OBJECTIVES),
+    )
+    return tuple(dict.fromkeys((base, *varied)))
+
+
+def advise(base: Cell, rows: Mapping[Cell, SweepRow], inputs: Inputs) -> Advice:
+    """The advice by the replays of :func:`cells_to_try`."""
+    arrivals = inputs.arrivals_of(base)
+    alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
+    measure = "outcome_samples" if alike else "outcome_one_node_h"
+    choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
+    window = inputs.windows[base.log]
+    slowest_s = max(arrival.trainer.scale_up_s + arrival.trainer.scale_down_s for arrival in arrivals)
+    return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
+
+
+def holder_limit_s(window: LogWindow) -> float:
+    """Whole hours that 99 of 100 fragments do not outlast, at least one and at most 24: a holder that ends is only renewed."""
+    length_s = fragments_of(window).length_s
+    if not len(length_s):
+        return _DAY_S
+    return min(max(math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S, _HOUR_S), _DAY_S)
+
+
+def config_lines(advice: Advice) -> str:
+    """The advice as lines of the pilot's configuration, with what other values lose beside them."""
+    objective, forward, parallel = (advice.choice(name) for name in ("objective", "forward_s", "max_parallel"))
+    return (
+        f'[decisions]\n# {objective.others}\nobjective = "{objective.value}"\n'
+        f"# {forward.others}\nforward_s = {float(forward.value)!r}\n"
+        f"# {parallel.others}\nmax_parallel = {parallel.value}\n\n[nodes]\nmin_window_s = {advice.min_window_s!r}\n\n"
+        f'# with holder = "slurm":\n# [slurm]\n# longest_s = {advice.longest_s!r}\n'
+    )
+
+
+def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) -> SettingChoice:
+    """Of the values in ascending order the first that is as good as the best."""
+    along: Sequence[tuple[float | int | str, float]] = [
+        (getattr(cell, name), float(row.result[measure]))
+        for cell, row in rows.items()
+        if _only_differs(cell, base, name)
+    ]
+    if name != "objective":
+        along = sorted(along, key=lambda point: float(point[0]))
+    most = max(outcome for _, outcome in along)
+    losses = tuple((value, 1 - outcome / most if most else 0.0) for value, outcome in along)
+    best = next(value for value, loss in losses if loss <= _AS_GOOD[name])
+    return SettingChoice(name, best, losses)
+
+
+def _only_differs(cell: Cell, base: Cell, name: str) -> bool:
+    return all(getattr(cell, n) == getattr(base, n) for n in ("forward_s", "max_parallel", "objective") if n != name)

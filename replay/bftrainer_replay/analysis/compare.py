@@ -1,0 +1,112 @@
+"""All policies on one log and workload: one scenario, one denominator of U, one row each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from bftrainer.domain.ports import Policy
+from bftrainer.errors import UserError
+from bftrainer.policies.equal_share import largest_legal
+from bftrainer.policies.sizes import sizes_of
+from bftrainer_replay.simulation.completion import Completion, completion
+from bftrainer_replay.simulation.losses import FAMILIES
+from bftrainer_replay.simulation.play import OnTime, Scenario, play
+from bftrainer_replay.simulation.summary import Summary, summarise
+from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.sweep.detail import Detail, detail_of, read_detail
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPolicy:
+    """One policy's results; ``detail`` is what happened over time."""
+
+    summary: Summary
+    felt: Completion
+    detail: Detail
+
+    @property
+    def name(self) -> str:
+        """The policy, as it was asked for."""
+        return self.summary.policy
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON; what does not exist (NaN) is null."""
+        felt = {name: None if value != value else value for name, value in asdict(self.felt).items()}
+        return {**self.summary.as_dict(), "completion": felt}
+
+
+def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
+    """The same trainers with what only some policies ask: a requested size, and a loss curve.
+
+    A trainer table knows neither. Who has no request asks for ``requested`` nodes, or its nearest legal size below (its
+    smallest where there is none); loss curves are the families of ``simulation/losses.py``, chosen by the trainer's
+    name, the same on every machine.
+    """
+    families = sorted(FAMILIES)
+    made = []
+    for arrival in arrivals:
+        trainer = arrival.trainer
+        size = trainer.requested_nodes or largest_legal(trainer, requested) or sizes_of(trainer)[0]
+        lot = int(hashlib.sha256(trainer.id.encode()).hexdigest()[:8], 16)
+        told = replace(trainer, requested_nodes=size, reports_loss=True)
+        losses = arrival.losses or FAMILIES[families[lot % len(families)]]
+        made.append(replace(arrival, trainer=told, losses=losses))
+    return tuple(made)
+
+
+def rank_policy(
+    name: str, scenario: Scenario, policy: Policy, static: float, bound: float, on_time: OnTime | None = None
+) -> RankedPolicy:
+    """Replay under one policy, called ``name`` in the ranking."""
+    outcome = play(scenario, policy, on_time=on_time)
+    return RankedPolicy(
+        summarise(name, scenario, outcome, static, bound),
+        completion(scenario.arrivals, outcome.runs),
+        read_detail(detail_of(scenario, outcome)),
+    )
+
+
+def ranked(places: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
+    """By outcome in one-node-hours, then by mean completion time."""
+    if not places:
+        raise UserError("no policy to compare: all were refused")
+    return tuple(sorted(places, key=lambda p: (-p.summary.outcome_one_node_h, p.felt.mean_s, p.summary.policy)))
+
+
+def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
+    """Of what could have been trained: done and lost; None where that is nothing."""
+    s = row.summary
+    whole = s.outcome_samples + s.preemption_cost_samples + s.rescale_cost_samples
+    return lost_samples / whole if whole else None
+
+
+def _hours(seconds: float) -> str:
+    return "-" if seconds != seconds else f"{seconds / 3600:,.2f}"
+
+
+def _number(value: float) -> str:
+    return "-" if value != value else f"{value:.2f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
+    ("one-node hours", lambda p: f"{p.summary.outcome_one_node_h:,.0f}"),
+    ("million samples", lambda p: f"{p.summary.outcome_samples / 1e6:,.0f}"),
+    ("U", lambda p: _percent(p.summary.efficiency)),
+    ("done", lambda p: f"{p.felt.completed:,}"),
+    ("mean completion h", lambda p: _hours(p.felt.mean_s)),
+    ("p95 h", lambda p: _hours(p.felt.p95_s)),
+    ("queueing h", lambda p: _hours(p.felt.queueing_s)),
+    ("Jain", lambda p: _number(p.felt.jain)),
+    ("worst slowdown", lambda p: _number(p.felt.worst_slowdown)),
+    ("lost to preemption", lambda p: _percent(lost_share(p, p.summary.preemption_cost_samples))),
+    ("lost to rescaling", lambda p: _percent(lost_share(p, p.summary.rescale_cost_samples))),
+    ("p50 ms", lambda p: f"{1e3 * p.summary.decision_s.p50:.2f}"),
+    ("p99 ms", lambda p: f"{1e3 * p.summary.decision_s.p99:.2f}"),
+)
+"""What is said of a policy: heading and text; milliseconds are of a decision, solver included, on this machine."""

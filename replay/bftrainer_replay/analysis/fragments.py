@@ -1,0 +1,82 @@
+"""Fragments and pool sizes of a window, as arrays.
+
+A fragment is a period during which one particular node is idle; one node may give many (paper 2.1). Fragments that the
+window cuts, at its start or at its end, count with the part inside it. So the node-time of all fragments is the resource
+integral of Eqn 17, and a node idle all the time is one fragment as long as the window, not none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer_replay.logs.model import LogWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """Parallel arrays, in order of their ends (ties by name; those still open at the window's end come last)."""
+
+    nodes: tuple[str, ...]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+
+    @property
+    def length_s(self) -> NDArray[np.float64]:
+        """Seconds of each fragment inside the window."""
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSizes:
+    """|N| as a step function: ``nodes[k]`` holds from ``start_s[k]`` for ``duration_s[k]`` seconds."""
+
+    start_s: NDArray[np.float64]
+    duration_s: NDArray[np.float64]
+    nodes: NDArray[np.int64]
+
+    def node_hours(self) -> float:
+        """The resource integral (Eqn 17)."""
+        return float(np.dot(self.nodes, self.duration_s)) / 3600
+
+
+def fragments_of(window: LogWindow) -> Fragments:
+    """Every fragment of the window, those cut by its ends with the part inside."""
+    idle_since = dict.fromkeys(window.initial, window.start_s)
+    nodes: list[str] = []
+    start_s: list[float] = []
+    end_s: list[float] = []
+    for event in window.events:
+        for node in sorted(event.change.left):
+            nodes.append(node)
+            start_s.append(idle_since.pop(node))
+            end_s.append(event.at_s)
+        for node in event.change.joined:
+            idle_since[node] = event.at_s
+    for node in sorted(idle_since):
+        if idle_since[node] < window.end_s:
+            nodes.append(node)
+            start_s.append(idle_since[node])
+            end_s.append(window.end_s)
+    return Fragments(tuple(nodes), np.array(start_s, dtype=np.float64), np.array(end_s, dtype=np.float64))
+
+
+def pool_sizes_of(window: LogWindow) -> PoolSizes:
+    """How many nodes are idle from each event to the next, the initial state first."""
+    changes = [len(event.change.joined) - len(event.change.left) for event in window.events]
+    start_s = np.array([window.start_s, *(event.at_s for event in window.events)], dtype=np.float64)
+    nodes = np.cumsum([len(window.initial), *changes], dtype=np.int64)
+    return PoolSizes(start_s, np.diff(start_s, append=window.end_s), nodes)
+
+
+def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
+    """The share of the pool's changes after which a node leaves within the span (Fig. 7a's question, asked of the log)."""
+    at_s = np.array([event.at_s for event in window.events])
+    leaves = np.array([event.at_s for event in window.events if event.change.left])
+    if not len(at_s) or not len(leaves):
+        return 0.0
+    place = np.searchsorted(leaves, at_s, side="right")
+    following = np.where(place < len(leaves), leaves[np.minimum(place, len(leaves) - 1)], np.inf)
+    return float(np.mean(following - at_s <= span_s))

@@ -1,0 +1,201 @@
+"""``bftrainer replay characterize``: what a log offers, beside the paper's Table 1."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer.system.files import write_atomically
+from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.model import LogWindow
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bftrainer_replay.analysis.characterize import Characteristics
+    from bftrainer_replay.analysis.idle_causes import IdleCauses
+
+# Table 1 of the paper: system, duration, INC/h, DEC/h, ratio, eq-nodes.
+_TABLE_1 = (
+    ("Summit", "2 months", "41.7", "28.6", "11.1%", "524"),
+    ("Theta", "1 year", "6.3", "6.2", "12.5%", "547"),
+    ("Mira", "1 year", "2.8", "2.4", "10.3%", "5,071"),
+)
+
+
+@click.command()
+@log_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write characterize.json, fragments.png (the paper's Fig. 1) and idle-nodes.png (Fig. 6) here.",
+)
+def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
+    """Describe the idle nodes of LOG: how many, how often they change, how long they stay.
+
+    LOG is an event log (time,joined,left as .csv or .csv.gz) or a scheduler's own job log: Slurm's sacct or jobcomp, LSF's
+    lsb.acct or bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. Its kind is found by its content. Where the log has
+    the queue, idle node-time is split by what waited meanwhile.
+
+    \b
+    Example:
+      bftrainer replay characterize sample.csv.gz --hours 168 --out week1
+      bftrainer replay characterize sacct.txt --timezone Europe/Zurich
+    """
+    from bftrainer_replay.analysis.characterize import characterize as measure
+
+    window = window_of(choice)
+    found = measure(window)
+    if found.idle_nodes_max > found.machine_nodes:
+        raise UserError(
+            f"--machine-nodes {found.machine_nodes}: {found.idle_nodes_max} nodes of {choice.log} are idle at once"
+        )
+    text = json.dumps(_as_json(window, found), indent=2)
+    if out is not None:
+        _write_all(out, window, text)
+    if as_json:
+        click.echo(text)
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(
+        f"{window.source}: {format_time(window.start_s)} .. {format_time(window.end_s)}",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
+    if window.note:
+        console.print(f"Note: {window.note}.", soft_wrap=True, markup=False, highlight=False)
+    console.print(_numbers(found))
+    if found.idle_while is not None:
+        console.print(_beside_the_queue(found.idle_while, window.debounce_s))
+    console.print(_beside_table_1(found))
+
+
+def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
+    """The window, every number of it, the rates per hour, and the shares of idle node-time."""
+    shares = None
+    if found.idle_while is not None:
+        names = ("no_job_waits", "a_waiting_job_fits", "only_larger_jobs_wait")
+        shares = dict(zip(names, found.idle_while.shares(), strict=True))
+    return {
+        "log": window.source,
+        "start": format_time(window.start_s),
+        "end": format_time(window.end_s),
+        "note": window.note,
+        "debounce_s": window.debounce_s,
+        "idle_while_shares": shares,
+        **dataclasses.asdict(found),
+        "events_per_h": found.per_hour(found.events),
+        "joins_per_h": found.per_hour(found.joins),
+        "leaves_per_h": found.per_hour(found.leaves),
+        "increases_per_h": found.per_hour(found.increases),
+        "decreases_per_h": found.per_hour(found.decreases),
+    }
+
+
+def _write_all(out: Path, window: LogWindow, text: str) -> None:
+    from bftrainer_replay.figures import style
+    from bftrainer_replay.figures.fragments import fragments_figure
+    from bftrainer_replay.figures.idle_nodes import idle_nodes_figure
+
+    try:
+        write_atomically(out / "characterize.json", f"{text}\n".encode())
+        write_atomically(out / "fragments.png", style.png(fragments_figure(window)))
+        write_atomically(out / "idle-nodes.png", style.png(idle_nodes_figure(window)))
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
+
+
+def _numbers(found: Characteristics) -> Table:
+    """The paper's section 2.1 in rows."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title="Idle nodes", title_justify="left")
+    for header in ("", "count", "per hour"):
+        table.add_column(header, justify="right" if header else "left")
+    for name, count in (
+        ("events (initial state included)", found.events),
+        ("  with a join", found.joins),
+        ("  with a leave", found.leaves),
+        ("  more nodes idle than before (INC)", found.increases),
+        ("  fewer nodes idle than before (DEC)", found.decreases),
+        ("fragments", found.fragments),
+    ):
+        table.add_row(name, f"{count:,}", f"{found.per_hour(count):.1f}")
+    table.add_section()
+    table.add_row("span", f"{found.span_h:,.1f} h", "")
+    if found.unknown_h:
+        table.add_row("gaps beside it, of which nothing is known", f"{found.unknown_h:,.1f} h", "")
+    table.add_row("resource integral (Eqn 17)", f"{found.node_hours:,.0f} node-h", "")
+    table.add_row("eq-nodes (Eqn 18)", f"{found.eq_nodes:,.1f}", "")
+    table.add_row(f"idle share of {found.machine_nodes:,} nodes", f"{found.idle_share:.2%}", "")
+    table.add_row("idle nodes: fewest", f"{found.idle_nodes_min:,}", "")
+    table.add_row("idle nodes: median over time", f"{found.idle_nodes_median:,}", "")
+    table.add_row("idle nodes: most", f"{found.idle_nodes_max:,}", "")
+    if found.fragment_lengths is not None:
+        lengths = found.fragment_lengths
+        table.add_section()
+        table.add_row("fragments under 10 min", f"{lengths.short_share:.1%}", "")
+        table.add_row("  their share of the node-time", f"{lengths.short_node_time_share:.1%}", "")
+        for name, length_s in (
+            ("fragment length: first quartile", lengths.first_quartile_s),
+            ("fragment length: median", lengths.median_s),
+            ("fragment length: third quartile", lengths.third_quartile_s),
+            ("fragment length: 90th percentile", lengths.p90_s),
+        ):
+            table.add_row(name, f"{length_s / 60:,.1f} min", "")
+    return table
+
+
+def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
+    """Could the main scheduler have used them?"""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title="What waited while nodes were idle", title_justify="left")
+    for header in ("idle node-time while", "node-h", "share"):
+        table.add_column(header, justify="left" if header.startswith("idle") else "right")
+    rows = ("no job waits", "a waiting job is small enough to fit", "only larger jobs wait")
+    node_hours = (found.no_job_waits_node_h, found.a_waiting_job_fits_node_h, found.only_larger_jobs_wait_node_h)
+    for name, hours, share in zip(rows, node_hours, found.shares(), strict=True):
+        table.add_row(name, f"{hours:,.0f}", f"{share:.1%}")
+    table.caption = (
+        f"By size only: why it did not start (time, memory, partition, priority) the log does not say. Waits under "
+        f"{debounce_s:g} s do not count."
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _beside_table_1(found: Characteristics) -> Table:
+    """This window's row under those of the paper's Table 1."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title="Beside the paper's Table 1", title_justify="left")
+    table.add_column("system")
+    for header in ("duration", "INC/h", "DEC/h", "idle share", "eq-nodes"):
+        table.add_column(header, justify="right")
+    for row in _TABLE_1:
+        table.add_row(*row)
+    table.add_row(
+        "this window",
+        f"{found.span_h / 24:.1f} days",
+        f"{found.per_hour(found.increases):.1f}",
+        f"{found.per_hour(found.decreases):.1f}",
+        f"{found.idle_share:.1%}",
+        f"{found.eq_nodes:,.0f}",
+        style="bold",
+    )
+    return table

@@ -1,0 +1,157 @@
+"""``bftrainer replay compare``: every policy on the same log and workload."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
+from bftrainer_replay.cli.progress import progress_over_time
+from bftrainer_replay.cli.workload_options import remarks_on
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from bftrainer.domain.ports import Policy
+    from bftrainer.policies.settings import PolicySettings
+    from bftrainer_replay.analysis.compare import RankedPolicy
+    from bftrainer_replay.report.page import Report
+
+
+@click.command()
+@log_options_by_name
+@click.option("--trainers", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Trainer table.")
+@click.option(
+    "--curves", type=click.Path(path_type=Path), metavar="FILE", help="Curves.  [default: the paper's Table 2]"
+)
+@click.option("--model", metavar="NAME", help="The curve of all trainers.  [default: column model]")
+@click.option(
+    "--policies", default="all", show_default=True, metavar="A,B,...", help="Names, or all that are installed."
+)
+@click.option("--solver", default="exact", show_default=True, metavar="NAME", help="For bftrainer.")
+@click.option("--objective", default="throughput", show_default=True, metavar="NAME", help="For bftrainer.")
+@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd, for bftrainer.")
+@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
+@click.option(
+    "--requested", default=8, show_default=True, metavar="N", help="Nodes a trainer asks for, for fixed sizes."
+)
+@click.option(
+    "--checkpoint-s", default=3600.0, show_default=True, metavar="S", help="How often a fixed-size job saves."
+)
+@click.option("--seed", default=0, show_default=True, help="For policies that break ties by lot.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="A page, and its pictures and data."
+)
+def compare(
+    choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str, solver: str,
+    objective: str, forward_s: float, max_parallel: int, requested: int, checkpoint_s: float, seed: int,
+    as_json: bool, out: Path | None,
+) -> None:  # fmt: skip
+    """Rank policies on LOG by what they train, with what users wait and what decisions take.
+
+    DIR/report.html is one page without a network; DIR/pictures and DIR/data (ranking.csv first) hold the same.
+
+    U has one denominator for all: equal share on as many constant nodes, without rescaling cost. A policy that cannot serve
+    these trainers is left out, with the reason. Trainer tables know no requested sizes and no losses: requests are
+    --requested, loss curves are generated for the policies that look at them.
+
+    \b
+    Example:
+      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --hours 24 --out compared
+      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,afs-l,module:function
+      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies "srtf,srtf?guard_hours=2"
+    """
+    from bftrainer.allocation.chain import build_allocator
+    from bftrainer.plugins import find_objective, policy_names
+    from bftrainer.policies.settings import PolicySettings
+    from bftrainer_replay.analysis.compare import enriched, rank_policy, ranked
+    from bftrainer_replay.report.side_by_side import page_of
+    from bftrainer_replay.simulation.play import Scenario, no_cost_bound, static_outcome
+    from bftrainer_replay.workload.curves import TABLE_2, read_curves
+    from bftrainer_replay.workload.workload import read_workload
+
+    for option, value in (("--max-parallel", max_parallel), ("--requested", requested)):
+        if value < 1:
+            raise UserError(f"{option} {value}: expected 1 or more")
+    for option, number in (("--forward-s", forward_s), ("--checkpoint-s", checkpoint_s)):
+        if not 0 < number < float("inf"):
+            raise UserError(f"{option} {number:g}: expected seconds above 0")
+    settings = PolicySettings(build_allocator(solver, 10.0), find_objective(objective), forward_s, seed)
+    names = policy_names() if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
+    built = {name: _policy(name, settings, must=policies != "all") for name in names}
+    chosen = {name: policy for name, policy in built.items() if policy is not None}
+    workload = read_workload(trainers, TABLE_2 if curves is None else read_curves(curves), model)
+    window = window_of(choice)
+    for remark in remarks_on(window, workload.arrivals):
+        click.echo(f"note: {remark}", err=True)
+    arrivals = enriched(workload.arrivals, requested)
+    scenario = Scenario(window, arrivals, max_parallel, checkpoint_s=checkpoint_s)
+    places = []
+    with progress_over_time(window.start_s, window.end_s) as begin:
+        static = static_outcome(scenario, on_time=begin("static nodes"))
+        bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
+        for name, policy in chosen.items():
+            places.append(rank_policy(name, scenario, policy, static, bound, begin(f"replay under {name}")))
+    order = ranked(places)
+    if out is not None:
+        left_out = tuple(name for name in names if name not in chosen)
+        _write(out, page_of(order, scenario, choice.log.name, left_out, shlex.join(["bftrainer", *sys.argv[1:]])))
+    if as_json:
+        click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
+        return
+    from rich.console import Console
+
+    console = Console(width=None if Console().is_terminal else 200)
+    console.print(table(order))
+    console.print(
+        "Loss curves are generated; fixed sizes ask for --requested nodes. Completion: of those that were done."
+    )
+    if out is not None:
+        console.print("The page:", out / "report.html", soft_wrap=True)
+
+
+def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None:
+    """The policy, or None with a note where it has no place on a pool and need not be there."""
+    from bftrainer.plugins import build_policy
+
+    try:
+        return build_policy(name, settings)
+    except UserError as error:
+        if must:
+            raise
+        click.echo(f"note: left out: {error}", err=True)
+        return None
+
+
+def table(places: Sequence[RankedPolicy]) -> Table:
+    """One row per policy, the best first."""
+    from rich import box
+    from rich.table import Table
+
+    from bftrainer_replay.analysis.compare import COLUMNS
+
+    found = Table(box=box.SIMPLE_HEAD)
+    found.add_column("policy", no_wrap=True)
+    for heading, _ in COLUMNS:
+        found.add_column(heading, justify="right")
+    for p in places:
+        found.add_row(p.summary.policy, *(cell(p) for _, cell in COLUMNS))
+    return found
+
+
+def _write(out: Path, page: Report) -> None:
+    from bftrainer_replay.report.page import write
+
+    try:
+        write(out, page)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error

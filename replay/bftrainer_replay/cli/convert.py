@@ -1,0 +1,47 @@
+"""``bftrainer replay convert``: any log to the event log, once, for many replays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.cli.log_options import LogChoice, read_log
+from bftrainer_replay.logs.event_log import write_event_log
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The event log to write; compressed if the name ends in .gz.",
+)
+@click.option(
+    "--machine-nodes", type=int, metavar="M", help="Size of the machine.  [default: what the log says, or a guess]"
+)
+@with_import_options
+def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) -> None:
+    """Turn LOG of any known format into an event log (time,joined,left; UTC).
+
+    What was read, used and skipped, and every guess, goes to stderr. The queue does not go into an event log: ask
+    `replay characterize` of LOG itself what waited.
+
+    \b
+    Example:
+      sacct -a -X -P -S 2026-01-01 -E 2026-07-01 \\
+        -o JobID,Submit,Eligible,Start,End,NNodes,NodeList,State > sacct.txt
+      bftrainer replay convert sacct.txt --timezone Europe/Zurich --out idle.csv.gz
+    """
+    choice = LogChoice(log, importing=import_options(machine_nodes, {name: given[name] for name in NAMES}))
+    events = read_log(choice, always_totals=True)
+    try:
+        write_event_log(out, events)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
+    nodes = len(events.nodes())
+    click.echo(f"{out}: {len(events.events):,} events, {nodes:,} nodes were idle at some time")

@@ -1,0 +1,70 @@
+"""The option ``--curves``: where the true curves come from, and what the policy is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bftrainer.errors import UserError
+
+if TYPE_CHECKING:
+    from bftrainer.domain.model import Curve
+    from bftrainer_replay.simulation.world import Arrival
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The true ``curves`` by model, and ``what`` is told of them (:mod:`bftrainer_replay.simulation.curve_error`)."""
+
+    curves: Mapping[str, Curve]
+    what: str
+
+    def with_curve_error(self, arrivals: Sequence[Arrival], lessons: str, seed: int) -> tuple[Arrival, ...]:
+        """The trainers as their users describe them."""
+        from bftrainer_replay.simulation.curve_error import with_curve_error
+
+        return with_curve_error(arrivals, self.what, seed, by_model=lessons == "model")
+
+
+def curve_options(command: _Command) -> _Command:
+    """``--curves``, ``--noise`` and ``--lessons``."""
+    for option in reversed(
+        (
+            click.option(
+                "--curves",
+                multiple=True,
+                metavar="FILE|HOW",
+                help="FILE: throughput curves (model,nodes_1,nodes_2,...).  [default: the paper's Table 2]  "
+                "HOW: what the policy knows of them: known, learn (nothing: it measures), wrong:KIND (wrong ones) or "
+                "learn:KIND (wrong ones, and it measures); KIND is factor, linear or flat. May be given twice.",
+            ),
+            click.option("--noise", default=0.0, show_default=True, help="Error of one measurement, like 0.1."),
+            click.option(
+                "--lessons",
+                type=click.Choice(["model", "trainer"]),
+                default="model",
+                show_default=True,
+                help="Whether trainers of one model learn together, or each for itself.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def curves_of(given: Sequence[str]) -> Known:
+    """What ``--curves`` asks for: at most one file and one word."""
+    from bftrainer_replay.simulation.curve_error import WAYS
+    from bftrainer_replay.workload.curves import TABLE_2, read_curves
+
+    words = [text for text in given if text in WAYS or text.partition(":")[0] in ("learn", "wrong")]
+    files = [text for text in given if text not in words]
+    if len(words) > 1 or len(files) > 1:
+        raise UserError(f"--curves {' --curves '.join(given)}: expected at most one FILE and one of {', '.join(WAYS)}")
+    return Known(read_curves(Path(files[0])) if files else TABLE_2, words[0] if words else "known")

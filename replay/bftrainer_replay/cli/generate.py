@@ -1,0 +1,54 @@
+"""``bftrainer replay generate``: a made-up log that looks like Summit's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer_replay.logs.event_log import write_event_log
+from bftrainer_replay.logs.model import cut
+
+
+@click.command()
+@click.option("--nodes", type=int, required=True, metavar="N", help="Size of the machine.")
+@click.option("--days", type=float, required=True, metavar="D", help="Length of the log.")
+@click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Equal seeds give equal files.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="LOG",
+    help="File to write; compressed if its name ends in .gz.",
+)
+def generate(nodes: int, days: float, seed: int, out: Path) -> None:
+    """Make up an event log of idle nodes, for a demo or a machine whose own log is not at hand.
+
+    Idle share, lengths of idle fragments and events per hour are those of the paper's Summit log, for any machine size.
+    The log begins at 2021-01-01T00:00:00 of its own clock.
+
+    \b
+    Example:
+      bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out sample.csv.gz
+    """
+    from bftrainer_replay.analysis.characterize import characterize
+    from bftrainer_replay.generation.generate import generate as make
+
+    log = make(nodes, days, seed)
+    try:
+        write_event_log(out, log)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
+    found = characterize(cut(log, machine_nodes=nodes))
+    short = ""
+    if found.fragment_lengths is not None:
+        lengths = found.fragment_lengths
+        short = (
+            f", {lengths.short_share:.1%} of the fragments under 10 min with {lengths.short_node_time_share:.1%} "
+            f"of the node-time"
+        )
+    click.echo(
+        f"wrote {out}: {nodes:,} nodes, {days:g} days, {found.events:,} events "
+        f"({found.per_hour(found.events):.1f}/h), {found.idle_share:.1%} idle{short}"
+    )

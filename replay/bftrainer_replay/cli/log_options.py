@@ -1,0 +1,185 @@
+"""Which part of which log a command works on: LOG, how to read it, --start, --hours, --nodes, --node-list.
+
+Use::
+
+    @click.command()
+    @log_options
+    def command(choice: LogChoice) -> None:
+        window = window_of(choice)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.logs.event_log import format_time, parse_time
+from bftrainer_replay.logs.model import EventLog, LogWindow, cut
+from bftrainer_replay.logs.node_list import read_node_list, spread
+from bftrainer_replay.logs.source import ImportOptions
+
+
+@dataclass(frozen=True, slots=True)
+class LogChoice:
+    """What the user asked for, as typed."""
+
+    log: Path
+    start: str | None = None
+    hours: float | None = None
+    nodes: int | None = None
+    node_list: Path | None = None
+    importing: ImportOptions = field(default_factory=ImportOptions)
+
+
+_LOG_ARGUMENT = click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
+_LOG_OPTION = click.option(
+    "--log",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="LOG",
+    help="The log of idle nodes, or a scheduler's own job log.",
+)
+_WINDOW_OPTIONS = (
+    click.option(
+        "--start",
+        metavar="ISO",
+        help="Begin here, like 2021-02-10T20:21:15: an event log's own clock, a job log's UTC.  [default: the log's start]",
+    ),
+    click.option("--hours", type=float, metavar="H", help="Length of the window.  [default: to the end of the log]"),
+    click.option(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help="N nodes only: the first N of --node-list, or without a list N spread over the log's nodes "
+        "(in the order of the SHA-256 of their names).  [default: all]",
+    ),
+    click.option(
+        "--node-list",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Only these nodes: one name a line. Those that were never idle belong here too.",
+    ),
+    click.option(
+        "--machine-nodes",
+        type=int,
+        metavar="M",
+        help="Size of the machine that idle shares refer to; jobs without node names are placed on so many.  "
+        "[default: the chosen nodes, or what the log says]",
+    ),
+)
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command LOG and its options; the function gets them as one ``choice``, a :class:`LogChoice`."""
+    return _with_choice(function, _LOG_ARGUMENT)
+
+
+def log_options_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same with ``--log LOG``, for commands with more than one input."""
+    return _with_choice(function, _LOG_OPTION)
+
+
+def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]) -> Callable[..., Any]:
+
+    @functools.wraps(function)
+    def with_choice(
+        *,
+        log: Path,
+        start: str | None,
+        hours: float | None,
+        nodes: int | None,
+        node_list: Path | None,
+        machine_nodes: int | None,
+        **others: Any,
+    ) -> Any:
+        importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
+        return function(choice=LogChoice(log, start, hours, nodes, node_list, importing), **others)
+
+    decorated: Callable[..., Any] = with_import_options(with_choice)
+    for parameter in reversed((log_parameter, *_WINDOW_OPTIONS)):
+        decorated = parameter(decorated)
+    return decorated
+
+
+def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:
+    """The whole log in any known format; what was read, used, skipped and guessed goes to stderr.
+
+    Of an event log nothing is skipped or guessed: its totals come only with ``always_totals``.
+    """
+    from bftrainer_replay.logs.open import open_log
+
+    opened = open_log(choice.log, choice.importing)
+    totals = opened.totals if always_totals or not opened.is_event_log else ()
+    for remark in (*totals, *opened.remarks):
+        click.echo(f"note: {remark}", err=True)
+    return opened.log
+
+
+def window_of(choice: LogChoice) -> LogWindow:
+    """Read the log and cut it as asked; what cannot be had is a :class:`UserError`, a short log a note on stderr."""
+    if choice.hours is not None and not 0 < choice.hours < math.inf:
+        raise UserError(f"--hours {choice.hours:g}: expected a number above 0")
+    if choice.nodes is not None and choice.nodes < 1:
+        raise UserError(f"--nodes {choice.nodes}: expected 1 or more")
+    listed = None if choice.node_list is None else read_node_list(choice.node_list)
+    log = read_log(choice)
+    start_s, end_s = _times(choice, log)
+    nodes = _nodes(choice, listed, log)
+    if nodes is not None and log.queue is not None:
+        click.echo("note: with a choice of nodes, what waited in the queue is not looked at", err=True)
+    return cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
+
+
+def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
+    """Start and end of the window, inside the log."""
+    first_s, last_s = log.events[0].at_s, log.events[-1].at_s
+    span = f"{format_time(first_s)} .. {format_time(last_s)}"
+    if first_s == last_s:
+        raise UserError(f"{choice.log}: has one row only ({format_time(first_s)}), expected changes after it")
+    start_s = first_s
+    if choice.start is not None:
+        try:
+            start_s = parse_time(choice.start)
+        except ValueError as error:
+            problem = f"--start {choice.start!r:.40} is not ISO 8601, expected like {format_time(first_s)}"
+            raise UserError(problem) from error
+        if not first_s <= start_s < last_s:
+            raise UserError(f"--start {choice.start} is outside the log, which covers {span}")
+    if choice.hours is None:
+        return start_s, last_s
+    end_s = start_s + choice.hours * 3600
+    if end_s > last_s:
+        there = (last_s - start_s) / 3600
+        click.echo(
+            f"note: the log ends at {format_time(last_s)}; using the {there:.2f} h there are, not {choice.hours:g} h",
+            err=True,
+        )
+    return start_s, min(end_s, last_s)
+
+
+def _nodes(choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog) -> tuple[str, ...] | None:
+    """The chosen names, or None for all."""
+    if listed is None and choice.nodes is None:
+        return None
+    seen = log.nodes()
+    names = seen if listed is None else listed
+    wanted = len(names) if choice.nodes is None else choice.nodes
+    if wanted > len(names):
+        where = choice.log if listed is None else choice.node_list
+        raise UserError(f"--nodes {wanted}: {where} has only {len(names)} nodes")
+    if listed is None:
+        return spread(seen, wanted)
+    if set(seen).isdisjoint(listed[:wanted]):
+        raise UserError(
+            f"none of the {wanted} nodes of {choice.node_list} is in {choice.log}; "
+            f"the log's names look like {seen[0] if seen else '(none)'}, the list's like {listed[0]}"
+        )
+    return listed[:wanted]

@@ -1,0 +1,138 @@
+"""``bftrainer replay report``: one page on one log, to decide by."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks, span
+from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks, workload_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bftrainer_replay.report.plan import ReportPlan
+    from bftrainer_replay.sweep.cell import Cell, Inputs, Task
+    from bftrainer_replay.sweep.grid import WorkloadTable
+    from bftrainer_replay.sweep.results import SweepRow
+    from bftrainer_replay.sweep.store import ResultStore
+
+# Those that scale trainers which say no more about themselves than a table of trainers does.
+FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
+
+
+@click.command()
+@log_options
+@workload_options
+@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the replay that is shown.")
+@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="P_jmax of the replay that is shown.")
+@click.option("--full", is_flag=True, help="The paper's whole grids and more policies; says first how long it takes.")
+@jobs_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every replay's numbers.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="It goes here."
+)
+def report(
+    choice: LogChoice,
+    table: WorkloadTable,
+    forward_s: float,
+    max_parallel: int,
+    full: bool,
+    jobs: int,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Write a page on LOG: what lies idle, what it would train, which settings to take.
+
+    DIR/report.html needs no network and no script; DIR/pictures and DIR/data hold the same as PNG and CSV. Twelve replays,
+    kept in DIR/cells: a report that was stopped goes on where it was.
+
+    \b
+    Example:
+      bftrainer replay generate --nodes 256 --days 2 --out log.csv.gz
+      bftrainer replay report log.csv.gz --out report
+    """
+    from bftrainer_replay.analysis.characterize import characterize
+    from bftrainer_replay.report.build import build
+    from bftrainer_replay.report.page import write
+    from bftrainer_replay.report.plan import default_plan, full_plan
+    from bftrainer_replay.sweep.cell import Cell, TaskKind, task
+    from bftrainer_replay.sweep.inputs import inputs_of, workload_of
+    from bftrainer_replay.sweep.store import ResultStore
+
+    began = time.perf_counter()
+    if max_parallel < 1:
+        raise UserError(f"--max-parallel {max_parallel}: expected 1 or more")
+    if not 0 <= forward_s < float("inf"):
+        raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
+    source = workload_of(table)
+    window = window_of(choice)
+    found = characterize(window)
+    base = Cell("log", source.name, forward_s=forward_s, max_parallel=max_parallel)
+    plan = full_plan(base, FULL_POLICIES) if full else default_plan(base)
+    inputs = inputs_of({"log": window}, [source], plan.cells)
+    tell_remarks(inputs)
+    store = ResultStore(out / "cells")
+    rows = replay_plan(plan, inputs, store, jobs, estimate=full)
+    commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
+    bins = store.get(task(TaskKind.STATIC_BINS, base, inputs))
+    assert bins is not None, "it is a task of the plan"
+    page = build(window, found, plan, rows, bins["samples"], choice.log.name, commands)
+    try:
+        size = write(out, page)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
+    if as_json:
+        from bftrainer_replay.sweep.results import as_dict
+
+        click.echo(json.dumps({"title": page.title, "lead": page.lead, "replays": [as_dict(r) for r in rows.values()]}))
+        return
+    click.echo(page.lead)
+    took = span(time.perf_counter() - began)
+    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(plan.cells) + 1} replays, {took}")
+
+
+def replay_plan(
+    plan: ReportPlan, inputs: Inputs, store: ResultStore, jobs: int, *, estimate: bool
+) -> Mapping[Cell, SweepRow]:
+    """The rows of a plan's cells; with ``estimate`` it says first how long that takes, by the first replay."""
+    from bftrainer_replay.sweep.cell import TaskKind, task
+    from bftrainer_replay.sweep.results import rows_of
+    from bftrainer_replay.sweep.run import do_all
+
+    tasks = plan.tasks(inputs)
+    if estimate:
+        first = task(TaskKind.REPLAY, plan.base, inputs)
+        complain_of(do_all([first], inputs, store), 1)
+        result = store.get(first)
+        assert result is not None
+        left = [each for each in tasks if store.get(each) is None]
+        took_s = float(result["timing"]["wall_s"])
+        whole_s = sum(took_s * _weight(each, plan.base) for each in left) / jobs
+        constant = sum(each.kind in (TaskKind.STATIC, TaskKind.STATIC_BINS) for each in tasks)
+        click.echo(
+            f"{len(tasks) - constant} replays and {constant} runs on constant nodes, {len(left)} to do: about {span(whole_s)} "
+            f"on {jobs} cores by the first one ({span(took_s)}); stopped, the same command goes on where it was",
+            err=True,
+        )
+    with progress_of_tasks("replays") as show:
+        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show), len(tasks))
+    return {row.cell: row for row in rows_of(plan.cells, inputs, store)}
+
+
+def _weight(task: Task, base: Cell) -> float:
+    """How long a task takes beside the base's replay: with P_jmax about as its root; constant nodes have few events."""
+    from bftrainer_replay.sweep.cell import TaskKind
+
+    if task.kind in (TaskKind.STATIC, TaskKind.STATIC_BINS):
+        return 0.3
+    return math.sqrt(task.cell.max_parallel / base.max_parallel)

@@ -1,0 +1,184 @@
+"""``bftrainer replay run``: one log, one workload, one policy; the numbers and pictures that came of it."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from bftrainer.errors import UnknownNameError, UserError
+from bftrainer_replay.cli.curve_options import curve_options, curves_of
+from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
+from bftrainer_replay.cli.progress import progress_over_time
+from bftrainer_replay.cli.workload_options import remarks_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.table import Table
+
+    from bftrainer_replay.simulation.summary import Summary
+
+
+_Choice = TypeVar("_Choice", bound=Enum)
+
+
+@click.command()
+@log_options_by_name
+@click.option(
+    "--trainers",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub and optionally model,priority); `replay workload` writes one.",
+)
+@curve_options
+@click.option("--model", metavar="NAME", help="The curve of all trainers, like shufflenet.  [default: column model]")
+@click.option(
+    "--policy", default="bftrainer", show_default=True, metavar="NAME", help="bftrainer, equal-share or another."
+)
+@click.option("--solver", default="exact", show_default=True, metavar="NAME", help="exact, highs, gurobi or auto.")
+@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="Forward-looking time T_fwd.")
+@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
+@click.option(
+    "--objective",
+    default="throughput",
+    show_default=True,
+    metavar="NAME",
+    help="throughput, scaling-efficiency, priority, progress or module:function.",
+)
+@click.option("--cost-model", default="stall", show_default=True, metavar="NAME", help="stall, paper or delay.")
+@click.option("--decide-on", default="all", show_default=True, metavar="NAME", help="all events, or pool changes only.")
+@click.option("--seed", default=0, show_default=True, help="Of lots: policies' ties, noise, factors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Results go here."
+)
+def run(
+    choice: LogChoice,
+    trainers: Path,
+    curves: tuple[str, ...],
+    noise: float,
+    lessons: str,
+    model: str | None,
+    policy: str,
+    solver: str,
+    forward_s: float,
+    max_parallel: int,
+    objective: str,
+    cost_model: str,
+    decide_on: str,
+    seed: int,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Replay LOG under a policy: what would have come of its idle nodes?
+
+    Writes summary.json, trainers.csv, decisions.csv.gz, timeline.png and costs.png into DIR.
+
+    \b
+    Example:
+      bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out sample.csv.gz
+      bftrainer replay workload hpo --count 1000 --spacing-s 36 --out trainers.csv
+      bftrainer replay run --log sample.csv.gz --trainers trainers.csv --out week1
+      bftrainer replay run --log sample.csv.gz --trainers trainers.csv --curves learn --noise 0.1 --out learned
+    """
+    from bftrainer.allocation.chain import build_allocator
+    from bftrainer.plugins import build_policy, find_objective
+    from bftrainer.policies.settings import PolicySettings
+    from bftrainer_replay.simulation.output import write_all
+    from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
+    from bftrainer_replay.simulation.progress import CostModel
+    from bftrainer_replay.simulation.summary import summarise
+    from bftrainer_replay.simulation.world import DecideOn
+    from bftrainer_replay.workload.workload import read_workload
+
+    if max_parallel < 1:
+        raise UserError(f"--max-parallel {max_parallel}: expected 1 or more")
+    if not 0 <= forward_s < float("inf"):
+        raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
+    if not 0 <= noise < 1:
+        raise UserError(f"--noise {noise:g}: expected a relative error from 0 to below 1, like 0.1")
+    costs, trigger = _one_of("cost model", cost_model, CostModel), _one_of("--decide-on", decide_on, DecideOn)
+    settings = PolicySettings(build_allocator(solver, 10.0), find_objective(objective), forward_s, seed)
+    chosen = build_policy(policy, settings)
+    known = curves_of(curves)
+    workload = read_workload(trainers, known.curves, model)
+    window = window_of(choice)
+    arrivals = known.with_curve_error(workload.arrivals, lessons, seed)
+    scenario = Scenario(window, arrivals, max_parallel, costs, trigger, noise=noise, noise_seed=seed)
+    for warning in (*workload.warnings, *remarks_on(window, arrivals)):
+        click.echo(f"note: {warning}", err=True)
+    with progress_over_time(window.start_s, window.end_s) as begin:
+        outcome = play(scenario, chosen, on_time=begin(f"replay under {policy}"))
+        static = static_outcome(scenario, on_time=begin("static nodes"))
+        bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
+    summary = summarise(policy, scenario, outcome, static, bound)
+    try:
+        files = write_all(out, scenario, outcome, summary)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
+    if as_json:
+        click.echo(json.dumps(summary.as_dict()))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(table(summary))
+    if summary.work_ran_out_at is not None:
+        console.print(
+            f"The work ran out at {summary.work_ran_out_at}: from there on idle nodes had too little to train, and U "
+            "counts that as lost. Give it more trainers, or fewer --hours."
+        )
+    console.print(f"Written: {', '.join(str(path) for path in files)}", soft_wrap=True, highlight=False)
+
+
+def table(*summaries: Summary) -> Table:
+    """The numbers of one or more replays, side by side."""
+    from rich import box
+    from rich.table import Table
+
+    found = Table(box=box.SIMPLE_HEAD)
+    found.add_column("")
+    for summary in summaries:
+        found.add_column(summary.policy, justify="right")
+    for name, cell in _ROWS:
+        found.add_row(name, *(cell(summary) for summary in summaries))
+    return found
+
+
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{fraction:.1%}"
+
+
+_ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+    ("efficiency U", lambda s: _percent(s.efficiency)),
+    ("  no-cost bound", lambda s: _percent(s.no_cost_bound)),
+    ("outcome, million samples", lambda s: f"{s.outcome_samples / 1e6:,.0f}"),
+    ("  in one-node hours", lambda s: f"{s.outcome_one_node_h:,.0f}"),
+    ("  static nodes, million samples", lambda s: f"{s.static_outcome_samples / 1e6:,.0f}"),
+    ("lost to preemption, million samples", lambda s: f"{s.preemption_cost_samples / 1e6:,.0f}"),
+    ("lost to rescaling, million samples", lambda s: f"{s.rescale_cost_samples / 1e6:,.0f}"),
+    ("idle node-hours", lambda s: f"{s.resource_integral_node_h:,.0f}"),
+    ("  left unused", lambda s: f"{s.unused_node_h:,.0f}"),
+    ("eq-nodes", lambda s: f"{s.eq_nodes:,.1f}"),
+    ("trainers completed of submitted", lambda s: f"{s.completed:,} of {s.submitted:,}"),
+    ("preemptions / planned rescales", lambda s: f"{s.preemptions:,} / {s.rescales:,}"),
+    ("pool events / decisions", lambda s: f"{s.pool_events:,} / {s.decisions:,}"),
+    (
+        "decision p50 / p99 / max, ms",
+        lambda s: f"{1e3 * s.decision_s.p50:.2f} / {1e3 * s.decision_s.p99:.2f} / {1e3 * s.decision_s.max:.2f}",
+    ),
+    ("replay took, s", lambda s: f"{s.wall_s:.1f}"),
+)
+
+
+def _one_of(kind: str, name: str, choices: type[_Choice]) -> _Choice:
+    """A member of an enum by its value."""
+    try:
+        return choices(name)
+    except ValueError as error:
+        raise UnknownNameError(kind, name, [choice.value for choice in choices]) from error

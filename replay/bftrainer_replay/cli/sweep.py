@@ -1,0 +1,195 @@
+"""``bftrainer replay sweep``: a grid of replays on many cores; a killed one goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.log_options import LogChoice, window_of
+from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
+from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks
+
+if TYPE_CHECKING:
+    from bftrainer_replay.logs.model import LogWindow
+    from bftrainer_replay.sweep.grid import SweepFile
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--grid", type=_PATH, metavar="FILE", help="TOML file with [[logs]], [[workloads]] and [grid].")
+@click.option(
+    "--log", "logs", multiple=True, type=_PATH, metavar="LOG", help="A log of idle nodes or of jobs; several."
+)
+@click.option("--start", metavar="ISO", help="As for `replay run`, like --hours to --timezone.")
+@click.option("--hours", type=float, metavar="H", help="Length of the window.")
+@click.option("--nodes", type=int, metavar="N", help="N nodes only.")
+@click.option("--node-list", type=_PATH, metavar="FILE", help="Only these nodes.")
+@click.option("--machine-nodes", type=int, metavar="M", help="Size of the machine.")
+@click.option("--timezone", metavar="ZONE", help="Zone of a job log's times.")
+@click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: --workload]")
+@click.option("--curves", type=_PATH, metavar="FILE", help="Throughput curves.  [default: the paper's Table 2]")
+@click.option("--model", metavar="NAME", help="The curve of all trainers.")
+@click.option("--workload", metavar="KIND", help="hpo or diverse, enough to outlast the log.  [default: diverse]")
+@click.option("--count", type=int, metavar="N", help="Trainers of --workload.  [default: enough]")
+@click.option("--policies", metavar="A,B", help="Every list is separated by commas.  [default: bftrainer]")
+@click.option("--objectives", metavar="A,B", help="[default: throughput]")
+@click.option("--forward-s", metavar="S,S", help="T_fwd.  [default: 120]")
+@click.option("--max-parallel", metavar="P,P", help="P_jmax.  [default: 10]")
+@click.option("--cost-factors", metavar="F,F", help="Multiples of all R_up and R_dw.  [default: 1]")
+@click.option("--seeds", metavar="S,S", help="Of workload and policy.  [default: 0]")
+@click.option("--splits", "--split", metavar="K,K", help="Logical clusters with a pilot each.  [default: 1]")
+@click.option("--knows", metavar="A,B", help="What policies know of the curves: as HOW of `replay run --curves`.")
+@click.option("--noise", type=float, metavar="X", help="Error of one measurement, like 0.1.  [default: 0]")
+@click.option("--lessons", metavar="NAME", help="model or trainer, as for `replay run`.  [default: model]")
+@click.option("--solver", metavar="NAME", help="[default: exact]")
+@click.option("--cost-model", metavar="NAME", help="[default: stall]")
+@click.option("--decide-on", metavar="NAME", help="[default: all]")
+@jobs_option
+@click.option("--mpi", is_flag=True, help="Under mpiexec: all processes but the first compute.")
+@click.option("--no-bound", is_flag=True, help="Leave out the no-cost bounds.")
+@click.option("--dry-run", is_flag=True, help="Say how many replays there are to do, and do none.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array with an object per cell.")
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Results.")
+def sweep(mpi: bool, **options: Any) -> None:
+    """Replay every combination of logs, policies and settings.
+
+    Each result is one file in DIR/cells, named by its content: a sweep that was killed goes on where it was, a larger grid
+    computes only what is new. Then results.csv (a row per cell) and a picture for every setting that varies. The result is
+    the same for any number of processes, with MPI or without.
+
+    \b
+    Example:
+      bftrainer replay generate --nodes 512 --days 2 --out log.csv.gz
+      bftrainer replay sweep --log log.csv.gz --policies bftrainer,equal-share --forward-s 30,120 --out sweep
+      mpiexec -n 9 bftrainer replay sweep --mpi --grid grid.toml --out sweep
+    """
+    if not mpi:
+        _sweep(mpi=False, **options)
+        return
+    from bftrainer_replay.sweep.run import mpi_workers_go, mpi_workers_serve
+
+    if mpi_workers_serve():
+        return
+    try:
+        _sweep(mpi=True, **options)
+    finally:
+        mpi_workers_go()
+
+
+def _sweep(
+    *, grid: Path | None, jobs: int, mpi: bool, no_bound: bool, dry_run: bool, as_json: bool, out: Path, **options: Any
+) -> None:  # fmt: skip
+    from bftrainer_replay.sweep.cell import tasks_of
+    from bftrainer_replay.sweep.grid import cells_of
+    from bftrainer_replay.sweep.inputs import inputs_of, workload_of
+    from bftrainer_replay.sweep.plots import pictures
+    from bftrainer_replay.sweep.results import as_csv, as_dict, rows_of
+    from bftrainer_replay.sweep.run import Workplace, do_all
+    from bftrainer_replay.sweep.store import ResultStore
+
+    asked = _asked(grid, options)
+    folder = Path() if grid is None else grid.parent
+    workloads = [workload_of(table, folder) for table in asked.workloads]
+    windows = _windows(asked, folder)
+    cells = cells_of(asked.grid, tuple(windows), tuple(workload.name for workload in workloads))
+    inputs = inputs_of(windows, workloads, cells)
+    tell_remarks(inputs)
+    store = ResultStore(out / "cells")
+    tasks = tasks_of(cells, inputs, bounds=not no_bound)
+    left = sum(store.get(task) is None for task in tasks)
+    click.echo(
+        f"{len(cells):,} cells, {len(tasks):,} replays with those they are measured by: {len(tasks) - left:,} are there, "
+        f"{left:,} to do",
+        err=True,
+    )
+    if dry_run:
+        return
+    with progress_of_tasks("sweep") as show:
+        place = Workplace.MPI if mpi else Workplace.HERE
+        failures = do_all(tasks, inputs, store, jobs=jobs, place=place, on_done=show)
+    rows = rows_of(cells, inputs, store)
+    _write(out, {"results.csv": as_csv(rows), **pictures(rows)})
+    if as_json:
+        click.echo(json.dumps([as_dict(row) for row in rows]))
+    else:
+        click.echo(f"{out / 'results.csv'}: {len(rows):,} rows")
+    complain_of(failures, len(tasks))
+
+
+def _asked(grid: Path | None, options: dict[str, Any]) -> SweepFile:
+    """The file, or a file made of the options; an option on top of a file replaces its list."""
+    from bftrainer.config.validation import check_table, load_toml
+    from bftrainer_replay.sweep.grid import SweepFile
+
+    told = {} if grid is None else load_toml(grid)
+    where = "the command line" if grid is None else str(grid)
+    shared = {
+        n: options[n] for n in ("start", "hours", "nodes", "node_list", "machine_nodes", "timezone") if options[n]
+    }
+    if options["logs"]:
+        told["logs"] = [{"path": str(path.absolute()), **_texts(shared)} for path in options["logs"]]
+    elif shared:
+        raise UserError(f"--{next(iter(shared)).replace('_', '-')} goes with --log; in a file it is a key of [[logs]]")
+    named = {n: options[n] for n in ("trainers", "curves", "model", "count") if options[n] is not None}
+    if options["workload"]:
+        named["kind"] = options["workload"]
+    if named or not told.get("workloads"):
+        told["workloads"] = [_texts(named)]
+    table = dict(told.get("grid", {}))
+    for name in ("policies", "objectives", "knows"):
+        if options[name]:
+            table[name] = options[name].split(",")
+    for name, number in _LISTS.items():
+        if options[name]:
+            table[name] = [_number(name, text, number) for text in options[name].split(",")]
+    table |= {name: options[name] for name in ("solver", "cost_model", "decide_on", "lessons") if options[name]}
+    if options["noise"] is not None:
+        table["noise"] = options["noise"]
+    found = check_table(told | {"grid": table}, SweepFile, where)
+    if not found.logs:
+        raise UserError("no log: name one with --log, or in [[logs]] of --grid FILE")
+    return found
+
+
+_LISTS = {"forward_s": float, "max_parallel": int, "cost_factors": float, "seeds": int, "splits": int}
+
+
+def _number(name: str, text: str, number: type[float] | type[int]) -> float | int:
+    try:
+        return number(text)
+    except ValueError as error:
+        option = f"--{name.replace('_', '-')}"
+        raise UserError(f"{option}: {text!r:.40} is no number, expected like 30,60,120") from error
+
+
+def _texts(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: str(value.absolute()) if isinstance(value, Path) else value for name, value in table.items()}
+
+
+def _windows(asked: SweepFile, folder: Path) -> dict[str, LogWindow]:
+    """The windows by the names of their files, numbered where two are alike."""
+    from bftrainer_replay.logs.source import ImportOptions
+
+    found: dict[str, LogWindow] = {}
+    for log in asked.logs:
+        importing = ImportOptions(machine_nodes=log.machine_nodes, timezone=log.timezone)
+        node_list = None if log.node_list is None else folder / log.node_list
+        window = window_of(LogChoice(folder / log.path, log.start, log.hours, log.nodes, node_list, importing))
+        name = log.path.name if log.path.name not in found else f"{log.path.name}#{len(found) + 1}"
+        found[name] = window
+    return found
+
+
+def _write(out: Path, files: dict[str, bytes]) -> None:
+    from bftrainer.system.files import write_atomically
+
+    try:
+        for name, data in files.items():
+            write_atomically(out / name, data)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,194 @@
+"""``bftrainer replay workload trace``: the jobs of a real deep-learning cluster on measured curves."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bftrainer.errors import UnknownNameError, UserError
+
+if TYPE_CHECKING:
+    from bftrainer_replay.simulation.world import Arrival
+    from bftrainer_replay.workload.traces.arrivals import JobTrace
+    from bftrainer_replay.workload.traces.profiles import Profile, Profiles
+    from bftrainer_replay.workload.traces.scaling import MeasuredScaling
+
+_PATH = click.Path(path_type=Path, dir_okay=False)
+_GPU_HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
+_START_S = 1609459200.0  # 2021-01-01, for traces without dates
+_GPUS = 1
+_OPTIONS = (
+    click.option("--arrivals", type=_PATH, metavar="FILE", help="trace: when jobs came (Philly, Pollux), found by content."),
+    click.option("--curves", type=_PATH, metavar="FILE", help="trace: measured throughput (Gavel, Sia), found by content."),
+    click.option("--curves-out", type=_PATH, metavar="FILE", help="trace: curves by node.  [default: OUT + .curves.csv]"),
+    click.option("--member", metavar="NAME", help="trace: which file of an archive of arrivals."),
+    click.option("--hardware", metavar="NAME", help="trace: which hardware of the curves, like aws or v100."),
+    click.option("--models", metavar="A,B", help="trace: these models only.  [default: all with a curve]"),
+    click.option("--gpus-per-node", type=int, metavar="G", help="trace: GPUs of a node of yours.  [default: 1]"),
+    click.option("--shape", metavar="NAME", help="trace: curves as measured, monotone or concave.  [default: measured]"),
+    click.option("--extrapolate-to", type=int, metavar="N", help="trace: carry curves on to N nodes, marked by name."),
+    click.option("--max-nodes", type=int, metavar="N", help="trace: no trainer on more.  [default: the curve's end]"),
+    click.option("--from", "from_", metavar="ISO", help="trace: jobs from then on.  [default: the first]"),
+    click.option("--hours", type=float, metavar="H", help="trace: jobs of so many hours.  [default: all]"),
+    click.option("--least-s", type=float, metavar="S", help="trace: jobs that ran for so long.  [default: any]"),
+    click.option("--gpu-hours", metavar="LOW-HIGH", help="trace: work of jobs without durations, log-uniform by seed."),
+    click.option("--skip-bad", is_flag=True, help="trace: leave out lines that cannot be read, and count them."),
+)  # fmt: skip
+
+
+def trace_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options; they arrive by name."""
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), function)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """What was typed; None is the default."""
+
+    arrivals: Path | None
+    curves: Path | None
+    curves_out: Path | None
+    member: str | None
+    hardware: str | None
+    models: str | None
+    gpus_per_node: int | None
+    shape: str | None
+    extrapolate_to: int | None
+    max_nodes: int | None
+    from_: str | None
+    hours: float | None
+    least_s: float | None
+    gpu_hours: str | None
+    skip_bad: bool
+
+
+def from_trace(
+    options: TraceOptions, count: int | None, start_s: float | None, seed: int, out: Path
+) -> tuple[Arrival, ...]:
+    """The trainers; their curves are written, and what was read, used and left out is printed."""
+    from bftrainer_replay.workload.traces.arrivals import read_trace
+    from bftrainer_replay.workload.traces.profiles import read_profiles
+    from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of, write_curves
+
+    if options.arrivals is None or options.curves is None:
+        raise UserError("a workload of a trace needs --arrivals FILE and --curves FILE")
+    for name in ("gpus_per_node", "extrapolate_to", "max_nodes", "hours", "least_s"):
+        value = getattr(options, name)
+        least = 0 if name in ("hours", "least_s") else 1
+        if value is not None and (not least <= value < math.inf or (name == "hours" and value == 0)):
+            raise UserError(
+                f"--{name.replace('_', '-')} {value:g}: expected {'a number above 0' if not least else '1 or more'}"
+            )
+    profiles = read_profiles(options.curves)
+    scalings = _scalings(options, profiles, profiles.of(options.hardware))
+    trace = read_trace(options.arrivals, options.member, options.skip_bad)
+    if start_s is None and not trace.has_dates:
+        start_s = _START_S
+    choice = TraceSelection(
+        _from_s(options.from_, trace), options.hours, options.least_s or 0.0, count, start_s,
+        _gpu_hours(options.gpu_hours), options.max_nodes, seed,
+    )  # fmt: skip
+    arrivals = trainers_of(trace, scalings, choice)
+    for remark in trace.tally.remarks(trace.title):
+        click.echo(f"note: {remark}", err=True)
+    _tell_curves(scalings, arrivals)
+    path = options.curves_out or out.with_name(f"{out.name.removesuffix('.csv')}.curves.csv")
+    used = {arrival.trainer.model for arrival in arrivals}
+    try:
+        write_curves(path, {scaling.name: scaling.curve for scaling in scalings if scaling.name in used})
+    except OSError as error:
+        raise UserError(f"--curves-out {path}: cannot be written: {error.strerror}") from error
+    click.echo(f"{path}: {len(used)} curves, for --curves of whatever takes --trainers {out}")
+    return arrivals
+
+
+def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]) -> list[MeasuredScaling]:
+    """The curves by node; what was read, used and left out is printed."""
+    from bftrainer_replay.workload.curves import plain_name
+    from bftrainer_replay.workload.traces.scaling import Shape, scaling_of
+
+    names = {plain_name(profile.model): profile.model for profile in chosen}
+    wanted = [plain_name(name) for name in options.models.split(",")] if options.models else list(names)
+    for name in wanted:
+        if name not in names:
+            raise UnknownNameError("model", name, names.values())
+    shapes = {shape.value: shape for shape in Shape}
+    if options.shape is not None and options.shape not in shapes:
+        raise UnknownNameError("shape", options.shape, shapes)
+    shape = shapes[options.shape or Shape.MEASURED.value]
+    gpus = options.gpus_per_node or _GPUS
+    asked = [profile for profile in chosen if plain_name(profile.model) in wanted]
+    made = [scaling_of(profile, gpus, shape, options.extrapolate_to) for profile in asked]
+    scalings = [scaling for scaling in made if scaling is not None]
+    left_out = {
+        "of other hardware": len(profiles.found) - len(chosen),
+        "not in --models": len(chosen) - len(asked),
+        f"not measured on {gpus} GPUs": len(made) - len(scalings),
+    }
+    reasons = ", ".join(f"{number} {why}" for why, number in left_out.items() if number)
+    total = len(profiles.found)
+    passed = f"{total - len(scalings)} passed over" + (f" ({reasons})" if reasons else "")
+    failed = f", {profiles.failed:,} of them 0" if profiles.failed else ""
+    click.echo(
+        f"note: {profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; {total} models by "
+        f"hardware, {len(scalings)} used, {passed}",
+        err=True,
+    )
+    if not scalings:
+        raise UserError(f"{profiles.where}: no model was measured on the {gpus} GPUs of one node")
+    return scalings
+
+
+def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...]) -> None:
+    """What of the curves is not as a textbook's, and what was not measured."""
+    from bftrainer_replay.workload.traces.scaling import is_concave
+
+    used = {arrival.trainer.model for arrival in arrivals}
+    for scaling in scalings:
+        if scaling.name not in used:
+            continue
+        odd = []
+        if falls := scaling.curve.falls_at():
+            odd.append(f"falls at {', '.join(map(str, falls))} nodes")
+        if not is_concave(scaling.curve):
+            odd.append("not concave")
+        if scaling.interpolated:
+            odd.append(f"{scaling.interpolated} of its points interpolated")
+        if scaling.curve.nodes[-1] > scaling.measured_nodes:
+            odd.append(f"extrapolated from {scaling.measured_nodes} to {scaling.curve.nodes[-1]} nodes")
+        jobs = sum(arrival.trainer.model == scaling.name for arrival in arrivals)
+        said = f"; {', '.join(odd)}" if odd else ""
+        click.echo(
+            f"note: {scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batches of "
+            f"{scaling.batch}{said}",
+            err=True,
+        )
+
+
+def _from_s(text: str | None, trace: JobTrace) -> float | None:
+    from bftrainer_replay.logs.event_log import format_time, parse_time
+
+    if text is None:
+        return None
+    first, last = format_time(trace.jobs[0].at_s), format_time(trace.jobs[-1].at_s)
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise UserError(f"--from {text!r:.40} is not ISO 8601; the trace has {first} .. {last}") from error
+
+
+def _gpu_hours(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    found = _GPU_HOURS.fullmatch(text.strip())
+    low, high = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    if not 0 < low <= high:
+        raise UserError(f"--gpu-hours {text!r:.40}: expected LOW-HIGH with 0 < LOW <= HIGH, like 1-100")
+    return low, high

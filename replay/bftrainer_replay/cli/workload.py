@@ -1,0 +1,97 @@
+"""``bftrainer replay workload``: a table of trainers, seeded or from real traces, for logs that come without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bftrainer.errors import UnknownNameError, UserError
+from bftrainer_replay.cli.trace_workload import trace_options
+
+_KINDS = ("hpo", "diverse", "trace")
+_COUNT, _START = 1000, "2021-01-01T00:00:00"
+
+
+@click.command()
+@click.argument("kind", metavar="hpo|diverse|trace")
+@click.option("--count", type=int, metavar="N", help=f"Number of trainers.  [default: {_COUNT}; of a trace all]")
+@click.option("--spacing-s", default=36.0, show_default=True, metavar="S", help="Time between two submissions.")
+@click.option("--poisson", is_flag=True, help="Submissions as a Poisson process with that mean spacing.")
+@click.option(
+    "--start", metavar="ISO", help=f"First submission.  [default: {_START}; of a trace with dates, its own time]"
+)
+@click.option("--model", default="shufflenet", show_default=True, metavar="NAME", help="hpo: the model of all trials.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Of rescale costs, Poisson submissions and what traces leave open."
+)
+@trace_options
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Trainer table."
+)
+def workload(
+    kind: str,
+    count: int | None,
+    spacing_s: float,
+    poisson: bool,
+    start: str | None,
+    model: str,
+    seed: int,
+    out: Path,
+    **traced: Any,
+) -> None:
+    """Write a table of trainers: hpo (identical trials of one model), diverse (the models of Table 2 in turn) or trace.
+
+    hpo and diverse: each trains 130 million samples (100 epochs of ImageNet) on 1 to 64 nodes, as in the paper. trace: the
+    jobs of a real cluster, as they came, on throughput that was measured; the curves go into a second file.
+
+    \b
+    Example:
+      bftrainer replay workload diverse --count 1000 --poisson --seed 1 --out trainers.csv
+      bftrainer replay workload trace --arrivals philly.csv --curves sia-traces.tar.gz --hardware aws --out trainers.csv
+    """
+    from bftrainer_replay.cli.trace_workload import TraceOptions, from_trace
+    from bftrainer_replay.logs.event_log import format_time
+    from bftrainer_replay.workload.workload import write_workload
+
+    _check(kind, count, spacing_s, seed)
+    if kind == "trace":
+        arrivals = from_trace(TraceOptions(**traced), count, _time(start), seed, out)
+    elif given := [name for name, value in traced.items() if value not in (None, False, ())]:
+        raise UserError(f"--{given[0].replace('_', '-')} is for traces: bftrainer replay workload trace ...")
+    else:
+        arrivals = _generated(kind, count or _COUNT, spacing_s, poisson, _time(start or _START), model, seed)
+    try:
+        write_workload(out, arrivals)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
+    since = start or (format_time(arrivals[0].at_s) if kind == "trace" else _START)
+    click.echo(f"{out}: {len(arrivals)} trainers ({kind}), submitted from {since} on")
+
+
+def _check(kind: str, count: int | None, spacing_s: float, seed: int) -> None:
+    if kind not in _KINDS:
+        raise UnknownNameError("workload", kind, _KINDS)
+    if count is not None and count < 1:
+        raise UserError(f"--count {count}: expected 1 or more")
+    if not 0 < spacing_s < float("inf"):
+        raise UserError(f"--spacing-s {spacing_s:g}: expected seconds above 0")
+    if seed < 0:
+        raise UserError(f"--seed {seed}: expected 0 or more")
+
+
+def _time(start: str | None) -> Any:
+    from bftrainer_replay.logs.event_log import parse_time
+
+    try:
+        return None if start is None else parse_time(start)
+    except ValueError as error:
+        raise UserError(f"--start {start!r:.40} is not ISO 8601, expected like 2021-01-01T00:00:00") from error
+
+
+def _generated(kind: str, count: int, spacing_s: float, poisson: bool, start_s: float, model: str, seed: int) -> Any:
+    from bftrainer_replay.workload.workload import diverse, hpo, submissions
+
+    times = submissions(start_s, count, spacing_s, poisson_seed=seed if poisson else None)
+    return hpo(model, times) if kind == "hpo" else diverse(times, seed)

@@ -1,0 +1,44 @@
+"""The conformance suite that any policy must pass::
+
+    pytest --pyargs bftrainer_replay.conformance.policy_contract --policy NAME
+
+NAME is an installed policy, or ``module:name`` of a class without arguments or of a function that takes the settings.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.domain.ports import Policy
+from bftrainer.plugins import build_policy
+from bftrainer.policies.settings import PolicySettings
+from bftrainer_replay.conformance.checks import CHECKS, Build
+
+SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=120.0, seed=1)
+
+
+def builder_of(name: str) -> Build:
+    """How to build the policy of that name."""
+
+    def build() -> Policy:
+        return build_policy(name, SETTINGS)
+
+    return build
+
+
+@pytest.fixture
+def build(request: pytest.FixtureRequest) -> Build:
+    """How to build the policy under test."""
+    name = request.config.getoption("--policy", None)
+    if not name:
+        pytest.fail("which policy? Say --policy NAME or --policy module:name", pytrace=False)
+    return builder_of(name)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_policy(check: object, build: Build) -> None:
+    """One promise."""
+    assert callable(check)
+    check(build)

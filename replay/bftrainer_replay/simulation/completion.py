@@ -1,0 +1,56 @@
+"""What users feel: completion times, queueing, fairness; from a replay's runs and the workload's submissions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bftrainer_replay.simulation.progress import ReplayedTrainer
+from bftrainer_replay.simulation.world import Arrival
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Seconds; over the completed trainers, queueing over those that have started. NaN where there is none.
+
+    ``jain`` is Jain's index of the speeds 1 / slowdown, 1 where all are slowed down alike; the slowdown of a trainer is its
+    completion time over what it would take alone at its best size.
+    """
+
+    completed: int
+    mean_s: float
+    p95_s: float
+    last_s: float
+    queueing_s: float
+    jain: float
+    worst_slowdown: float
+
+
+def completion(arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> Completion:
+    """Those stopped by a bug or a user count as completed, but not towards fairness."""
+    submitted = {arrival.trainer.id: arrival.at_s for arrival in arrivals}
+    took, slowdowns, waited, ends = [], [], [], []
+    for run in runs:
+        at_s = submitted[run.trainer.id]
+        if run.started_s is not None:
+            waited.append(run.started_s - at_s)
+        if run.finished_s is None:
+            continue
+        took.append(run.finished_s - at_s)
+        ends.append(run.finished_s)
+        if not run.stopped and run.trainer.samples_total is not None:
+            alone_s = run.trainer.samples_total / (max(run.trainer.curve.per_s) or 1.0)
+            slowdowns.append(max((run.finished_s - at_s) / alone_s, 1e-9))
+    speeds = 1.0 / np.array(slowdowns or [np.nan])
+    first_s = min(submitted.values(), default=0.0)
+    return Completion(
+        completed=len(took),
+        mean_s=float(np.mean(took)) if took else float("nan"),
+        p95_s=float(np.percentile(took, 95)) if took else float("nan"),
+        last_s=max(ends) - first_s if ends else float("nan"),
+        queueing_s=float(np.mean(waited)) if waited else float("nan"),
+        jain=float(speeds.sum() ** 2 / (len(speeds) * (speeds**2).sum())),
+        worst_slowdown=max(slowdowns, default=float("nan")),
+    )

@@ -1,0 +1,67 @@
+"""What the policy is told of the trainers' curves: the truth, nothing, or something wrong; and whether it learns.
+
+``known``: the true curves. ``learn``: no curves; they are measured on the way. ``wrong:KIND``: wrong curves, believed.
+``learn:KIND``: wrong curves, corrected by measurement. Kinds: ``factor`` (each trainer's curve times 0.5, 1 or 2, by lot),
+``linear`` (the one-node rate times n), ``flat`` (the one-node rate on any number of nodes).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from bftrainer.allocation.objectives import one_node_rate
+from bftrainer.domain.model import Curve, Learning, Trainer
+from bftrainer.errors import UnknownNameError
+from bftrainer_replay.simulation.world import Arrival
+
+FACTORS = (0.5, 1.0, 2.0)
+BLANK_UP_S, BLANK_DOWN_S = 20.0, 10.0  # the trainer file's defaults
+
+
+def with_curve_error(
+    arrivals: Sequence[Arrival], what: str, seed: int = 0, *, by_model: bool = True, learning: Learning | None = None
+) -> tuple[Arrival, ...]:
+    """The same trainers as their users would describe them.
+
+    ``by_model``: trainers of one model share what is learned; otherwise each learns for itself. ``learning`` says how.
+    """
+    if what not in WAYS:
+        raise UnknownNameError("--curves", what, WAYS)
+    if what == "known":
+        return tuple(arrivals)
+    mode, _, kind = what.partition(":")
+    rng = random.Random(seed)  # the same lots again
+    found = []
+    for arrival in arrivals:
+        true = arrival.actual or arrival.trainer
+        settings = replace(learning or Learning(), key=true.model if by_model else "", blank=not kind)
+        said = replace(true, curve=_KINDS[kind](true, rng)) if kind else _blank(true)
+        if mode == "learn":
+            said = replace(said, learning=settings)
+        found.append(replace(arrival, trainer=said, actual=true))
+    return tuple(found)
+
+
+def _blank(true: Trainer) -> Trainer:
+    nodes = (1, true.max_nodes) if true.max_nodes > 1 else (1,)
+    curve = Curve(nodes, tuple(map(float, nodes)))
+    return replace(true, curve=curve, scale_up_s=BLANK_UP_S, scale_down_s=BLANK_DOWN_S)
+
+
+def _factor(true: Trainer, rng: random.Random) -> Curve:
+    factor = rng.choice(FACTORS)
+    return Curve(true.curve.nodes, tuple(factor * value for value in true.curve.per_s))
+
+
+def _linear(true: Trainer, rng: random.Random) -> Curve:
+    return Curve(true.curve.nodes, tuple(one_node_rate(true) * n for n in true.curve.nodes))
+
+
+def _flat(true: Trainer, rng: random.Random) -> Curve:
+    return Curve(true.curve.nodes, tuple(one_node_rate(true) * true.min_nodes for _ in true.curve.nodes))
+
+
+_KINDS: dict[str, Callable[[Trainer, random.Random], Curve]] = {"factor": _factor, "linear": _linear, "flat": _flat}
+WAYS = ("known", "learn", *(f"{mode}:{kind}" for mode in ("wrong", "learn") for kind in _KINDS))

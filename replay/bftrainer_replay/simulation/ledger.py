@@ -1,0 +1,110 @@
+"""The journal of a replay: one row per decision, kept in memory, and how long each decision took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.problem import Answer
+from bftrainer.domain.state import Active, Decision, Plan, State
+from bftrainer_replay.simulation.world import ReplayTotals, ReplayWorld
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One decision: when, on what, what for, and the totals up to then (before the decision's own costs).
+
+    ``taken_nodes`` are those that left while a trainer held them. ``invested_samples`` is what its planned rescales cost
+    as the decision weighs them: the sum of O_j(C_j) * R_j (Eqns 13, 16).
+    """
+
+    at_s: float
+    joined: int
+    left: int
+    submitted: int
+    finished: int
+    pool_nodes: int
+    counts: tuple[tuple[str, int], ...]
+    answer: Answer | None
+    totals: ReplayTotals
+    taken_nodes: int = 0
+    invested_samples: float = 0.0
+
+    @property
+    def used_nodes(self) -> int:
+        """Nodes given to trainers."""
+        return sum(n for _, n in self.counts)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Journal of one replay. ``on_time`` is told the time of every event, for a progress bar."""
+
+    world: ReplayWorld
+    on_time: Callable[[float], None] | None = None
+    keep_entries: bool = True
+    entries: list[LedgerRow] = field(default_factory=list)
+    decisions: int = 0
+    _held: dict[str, int] = field(default_factory=dict)
+
+    def record(self, event: Event, state: State, plan: Plan) -> None:
+        """Called by the loop for every decision."""
+        self.decisions += 1
+        if self.on_time is not None:
+            self.on_time(event.at_s)
+        for active in state.active:
+            run = self.world.runs[active.trainer.id]
+            if run.admitted_s is None:
+                run.admitted_s = event.at_s
+        if not self.keep_entries:
+            return
+        moved = [change for change in event.changes if isinstance(change, PoolChanged)]
+        self.entries.append(
+            LedgerRow(
+                at_s=event.at_s,
+                joined=sum(len(change.joined) for change in moved),
+                left=sum(len(change.left) for change in moved),
+                submitted=sum(isinstance(change, TrainerSubmitted) for change in event.changes),
+                finished=sum(isinstance(change, TrainerFinished) for change in event.changes),
+                pool_nodes=len(state.pool),
+                counts=tuple(
+                    (active.trainer.id, n) for active, n in zip(state.active, plan.decision.counts, strict=True) if n
+                ),
+                answer=plan.decision.answer,
+                totals=self.world.totals(),
+                taken_nodes=sum(self._held.get(a.trainer.id, 0) - len(a.nodes) for a in state.active),
+                invested_samples=sum(map(self._investment, state.active, plan.decision.counts)),
+            )
+        )
+        self._held = {a.trainer.id: n for a, n in zip(state.active, plan.decision.counts, strict=True) if n}
+
+    def _investment(self, active: Active, nodes: int) -> float:
+        """O_j(C_j) * R_j of one trainer; its run is still on the C_j that the event has left it."""
+        now = len(active.nodes)
+        if nodes == now:
+            return 0.0
+        trainer = active.trainer
+        return self.world.runs[trainer.id].rate * (trainer.scale_up_s if nodes > now else trainer.scale_down_s)
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """A policy that takes the time another policy takes, in seconds of this machine."""
+
+    policy: Policy
+    took_s: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The name of the policy it watches."""
+        return self.policy.name
+
+    def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Ask the policy."""
+        began = time.perf_counter()
+        answer = self.policy.decide(state, event)
+        self.took_s.append(time.perf_counter() - began)
+        return answer

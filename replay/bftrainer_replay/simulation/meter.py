@@ -1,0 +1,78 @@
+"""What a replayed trainer's progress lines would say of its speed: steady rates and stalls, as wrong as measurements are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer_replay.simulation.progress import ReplayedTrainer
+
+GROWTH = 0.25
+"""A window lasts at least this share of what was measured before on the same nodes: the longer, the fewer are needed."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A trainer's time on one set of nodes, since its last rescale: measured up to ``until_s``."""
+
+    since_s: float
+    grew: bool
+    until_s: float
+    measured: bool = False
+
+
+@dataclass(slots=True)
+class Meter:
+    """Measures the trainers that are learned. ``noise`` is the standard deviation of one window, relative."""
+
+    noise: float = 0.0
+    seed: int = 0
+    windows_s: dict[str, float] = field(default_factory=dict)
+    _segments: dict[str, _Segment] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)  # a replay's noise is to be the same again
+
+    def add(self, trainer_id: str, window_s: float) -> None:
+        """Measure this trainer in windows of at least so many seconds."""
+        self.windows_s[trainer_id] = window_s
+
+    def read(self, runs: Mapping[str, ReplayedTrainer], at_s: float) -> tuple[RateSeen | StallSeen, ...]:
+        """What has been measured since the last call; before the runs are changed at ``at_s``."""
+        seen: list[RateSeen | StallSeen] = []
+        if not self.windows_s:
+            return ()
+        for name, run in runs.items():
+            window_s = self.windows_s.get(name)
+            if window_s is None or not run.nodes:
+                continue
+            segment = self._segment(name, run)
+            steady_s = max(run.since_s, run.stalled_until_s)
+            begin_s = max(steady_s, segment.until_s)
+            if at_s - begin_s < max(window_s, GROWTH * (at_s - steady_s)):
+                continue
+            if not segment.measured and run.stalled_until_s > run.since_s:
+                seen.append(StallSeen(name, segment.grew, self._off(run.stalled_until_s - run.since_s)))
+            seen.append(RateSeen(name, run.nodes, self._off(run.rate), at_s - begin_s))
+            segment.until_s, segment.measured = at_s, True
+        return tuple(seen)
+
+    def _segment(self, name: str, run: ReplayedTrainer) -> _Segment:
+        segment = self._segments.get(name)
+        if segment is None or segment.since_s != run.since_s:
+            segment = _Segment(run.since_s, run.nodes > self._sizes.get(name, 0), run.since_s)
+            self._segments[name] = segment
+            self._sizes[name] = run.nodes
+        return segment
+
+    def forget(self, trainer_id: str) -> None:
+        """It has finished."""
+        for table in (self.windows_s, self._segments, self._sizes):
+            table.pop(trainer_id, None)
+
+    def _off(self, value: float) -> float:
+        return value * max(1.0 + self._rng.gauss(0.0, self.noise), 0.1) if self.noise else value

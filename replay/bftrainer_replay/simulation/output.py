@@ -1,0 +1,90 @@
+"""The files of one replay, written when all of it is done: summary.json, trainers.csv, decisions.csv.gz, two pictures."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bftrainer.system.files import write_atomically
+from bftrainer_replay.figures.costs import costs_figure
+from bftrainer_replay.figures.style import png
+from bftrainer_replay.figures.timeline import timeline_figure
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
+from bftrainer_replay.simulation.summary import Summary
+
+_TRAINER_COLUMNS = (
+    "id", "model", "submitted", "admitted", "started", "finished", "runtime_s", "samples", "node_hours",
+    "preemptions", "rescales", "lost_to_preemption_samples", "lost_to_rescale_samples",
+)  # fmt: skip
+_DECISION_COLUMNS = (
+    "time", "joined", "left", "submitted", "finished", "pool_nodes", "used_nodes", "objective_value", "solver", "status",
+    "fallbacks", "samples", "lost_to_preemption_samples", "lost_to_rescale_samples", "counts",
+)  # fmt: skip
+
+
+def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> tuple[Path, ...]:
+    """Write every file into ``out`` by atomic rename; summary.json comes last, so its presence says all is there."""
+    files = {
+        "trainers.csv": _csv(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
+        "decisions.csv.gz": gzip.compress(_csv(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
+        "timeline.png": png(timeline_figure(scenario, outcome, summary)),
+        "costs.png": png(costs_figure(scenario, outcome, summary)),
+        "summary.json": (json.dumps(summary.as_dict(), indent=2) + "\n").encode(),
+    }
+    for name, data in files.items():
+        write_atomically(out / name, data)
+    return tuple(out / name for name in files)
+
+
+def _trainers(scenario: Scenario, outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
+    submitted = {arrival.trainer.id: arrival.at_s for arrival in scenario.arrivals}
+    for run in outcome.runs:
+        times = (submitted[run.trainer.id], run.admitted_s, run.started_s, run.finished_s)
+        done = run.finished_s is not None and run.started_s is not None
+        yield (
+            run.trainer.id,
+            run.trainer.model,
+            *("" if at_s is None else format_time(at_s) for at_s in times),
+            f"{run.finished_s - run.started_s:.3f}" if done else "",  # type: ignore[operator]  # done says both are there
+            f"{run.samples:.1f}",
+            f"{run.node_s / 3600:.4f}",
+            run.preemptions,
+            run.rescales,
+            f"{run.lost_to_preemption:.1f}",
+            f"{run.lost_to_rescale:.1f}",
+        )
+
+
+def _decisions(outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
+    for entry in outcome.entries:
+        answer = entry.answer
+        yield (
+            format_time(entry.at_s),
+            entry.joined,
+            entry.left,
+            entry.submitted,
+            entry.finished,
+            entry.pool_nodes,
+            entry.used_nodes,
+            "" if answer is None else f"{answer.objective_value:.6f}",
+            "" if answer is None else answer.solver,
+            "" if answer is None else answer.status.value,
+            "" if answer is None else "; ".join(f"{f.solver}: {f.reason.value}" for f in answer.fallbacks),
+            f"{entry.totals.samples:.1f}",
+            f"{entry.totals.lost_to_preemption:.1f}",
+            f"{entry.totals.lost_to_rescale:.1f}",
+            " ".join(f"{name}:{n}" for name, n in entry.counts),
+        )
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue().encode()

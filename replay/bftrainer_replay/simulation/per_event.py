@@ -1,0 +1,46 @@
+"""What each decision of a replay led to, up to the next: preemptions that follow it, and what its rescales brought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bftrainer_replay.simulation.ledger import LedgerRow
+from bftrainer_replay.simulation.world import ReplayTotals
+
+SPANS_S = (10.0, 30.0, 60.0, 90.0, 120.0, 170.0, 240.0, 300.0, 600.0, 900.0, 1200.0)
+_QUANTILES = (10, 25, 50, 75, 90)
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """Samples trained until the next event per sample invested, over the decisions that invested (the paper's Fig. 8).
+
+    ``quantiles`` are the 10th, 25th, 50th, 75th and 90th percentile, ``mean`` is that of the ratios. None without any.
+    """
+
+    decisions: int
+    mean: float | None
+    quantiles: tuple[float, float, float, float, float] | None
+
+
+def taken_within(entries: Sequence[LedgerRow], spans_s: Sequence[float] = SPANS_S) -> tuple[tuple[float, float], ...]:
+    """(span, share of the decisions after which a node that a trainer holds is taken within the span): Fig. 7a."""
+    at_s = np.array([entry.at_s for entry in entries])
+    taken_s = np.array([*(entry.at_s for entry in entries if entry.taken_nodes), np.inf])
+    wait_s = taken_s[np.searchsorted(taken_s[:-1], at_s, side="right")] - at_s
+    return tuple((float(span), float(np.mean(wait_s <= span)) if len(at_s) else 0.0) for span in spans_s)
+
+
+def returns(entries: Sequence[LedgerRow], final: ReplayTotals) -> Returns:
+    """Fig. 8: the rescale cost at an event is the investment, the outcome until the next event the return."""
+    samples = np.diff([*(entry.totals.samples for entry in entries), final.samples])
+    invested = np.array([entry.invested_samples for entry in entries])
+    paid = invested > 0
+    if not paid.any():
+        return Returns(0, None, None)
+    ratios = samples[paid] / invested[paid]
+    low, first, median, third, high = (float(q) for q in np.percentile(ratios, _QUANTILES))
+    return Returns(int(paid.sum()), float(ratios.mean()), (low, first, median, third, high))

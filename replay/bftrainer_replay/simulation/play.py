@@ -1,0 +1,183 @@
+"""Play a workload on a log: the replay asked for, and the two replays it is measured by (paper 4.1).
+
+* the *static* run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescaling cost;
+* the *no-cost bound* is the same replay with all R = 0, deciding at every event: what no policy can beat when trainers
+  are alike and there is work to spare.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.core.loop import run
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import State
+from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer.policies.equal_share import EqualShare
+from bftrainer.policies.needs import check_needs, is_rigid
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
+from bftrainer_replay.simulation.meter import Meter
+from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
+
+OnTime = Callable[[float], None]
+_SPARE = 20  # trainers for each place of P_jmax
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is replayed: nodes, trainers, how many at once (P_jmax), and what a rescale costs.
+
+    ``checkpoint_s`` is how often a rigid job saves itself; policies that scale their trainers do not need it. Where trainers
+    are learned, ``noise`` is how wrong one measurement is (standard deviation, relative), by lots of ``noise_seed``.
+    """
+
+    window: LogWindow
+    arrivals: tuple[Arrival, ...]
+    max_parallel: int = 10
+    cost_model: CostModel = CostModel.STALL
+    decide_on: DecideOn = DecideOn.ALL
+    checkpoint_s: float = 3600.0
+    noise: float = 0.0
+    noise_seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome:
+    """What came of a replay."""
+
+    totals: ReplayTotals
+    runs: tuple[ReplayedTrainer, ...]
+    entries: tuple[LedgerRow, ...]
+    decisions: int
+    decision_s: tuple[float, ...]
+    wall_s: float
+
+
+def play(
+    scenario: Scenario, policy: Policy, *, on_time: OnTime | None = None, keep_entries: bool = True
+) -> ReplayOutcome:
+    """Replay a scenario under a policy. Deterministic but for the timings. Refuses trainers that it cannot serve."""
+    for arrival in scenario.arrivals:
+        check_needs(policy, arrival.trainer)
+    began = time.perf_counter()
+    checkpoint_s = scenario.checkpoint_s if is_rigid(policy) else None
+    meter = Meter(scenario.noise, scenario.noise_seed)
+    world = ReplayWorld(
+        scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on, checkpoint_s, meter
+    )
+    ledger = Ledger(world, on_time, keep_entries)
+    watch = Stopwatch(policy)
+    run(world, State(max_parallel=scenario.max_parallel), watch, ledger)
+    return ReplayOutcome(
+        totals=world.totals(),
+        runs=tuple(world.runs.values()),
+        entries=tuple(ledger.entries),
+        decisions=ledger.decisions,
+        decision_s=tuple(watch.took_s),
+        wall_s=time.perf_counter() - began,
+    )
+
+
+def resource_integral_node_s(window: LogWindow) -> float:
+    """Eqn 17, in node-seconds."""
+    nodes, since_s, total = len(window.initial), window.start_s, 0.0
+    for event in window.events:
+        total += nodes * (event.at_s - since_s)
+        nodes += len(event.change.joined) - len(event.change.left)
+        since_s = event.at_s
+    return total + nodes * (window.end_s - since_s)
+
+
+def equivalent_nodes(window: LogWindow) -> float:
+    """N_eq of Eqn 18: the constant number of nodes with the same node-time."""
+    return resource_integral_node_s(window) / window.span_s if window.span_s else 0.0
+
+
+def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
+    """A_s in samples: the queue on N_eq constant nodes, equal share, no cost; a fraction of a node is interpolated.
+
+    The paper assumes that the queue outlasts the window. Where it does not, the rate up to then goes on to the end, so
+    that A_s is what the nodes could have done and not what there happened to be to do.
+    """
+    return _static(scenario, equivalent_nodes(scenario.window), on_time)
+
+
+def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float, ...]:
+    """A_s of every span between two edges: the queue, from its beginning, on that span's own N_eq constant nodes.
+
+    Of the trainers submitted before a span only so many take part as could keep the places busy for long; where they do
+    not last, :func:`static_outcome`'s rule holds.
+    """
+    found = []
+    sizes = pool_sizes_of(scenario.window)
+    node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
+    at_edges = np.interp(edges_s, np.append(sizes.start_s, scenario.window.end_s), node_s)
+    ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
+    for (start_s, end_s), held_s in zip(pairwise(edges_s), np.diff(at_edges).tolist(), strict=True):
+        early = [replace(a, at_s=start_s) for a in ordered if a.at_s <= start_s][: _SPARE * scenario.max_parallel]
+        later = [a for a in ordered if start_s < a.at_s < end_s]
+        span = LogWindow(start_s, end_s, frozenset(), (), scenario.window.machine_nodes, scenario.window.source)
+        part = replace(scenario, window=span, arrivals=(*early, *later))
+        found.append(_static(part, held_s / (end_s - start_s), None))
+    return tuple(found)
+
+
+def _static(scenario: Scenario, nodes: float, on_time: OnTime | None) -> float:
+    low, part = math.floor(nodes), nodes - math.floor(nodes)
+    outcome = _on_constant_nodes(scenario, low, on_time)
+    if part:
+        outcome += part * (_on_constant_nodes(scenario, low + 1, on_time) - outcome)
+    return outcome
+
+
+def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
+    """The outcome in samples of the same replay with all R = 0, maximising throughput at every event."""
+    free = replace(scenario, arrivals=_free(scenario.arrivals), decide_on=DecideOn.ALL)
+    # Without costs T_fwd scales every gain alike: any positive number of seconds does.
+    policy = BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0)
+    return play(free, policy, on_time=on_time, keep_entries=False).totals.samples
+
+
+def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
+    """When a place first stayed empty because nobody was left to take it over; None if the work lasted."""
+    admitted = [r.admitted_s for r in outcome.runs if r.admitted_s is not None]
+    if not admitted or len(admitted) < len(scenario.arrivals):
+        return None
+    places = min(scenario.max_parallel, len(admitted))
+    finished = sorted(r.finished_s for r in outcome.runs if r.finished_s is not None)
+    emptied = finished[len(admitted) - places :]  # the first finish that leaves fewer than ``places`` at work
+    return max(emptied[0], max(admitted)) if emptied else None
+
+
+def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -> float:
+    if nodes == 0:
+        return 0.0
+    window = scenario.window
+    names = frozenset(f"n{i:06d}" for i in range(nodes))
+    constant = LogWindow(window.start_s, window.end_s, names, (), nodes, f"{nodes} constant nodes")
+    static = replace(scenario, window=constant, arrivals=_free(scenario.arrivals), decide_on=DecideOn.ALL)
+    outcome = play(static, EqualShare(), on_time=on_time)
+    end_s = ran_out_s(outcome, static)
+    if end_s is None:
+        return outcome.totals.samples
+    samples = next(entry.totals.samples for entry in outcome.entries if entry.at_s >= end_s)
+    return samples * window.span_s / (end_s - window.start_s)
+
+
+def _free(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
+    """The same trainers with their true curves, rescaled for nothing."""
+    return tuple(
+        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0), actual=None)
+        for a in arrivals
+    )

@@ -1,0 +1,154 @@
+"""How a trainer's samples grow between events, and what a rescale costs it: the cost models of a replay.
+
+``stall`` (physical): after a rescale a trainer makes no progress for R_up (it grew, or started) or R_dw (it shrank,
+forced or planned). One event causes one stall per trainer, the larger; a stall ends at max(old end, now + R).
+
+``paper``: lumps of samples instead of time. A planned rescale takes O_j(C_j) * R_j, C_j after any loss; nodes taken away
+take O_j(N_j before) * R_dw, once per trainer and event; a start from 0 takes nothing. Lumps come off its own progress.
+
+``delay`` (ModelArts paper 5.5): one that grows stays on its old nodes for R_up, one that starts waits as long; shrinking
+is free.
+
+With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and what it did since its last checkpoint (one
+every ``checkpoint_s`` of training) is lost. A planned stop saves everything.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bftrainer.domain.model import Trainer, rates
+
+
+class CostModel(Enum):
+    """See the module's text."""
+
+    STALL = "stall"
+    PAPER = "paper"
+    DELAY = "delay"
+
+
+@dataclass(slots=True)
+class ReplayedTrainer:
+    """One trainer's training: a line that is bent at rescales, so nothing is computed in between.
+
+    Samples at time t are ``samples + rate * (t - max(since_s, stalled_until_s))``. ``lost_to_preemption`` and
+    ``lost_to_rescale`` are samples: lumps, or what it would have processed while it stalled (where stalls overlap, the
+    preemption's part counts as the preemption's).
+    """
+
+    trainer: Trainer
+    cost_model: CostModel
+    since_s: float
+    stops_after_s: float = math.inf
+    checkpoint_s: float | None = None
+    samples: float = 0.0
+    nodes: int = 0
+    slow_rate: float = 0.0
+    trains_since_s: float = -math.inf
+    stalled_until_s: float = -math.inf
+    preempted_until_s: float = -math.inf
+    lost_to_preemption: float = 0.0
+    lost_to_rescale: float = 0.0
+    preemptions: int = 0
+    rescales: int = 0
+    admitted_s: float | None = None
+    started_s: float | None = None
+    finished_s: float | None = None
+    stopped: bool = False
+    node_s: float = 0.0
+    _rates: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rates = rates(self.trainer)
+
+    @property
+    def rate(self) -> float:
+        """Samples per second on its present nodes once it does not stall."""
+        return self._rates[self.nodes]
+
+    def samples_at(self, at_s: float) -> float:
+        """Samples done by ``at_s``, lumps already taken off."""
+        done = self.samples + self.rate * max(at_s - max(self.since_s, self.stalled_until_s), 0.0)
+        if self.slow_rate:
+            done += self.slow_rate * max(min(at_s, self.stalled_until_s) - self.since_s, 0.0)
+        return done
+
+    def finishes_at(self) -> float:
+        """When it reaches its samples, or ends by itself, if nothing changes; infinity if never."""
+        stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
+        rate, total = self.rate, self.trainer.samples_total
+        if rate <= 0 or total is None:
+            return stops_s
+        left = max(total - self.samples, 0.0)
+        if self.slow_rate and self.stalled_until_s > self.since_s:
+            slowly = self.slow_rate * (self.stalled_until_s - self.since_s)
+            if left <= slowly:
+                return min(stops_s, self.since_s + left / self.slow_rate)
+            left -= slowly
+        return min(stops_s, max(self.since_s, self.stalled_until_s) + left / rate)
+
+    def settle(self, at_s: float) -> None:
+        """Bend the line here: credit what was done and book what was lost to stalls."""
+        samples = self.samples_at(at_s)
+        preempted = max(min(at_s, self.preempted_until_s) - self.since_s, 0.0)
+        stalled = max(min(at_s, self.stalled_until_s) - self.since_s, 0.0)
+        self.lost_to_preemption += self.rate * preempted
+        self.lost_to_rescale += (self.rate - self.slow_rate) * max(stalled - preempted, 0.0)
+        self.node_s += self.nodes * (at_s - self.since_s)
+        self.samples, self.since_s = samples, at_s
+
+    def lose_nodes(self, nodes: int, at_s: float) -> None:
+        """The scheduler takes ``nodes`` of its nodes."""
+        self.settle(at_s)
+        self.preemptions += 1
+        if self.checkpoint_s is not None:
+            self._preempted(self.rate * (max(at_s - self.trains_since_s, 0.0) % self.checkpoint_s))
+        elif self.cost_model is CostModel.PAPER:
+            self._preempted(self.rate * self.trainer.scale_down_s)
+        elif self.cost_model is CostModel.STALL:
+            end_s = at_s + self.trainer.scale_down_s
+            self._stall_until(end_s)
+            self.preempted_until_s = max(self.preempted_until_s, end_s)
+        self.nodes -= nodes
+        self.slow_rate = min(self.slow_rate, self.rate)
+
+    def rescale(self, nodes: int, at_s: float) -> None:
+        """A planned rescale to ``nodes`` nodes."""
+        self.settle(at_s)
+        self.rescales += 1
+        grows = nodes > self.nodes
+        cost_s = self.trainer.scale_up_s if grows else self.trainer.scale_down_s
+        if self.cost_model is CostModel.PAPER:
+            lump = self.rate * cost_s
+            self.samples -= lump
+            self.lost_to_rescale += lump
+        elif self.cost_model is CostModel.STALL:
+            self._stall_until(at_s + cost_s)
+        elif grows:
+            self.slow_rate = self.slow_rate if at_s < self.stalled_until_s else self.rate
+            self._stall_until(at_s + cost_s)
+        if self.started_s is None:
+            self.started_s = at_s
+        self.nodes = nodes
+        self.trains_since_s = max(at_s, self.stalled_until_s)
+        self.slow_rate = min(self.slow_rate, self.rate)
+
+    def finish(self, at_s: float) -> None:
+        """It has reached its samples (the excess is discarded) or ended by itself; its nodes are free."""
+        self.settle(at_s)
+        total = self.trainer.samples_total
+        self.stopped = self.started_s is not None and at_s >= self.started_s + self.stops_after_s
+        if total is not None:
+            self.samples = min(self.samples, total) if self.stopped else total
+        self.finished_s = at_s
+        self.nodes = 0
+
+    def _preempted(self, lump: float) -> None:
+        self.samples -= lump
+        self.lost_to_preemption += lump
+
+    def _stall_until(self, end_s: float) -> None:
+        self.stalled_until_s = max(self.stalled_until_s, end_s)

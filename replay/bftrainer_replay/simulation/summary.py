@@ -1,0 +1,87 @@
+"""The numbers of one replay, as ``summary.json`` and ``--json`` give them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from bftrainer.allocation.objectives import one_node_rate
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.simulation.play import (
+    ReplayOutcome,
+    Scenario,
+    equivalent_nodes,
+    ran_out_s,
+    resource_integral_node_s,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds per decision of the policy, solver included, on this machine."""
+
+    p50: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """See docs/concepts for every figure; fractions are fractions (0.834), not percent."""
+
+    policy: str
+    efficiency: float | None
+    no_cost_bound: float | None
+    resource_integral_node_h: float
+    eq_nodes: float
+    pool_events: int
+    decisions: int
+    outcome_samples: float
+    static_outcome_samples: float
+    outcome_one_node_h: float
+    rescale_cost_samples: float
+    preemption_cost_samples: float
+    preemptions: int
+    rescales: int
+    unused_node_h: float
+    completed: int
+    submitted: int
+    work_ran_out_at: str | None
+    decision_s: Latency
+    wall_s: float
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return asdict(self)
+
+
+def summarise(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: float, bound: float) -> Summary:
+    """``static`` is A_s, ``bound`` the no-cost outcome, both in samples. U and the bound are None where A_s is 0."""
+    used_node_s = sum(run.node_s for run in outcome.runs)
+    integral = resource_integral_node_s(scenario.window)
+    took = np.array(outcome.decision_s or (0.0,))
+    p50, p99, worst = (float(x) for x in np.percentile(took, (50, 99, 100)))
+    ended_s = ran_out_s(outcome, scenario)
+    return Summary(
+        policy=policy,
+        efficiency=outcome.totals.samples / static if static else None,
+        no_cost_bound=bound / static if static else None,
+        resource_integral_node_h=integral / 3600,
+        eq_nodes=equivalent_nodes(scenario.window),
+        pool_events=1 + len(scenario.window.events),
+        decisions=outcome.decisions,
+        outcome_samples=outcome.totals.samples,
+        static_outcome_samples=static,
+        outcome_one_node_h=sum(run.samples / one_node_rate(run.trainer) / 3600 for run in outcome.runs),
+        rescale_cost_samples=outcome.totals.lost_to_rescale,
+        preemption_cost_samples=outcome.totals.lost_to_preemption,
+        preemptions=sum(run.preemptions for run in outcome.runs),
+        rescales=sum(run.rescales for run in outcome.runs),
+        unused_node_h=(integral - used_node_s) / 3600,
+        completed=sum(run.finished_s is not None for run in outcome.runs),
+        submitted=len(outcome.runs),
+        work_ran_out_at=None if ended_s is None else format_time(ended_s),
+        decision_s=Latency(p50, p99, worst),
+        wall_s=outcome.wall_s,
+    )

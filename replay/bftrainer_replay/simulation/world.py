@@ -1,0 +1,214 @@
+"""ReplayWorld: a recorded log says which nodes there are, a workload which trainers come, a cost model how they progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.state import Nodes, Rescale
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.losses import LossCurve
+from bftrainer_replay.simulation.meter import Meter
+from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+
+
+class DecideOn(Enum):
+    """What makes a decision: every pool change, submission and completion, or (the authors' replayer) pool changes only."""
+
+    ALL = "all"
+    POOL = "pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A trainer and when it is submitted, in the log's time.
+
+    ``trainer`` is what its user says; ``actual_samples`` what it will really take (None: the same), ``stops_after_s`` when
+    it ends by itself after its first start, ``losses`` how its evaluation function falls. ``actual`` has its true curve
+    and costs where its user does not know them.
+    """
+
+    at_s: float
+    trainer: Trainer
+    actual_samples: float | None = None
+    stops_after_s: float = math.inf
+    losses: LossCurve | None = None
+    actual: Trainer | None = None
+
+    @property
+    def truth(self) -> Trainer:
+        """The trainer as it really is."""
+        true = self.actual or self.trainer
+        return true if self.actual_samples is None else replace(true, samples_total=self.actual_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTotals:
+    """Samples: done, lost to preemption, lost to planned rescales. What is lost is not in what is done."""
+
+    samples: float = 0.0
+    lost_to_preemption: float = 0.0
+    lost_to_rescale: float = 0.0
+
+
+class ReplayWorld:
+    """World over a log's window. Everything is settled at ``window.end_s``; what comes later does not happen.
+
+    At one instant: progress is credited, nodes leave (with their cost), whoever has reached its samples is done, trainers
+    are submitted; the coordinator admits and the policy decides. Cost per event: O(trainers running + nodes that left).
+    """
+
+    def __init__(
+        self,
+        window: LogWindow,
+        arrivals: Sequence[Arrival],
+        cost_model: CostModel = CostModel.STALL,
+        decide_on: DecideOn = DecideOn.ALL,
+        checkpoint_s: float | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self._checkpoint_s = checkpoint_s
+        self._meter = Meter() if meter is None else meter
+        self._curves: dict[str, LossCurve] = {}
+        self.now_s = window.start_s
+        self._window = window
+        self._decide_on = decide_on
+        self._cost_model = cost_model
+        self._arrivals = sorted(arrivals, key=lambda arrival: arrival.at_s)
+        self._next_arrival = 0
+        self._next_change = -1  # -1: the initial state is still to come
+        self._started: dict[str, ReplayedTrainer] = {}  # those that have had nodes and are not finished
+        self._held: dict[str, Nodes] = {}
+        self._ended = False
+        self._finished = ReplayTotals()
+        self.runs: dict[str, ReplayedTrainer] = {}
+
+    def next_event(self, wake_at_s: float | None) -> Event | None:
+        """The earliest of pool change, submission, predicted completion and wake-up; None once the window is over."""
+        if self._ended:
+            return None
+        change_s = self._change_time()
+        at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
+        if self._decide_on is DecideOn.ALL:
+            at_s = min(
+                at_s, self._arrival_time(), min((r.finishes_at() for r in self._started.values()), default=math.inf)
+            )
+        if at_s > self._window.end_s:
+            self._end()
+            return None
+        self.now_s = at_s
+        measured = self._meter.read(self._started, at_s)
+        changes: list[Change] = []
+        if change_s <= at_s:
+            changes.append(self._change_pool())
+        changes.extend(self._finish_due(at_s))
+        changes.extend(self._submit_due(at_s))
+        if wake_at_s is not None and wake_at_s <= at_s:
+            changes.append(TimerDue())
+        done = tuple((name, run.samples_at(at_s)) for name, run in self._started.items())
+        return Event(at_s, tuple(changes), done, self._losses(done), measured=measured)
+
+    def apply(self, steps: tuple[Rescale, ...]) -> None:
+        """Rescale trainers; what the log took from them happened when it did, a forced step only confirms it."""
+        for step in steps:
+            run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
+            if not step.forced:
+                run.rescale(len(step.after), self.now_s)
+            assert run.nodes == len(step.after), f"{step.trainer_id}: {run.nodes} nodes, {len(step.after)} planned"
+            self._held[step.trainer_id] = step.after
+
+    def totals(self) -> ReplayTotals:
+        """Outcome and costs up to now, over all trainers. Stalls are booked when they are over or cut short."""
+        done, runs = self._finished, self._started.values()
+        return ReplayTotals(
+            done.samples + sum(_within(run, run.samples_at(self.now_s)) for run in runs),
+            done.lost_to_preemption + sum(run.lost_to_preemption for run in runs),
+            done.lost_to_rescale + sum(run.lost_to_rescale for run in runs),
+        )
+
+    def _losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
+        """What the evaluation functions are now; a trainer without a curve, or before its first sample, reports none."""
+        if not self._curves:
+            return ()
+        reported = []
+        for name, samples in done:
+            total = self.runs[name].trainer.samples_total
+            if samples > 0 and total is not None and name in self._curves:
+                reported.append((name, self._curves[name].at(min(samples / total, 1.0))))
+        return tuple(reported)
+
+    def _change_time(self) -> float:
+        if self._next_change < 0:
+            return self._window.start_s
+        events = self._window.events
+        return events[self._next_change].at_s if self._next_change < len(events) else math.inf
+
+    def _arrival_time(self) -> float:
+        if self._next_arrival == len(self._arrivals):
+            return math.inf
+        return max(self._arrivals[self._next_arrival].at_s, self._window.start_s)
+
+    def _change_pool(self) -> PoolChanged:
+        self._next_change += 1
+        if self._next_change == 0:
+            return PoolChanged(joined=self._window.initial)
+        change = self._window.events[self._next_change - 1].change
+        for name, nodes in self._held.items():
+            if not nodes.isdisjoint(change.left):
+                kept = nodes - change.left
+                self._started[name].lose_nodes(len(nodes) - len(kept), self.now_s)
+                self._held[name] = kept
+        return change
+
+    def _finish_due(self, at_s: float) -> list[TrainerFinished]:
+        due = [name for name, run in self._started.items() if run.finishes_at() <= at_s or _is_done(run, at_s)]
+        for name in due:
+            run = self._started.pop(name)
+            run.finish(at_s)
+            done = self._finished
+            self._finished = ReplayTotals(
+                done.samples + run.samples,
+                done.lost_to_preemption + run.lost_to_preemption,
+                done.lost_to_rescale + run.lost_to_rescale,
+            )
+            del self._held[name]
+            self._meter.forget(name)
+        return [TrainerFinished(name) for name in due]
+
+    def _submit_due(self, at_s: float) -> list[TrainerSubmitted]:
+        submitted = []
+        while self._arrival_time() <= at_s:
+            arrival = self._arrivals[self._next_arrival]
+            self._next_arrival += 1
+            told = arrival.trainer
+            if told.learning is not None:
+                self._meter.add(told.id, told.learning.window_s)
+            if arrival.losses is not None:
+                self._curves[told.id] = arrival.losses
+            self.runs[told.id] = ReplayedTrainer(
+                arrival.truth, self._cost_model, at_s, arrival.stops_after_s, self._checkpoint_s
+            )
+            submitted.append(TrainerSubmitted(told))
+        return submitted
+
+    def _end(self) -> None:
+        self.now_s = self._window.end_s
+        self._ended = True
+        for run in self._started.values():
+            run.settle(self.now_s)
+            run.samples = _within(run, run.samples)
+
+
+def _is_done(run: ReplayedTrainer, at_s: float) -> bool:
+    total = run.trainer.samples_total
+    return total is not None and run.samples_at(at_s) >= total
+
+
+def _within(run: ReplayedTrainer, samples: float) -> float:
+    """Samples without the excess over the trainer's total."""
+    total = run.trainer.samples_total
+    return samples if total is None else min(samples, total)

@@ -1,0 +1,1 @@
+"""Which trainers come when, and how fast they run: tables, generators, traces, measured curves."""

@@ -1,0 +1,72 @@
+"""Throughput curves: Table 2 of the paper, built in, and curve files (``model,nodes_1,nodes_2,...``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from bftrainer.domain.model import Curve
+from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
+from bftrainer_replay.workload.tables import read_table
+
+_TABLE_2_NODES = (1, 2, 4, 8, 16, 32, 64)
+# Paper, Table 2: ImageNet models on Summit, thousands of samples per second, minibatch 32 per GPU (6 per node).
+_TABLE_2 = {
+    "alexnet": (7.1, 13.1, 21.1, 40.5, 74.0, 130.8, 202.1),
+    "resnet18": (5.2, 10.6, 20.4, 39.6, 78.0, 144.8, 262.7),
+    "mnasnet": (3.2, 6.0, 11.5, 23.1, 43.9, 83.5, 160.5),
+    "mobilenets": (3.0, 5.9, 11.4, 22.0, 42.5, 82.3, 155.2),
+    "shufflenet": (2.8, 5.3, 10.0, 20.4, 38.9, 74.1, 145.1),
+    "vgg16": (1.2, 2.4, 4.7, 9.3, 18.3, 36.2, 70.2),
+    "densenet": (1.0, 2.0, 3.8, 7.6, 15.0, 28.8, 57.8),
+}
+_ALIASES = {"mnasnet1": "mnasnet", "mnasnet10": "mnasnet", "mobilenet": "mobilenets", "mobilenetv2": "mobilenets"}
+_COLUMN = re.compile(r"nodes_(\d+)")
+
+TABLE_2: Mapping[str, Curve] = {
+    model: Curve(_TABLE_2_NODES, tuple(1000.0 * value for value in row)) for model, row in _TABLE_2.items()
+}
+
+
+def plain_name(model: str) -> str:
+    """A model's name without case and punctuation, the authors' file names as the paper's: VGG-16 is vgg16."""
+    plain = re.sub(r"[^a-z0-9]", "", model.lower())
+    return _ALIASES.get(plain, plain)
+
+
+def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
+    """The curve of a model; :class:`UnknownNameError` lists the known ones."""
+    curve = curves.get(plain_name(model))
+    if curve is None:
+        raise UnknownNameError("model", model, curves)
+    return curve
+
+
+def read_curves(path: Path) -> dict[str, Curve]:
+    """A curve file: one row per model, one column per node count, samples per second; empty where nothing was measured."""
+    header, rows = read_table(path)
+    counts: list[int] = []
+    for column in header[1:]:
+        match = _COLUMN.fullmatch(column)
+        if match is None:
+            raise InputFileError(f"{path}:1", f"unknown column {column!r}, expected model, nodes_1, nodes_2, ...")
+        counts.append(int(match.group(1)))
+    if header[:1] != ["model"] or not counts:
+        raise InputFileError(f"{path}:1", f"columns are {','.join(header)}, expected model,nodes_1,nodes_2,...")
+    curves: dict[str, Curve] = {}
+    for row in rows:
+        name = plain_name(row.text("model"))
+        if name in curves:
+            raise InputFileError(row.where, f"model {row.text('model')!r} stands twice, expected one row per model")
+        # Models need not be measured on the same counts: an empty cell is no point.
+        points = [(n, row.number(f"nodes_{n}")) for n in counts if row.cells[f"nodes_{n}"].strip()]
+        if points and points[0][0] == 0:
+            if points[0][1] != 0:
+                raise InputFileError(row.where, f"nodes_0 is {points[0][1]:g}, expected 0: no nodes, no samples")
+            points = points[1:]
+        try:
+            curves[name] = Curve(tuple(n for n, _ in points), tuple(value for _, value in points))
+        except InvalidValueError as error:
+            raise InputFileError(row.where, str(error)) from error
+    return curves

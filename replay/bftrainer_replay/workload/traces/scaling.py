@@ -1,0 +1,141 @@
+"""From measurements by GPU to a trainer's curve by node.
+
+Of a model's measurements one batch size per GPU is taken, as the paper does (32 per GPU): the one that was measured on the
+most GPU counts, the largest of those. Where a count was measured in several placements, the one whose nodes are nearest to
+whole nodes of the site counts, and of several such the median. Breakpoints are the node counts whose GPUs were measured;
+between them a curve is linear, as anywhere here. Nothing is smoothed unless asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from statistics import median
+
+from bftrainer.domain.model import Curve
+from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint
+
+
+class Shape(Enum):
+    """What is done to a curve that is not concave."""
+
+    MEASURED = "measured"
+    """Nothing: the allocation takes any curve."""
+    MONOTONE = "monotone"
+    """More nodes never bring less: the largest value so far."""
+    CONCAVE = "concave"
+    """The least concave curve above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredScaling:
+    """A model by node. ``measured_nodes`` is where measurement ends; beyond it the curve is extrapolated.
+
+    ``by_gpu`` are the measured (GPUs, samples/s) with ``batch`` per GPU. ``interpolated`` breakpoints were between two.
+    """
+
+    name: str
+    model: str
+    curve: Curve
+    measured_nodes: int
+    batch: int
+    by_gpu: tuple[tuple[int, float], ...]
+    interpolated: int
+
+    def rate(self, gpus: int) -> float:
+        """Samples per second on so many GPUs; beyond the measurement, what was measured last."""
+        return _between(self.by_gpu, min(gpus, self.by_gpu[-1][0]))
+
+
+def scaling_of(
+    profile: Profile, gpus_per_node: int, shape: Shape = Shape.MEASURED, extrapolate_to: int | None = None
+) -> MeasuredScaling | None:
+    """The model's curve on nodes with so many GPUs; None where not even one node's GPUs were measured.
+
+    Beyond the last measured node the curve goes on to ``extrapolate_to``, if asked for, as n^a with the exponent of its last
+    two measured points, which is kept in 0 .. 1; with one point there is nothing to go by. Its name says so.
+    """
+    batch, points = _one_batch(profile.points)
+    by_gpu = tuple(sorted(_by_gpus(points, gpus_per_node).items()))
+    most = by_gpu[-1][0] // gpus_per_node
+    if most < 1:
+        return None
+    measured = {gpus for gpus, _ in by_gpu}
+    nodes = sorted({1, most, *(gpus // gpus_per_node for gpus in measured if gpus % gpus_per_node == 0)})
+    values = _shaped([(n, _between(by_gpu, n * gpus_per_node)) for n in nodes], shape)
+    between = sum(n * gpus_per_node not in measured for n in nodes)
+    name = f"{profile.model}-{profile.hardware}".replace(" ", "-")
+    if extrapolate_to is not None and extrapolate_to > most and len(values) > 1:
+        values += _beyond(values, extrapolate_to)
+        name += "-extrapolated"
+    curve = Curve(tuple(n for n, _ in values), tuple(value for _, value in values))
+    return MeasuredScaling(name, profile.model, curve, most, batch, by_gpu, between)
+
+
+def _one_batch(points: list[ProfilePoint]) -> tuple[int, list[ProfilePoint]]:
+    counts: defaultdict[int, set[int]] = defaultdict(set)
+    for point in points:
+        counts[point.batch].add(point.gpus)
+    batch = max(counts, key=lambda size: (len(counts[size]), size))
+    return batch, [point for point in points if point.batch == batch]
+
+
+def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]:
+    groups: defaultdict[int, list[ProfilePoint]] = defaultdict(list)
+    for point in points:
+        groups[point.gpus].append(point)
+    rates = {}
+    for gpus, alike in groups.items():
+        whole = math.ceil(gpus / gpus_per_node)
+        nearest = min(abs(point.nodes - whole) for point in alike)
+        rates[gpus] = median(point.samples_per_s for point in alike if abs(point.nodes - whole) == nearest)
+    return rates
+
+
+def _between(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
+    """Linear between measured counts, and from none at all to the first."""
+    place = bisect_right([count for count, _ in by_gpu], gpus)
+    left = by_gpu[place - 1] if place else (0, 0.0)
+    if left[0] == gpus or place == len(by_gpu):
+        return left[1]
+    right = by_gpu[place]
+    return left[1] + (right[1] - left[1]) * (gpus - left[0]) / (right[0] - left[0])
+
+
+def _shaped(values: list[tuple[int, float]], shape: Shape) -> list[tuple[int, float]]:
+    if shape is Shape.MEASURED:
+        return values
+    best = 0.0
+    rising = [(n, best := max(best, value)) for n, value in values]
+    if shape is Shape.MONOTONE:
+        return rising
+    hull = [(0, 0.0)]
+    for point in rising:
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return hull[1:] if hull[1][0] == 1 else [(1, _slope(hull[0], hull[1])), *hull[1:]]
+
+
+def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
+    return (right[1] - left[1]) / (right[0] - left[0])
+
+
+def _beyond(values: list[tuple[int, float]], end: int) -> list[tuple[int, float]]:
+    (n0, v0), (n1, v1) = values[-2:]
+    exponent = min(max(math.log(v1 / v0) / math.log(n1 / n0), 0.0), 1.0)
+    nodes = [n1]
+    while nodes[-1] < end:
+        nodes.append(min(2 * nodes[-1], end))
+    return [(n, v1 * (n / n1) ** exponent) for n in nodes[1:]]
+
+
+def is_concave(curve: Curve) -> bool:
+    """Whether no further node brings more than the one before."""
+    points = [(0, 0.0), *zip(curve.nodes, curve.per_s, strict=True)]
+    slopes = [_slope(left, right) for left, right in pairwise(points)]
+    return all(right <= left * (1 + 1e-9) for left, right in pairwise(slopes))

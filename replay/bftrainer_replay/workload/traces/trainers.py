@@ -1,0 +1,125 @@
+"""Trainers from a trace and measured curves: who comes when, with how much work, on which curve."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.errors import InvalidValueError, UserError
+from bftrainer.system.files import write_atomically
+from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.workload.curves import plain_name
+from bftrainer_replay.workload.traces.arrivals import JobTrace, TracedJob
+from bftrainer_replay.workload.traces.scaling import MeasuredScaling
+
+_H = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSelection:
+    """Which jobs of a trace become trainers, and what it does not say of them.
+
+    Jobs from ``from_s`` on (None: the first), for ``hours``, that ran for ``least_s`` seconds, the first ``count`` of them.
+    ``start_s`` is when the first of them is submitted (None: when the trace says). ``gpu_hours`` (low, high) is the work of
+    jobs whose trace has no durations, log-uniform. ``max_nodes`` caps every trainer.
+    """
+
+    from_s: float | None = None
+    hours: float | None = None
+    least_s: float = 0.0
+    count: int | None = None
+    start_s: float | None = None
+    gpu_hours: tuple[float, float] | None = None
+    max_nodes: int | None = None
+    seed: int = 0
+
+
+def trainers_of(trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: TraceSelection) -> tuple[Arrival, ...]:
+    """The trainers, in order of submission; the trace's tally says what became of every job.
+
+    A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace names, or one drawn by
+    seed. Its work is what it did: its run time at the curve's rate on the GPUs that it had. R_up is uniform in 17-19 s and
+    R_dw in 11-13 s, as in the paper's workload. Raises :class:`~bftrainer.errors.UserError` if nothing is left.
+    """
+    rng = np.random.default_rng(np.random.PCG64(choice.seed))
+    by_model = {plain_name(scaling.model): scaling for scaling in scalings}
+    jobs = _chosen(trace, choice, by_model)
+    if not jobs:
+        raise UserError(f"no job of the trace is left: {trace.tally.remarks(trace.title)[0]}")
+    shift_s = 0.0 if choice.start_s is None else choice.start_s - jobs[0].at_s
+    arrivals = []
+    for job in jobs:
+        # One draw of each for every job, needed or not: what one job is does not move the others'.
+        drawn, work, up, down = rng.uniform(size=4).tolist()
+        scaling = scalings[int(drawn * len(scalings))] if job.model is None else by_model[plain_name(job.model)]
+        samples = scaling.rate(job.gpus) * _run_s(job, choice, work)
+        arrivals.append(
+            Arrival(round(job.at_s + shift_s, 3), _trainer(job, scaling, samples, up, down, choice.max_nodes))
+        )
+        trace.tally.used += 1
+    return tuple(arrivals)
+
+
+def _chosen(trace: JobTrace, choice: TraceSelection, by_model: dict[str, MeasuredScaling]) -> list[TracedJob]:
+    begin_s = trace.jobs[0].at_s if choice.from_s is None else choice.from_s
+    end_s = np.inf if choice.hours is None else begin_s + choice.hours * _H
+    chosen: list[TracedJob] = []
+    for job in trace.jobs:
+        if not begin_s <= job.at_s < end_s:
+            trace.tally.pass_over("outside of the chosen time")
+        elif job.run_s is not None and (job.run_s < choice.least_s or job.run_s == 0):
+            trace.tally.pass_over("ran for too short")
+        elif job.model is not None and plain_name(job.model) not in by_model:
+            trace.tally.pass_over(f"of {job.model:.40}, which has no curve")
+        elif choice.count is not None and len(chosen) >= choice.count:
+            trace.tally.pass_over("beyond --count")
+        else:
+            chosen.append(job)
+    return chosen
+
+
+def _run_s(job: TracedJob, choice: TraceSelection, drawn: float) -> float:
+    """Seconds on the job's own GPUs."""
+    if job.run_s is not None:
+        return job.run_s
+    if choice.gpu_hours is None:
+        raise UserError("this trace has no durations: give the work of its jobs as --gpu-hours LOW-HIGH, like 1-100")
+    low, high = choice.gpu_hours
+    return float(low * (high / low) ** drawn) * _H / job.gpus
+
+
+def _trainer(
+    job: TracedJob, scaling: MeasuredScaling, samples: float, up: float, down: float, cap: int | None
+) -> Trainer:
+    most = scaling.curve.nodes[-1]
+    try:
+        return Trainer(
+            id=job.id,
+            curve=scaling.curve,
+            min_nodes=1,
+            max_nodes=most if cap is None else min(most, cap),
+            scale_up_s=round(17.0 + 2.0 * up, 3),
+            scale_down_s=round(11.0 + 2.0 * down, 3),
+            samples_total=max(round(samples, 3), 0.001),
+            model=scaling.name,
+        )
+    except InvalidValueError as error:
+        raise UserError(f"job {job.id} of the trace cannot be a trainer: {error}") from error
+
+
+def write_curves(path: Path, curves: dict[str, Curve]) -> None:
+    """A curve file as :func:`bftrainer_replay.workload.curves.read_curves` reads it; cells stay empty between breakpoints."""
+    counts = sorted({n for curve in curves.values() for n in curve.nodes})
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", *(f"nodes_{n}" for n in counts)])
+    for name, curve in sorted(curves.items()):
+        values = dict(zip(curve.nodes, curve.per_s, strict=True))
+        writer.writerow([name, *(values.get(n, "") for n in counts)])
+    write_atomically(path, out.getvalue().encode())

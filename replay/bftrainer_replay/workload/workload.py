@@ -1,0 +1,133 @@
+"""Which trainers come when: the authors' trainer tables, and seeded generators of the paper's two scenarios."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
+from bftrainer.system.files import write_atomically
+from bftrainer_replay.logs.event_log import format_time, parse_time
+from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.workload.curves import TABLE_2, find_curve
+from bftrainer_replay.workload.tables import CsvRow, read_table
+
+# The authors' column names: R_up, R_dw, N_min, N_max, samples, submission.
+REQUIRED = ("job", "Tcup", "Tcdw", "Jmin", "Jmax", "Pmax", "Tsub")
+OPTIONAL = ("model", "priority")
+SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Arrivals in file order, and what is legal but worth a word."""
+
+    arrivals: tuple[Arrival, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = None) -> Workload:
+    """A trainer table; ``model`` names the curve of rows without a model column (or of all, where given)."""
+    header, rows = read_table(path)
+    for column in header:
+        if column not in REQUIRED + OPTIONAL:
+            raise InputFileError(f"{path}:1", str(UnknownNameError("column", column, REQUIRED + OPTIONAL)))
+    if missing := [column for column in REQUIRED if column not in header]:
+        raise InputFileError(f"{path}:1", f"column {missing[0]} is missing, expected {','.join(REQUIRED)}")
+    if model is None and "model" not in header:
+        raise InputFileError(f"{path}:1", "has no column model; add one, or name the model with --model")
+    arrivals: list[Arrival] = []
+    falling: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    for row in rows:
+        arrival = _arrival(row, curves, model)
+        name = arrival.trainer.id
+        if name in seen:
+            raise InputFileError(
+                row.where, f"trainer {name} stands twice (first at {seen[name]}), expected one id each"
+            )
+        seen[name] = row.where
+        if falls := arrival.trainer.curve.falls_at():
+            falling[arrival.trainer.model] = (
+                f"throughput of {arrival.trainer.model} falls at {falls[0]} nodes; taken as given"
+            )
+        arrivals.append(arrival)
+    if not arrivals:
+        raise InputFileError(str(path), "has a header and no rows, expected at least one trainer")
+    return Workload(tuple(arrivals), tuple(falling.values()))
+
+
+def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arrival:
+    name = model or row.text("model")
+    try:
+        at_s = parse_time(row.text("Tsub"))
+    except ValueError as error:
+        problem = f"Tsub is {row.text('Tsub')!r:.40}, expected a time like 2021-02-10 20:21:15"
+        raise InputFileError(row.where, problem) from error
+    try:
+        trainer = Trainer(
+            id=row.text("job"),
+            curve=find_curve(name, curves),
+            min_nodes=row.count("Jmin"),
+            max_nodes=row.count("Jmax"),
+            scale_up_s=row.number("Tcup"),
+            scale_down_s=row.number("Tcdw"),
+            samples_total=row.number("Pmax"),
+            priority=row.number("priority") if "priority" in row.cells else 1.0,
+            model=name,
+        )
+    except (InvalidValueError, UnknownNameError) as error:
+        raise InputFileError(row.where, str(error)) from error
+    return Arrival(at_s, trainer)
+
+
+def hpo(model: str, submissions_s: Sequence[float], curves: Mapping[str, Curve] = TABLE_2) -> tuple[Arrival, ...]:
+    """Hyperparameter optimisation (paper 5.1): identical trials, R_up 18 s, R_dw 12 s."""
+    curve = find_curve(model, curves)
+    return tuple(
+        Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curve, 18.0, 12.0)) for i, at_s in enumerate(submissions_s)
+    )
+
+
+def diverse(submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curve] = TABLE_2) -> tuple[Arrival, ...]:
+    """Many users (paper 5.2): the models in turn, R_up uniform in 17-19 s, R_dw in 11-13 s as in the authors' table."""
+    rng = np.random.default_rng(np.random.PCG64(seed))
+    models = sorted(curves)
+    arrivals = []
+    for i, at_s in enumerate(submissions_s):
+        model = models[i % len(models)]
+        up, down = round(rng.uniform(17.0, 19.0), 3), round(rng.uniform(11.0, 13.0), 3)
+        arrivals.append(Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curves[model], up, down)))
+    return tuple(arrivals)
+
+
+def submissions(start_s: float, count: int, spacing_s: float, *, poisson_seed: int | None = None) -> tuple[float, ...]:
+    """Submission times from ``start_s`` on: every ``spacing_s``, or a Poisson process with that mean spacing."""
+    if poisson_seed is None:
+        return tuple(start_s + i * spacing_s for i in range(count))
+    rng = np.random.default_rng(np.random.PCG64(poisson_seed))
+    gaps = rng.exponential(spacing_s, size=count)
+    gaps[0] = 0.0
+    return tuple(float(round(start_s + t, 3)) for t in np.cumsum(gaps))
+
+
+def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
+    """A trainer table that :func:`read_workload` reads back."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["job", "model", *REQUIRED[1:]])
+    for arrival in arrivals:
+        t = arrival.trainer
+        bounds = (t.scale_up_s, t.scale_down_s, t.min_nodes, t.max_nodes, t.samples_total)
+        writer.writerow([t.id, t.model, *bounds, format_time(arrival.at_s)])
+    write_atomically(path, out.getvalue().encode())
+
+
+def _trainer(name: str, model: str, curve: Curve, up_s: float, down_s: float) -> Trainer:
+    return Trainer(name, curve, 1, curve.nodes[-1], up_s, down_s, SAMPLES_TOTAL, model=model)

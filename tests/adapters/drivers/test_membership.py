@@ -1,0 +1,155 @@
+"""The order of things when nodes come and go, without a process."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bftrainer_adapters.drivers.common.directory import HostSlots
+from bftrainer_adapters.drivers.horovod.membership import Announce, Drop, Leave, Member, Membership, StartWarming
+
+A, B, C, D = (HostSlots(name, 1, f"f{name}") for name in "abcd")
+
+
+def started(*places: HostSlots) -> Membership:
+    """A group that trains on these since time 0."""
+    membership = Membership()
+    for action in membership.order(places, 0.0):
+        assert isinstance(action, StartWarming)
+        membership.warmed(action.member, 0.0)
+    (announce,) = membership.tick(0.0)
+    assert isinstance(announce, Announce)
+    membership.formed([member.label for member in announce.members])
+    return membership
+
+
+def places(members: tuple[Member, ...]) -> list[HostSlots]:
+    return sorted(member.place for member in members)
+
+
+def test_a_joining_node_is_announced_when_its_worker_is_warm() -> None:
+    membership = started(A)
+    (action,) = membership.order([A, B], 1.0)
+    assert isinstance(action, StartWarming)
+    assert action.member.place == B
+    assert membership.tick(2.0) == []
+    membership.warmed(action.member, 3.0)
+    (announce,) = membership.tick(3.0)
+    assert isinstance(announce, Announce)
+    assert places(announce.members) == [A, B]
+
+
+def test_nodes_that_join_are_announced_together_but_not_for_ever() -> None:
+    membership = started(A)
+    first, second = membership.order([A, B, C], 1.0)
+    assert isinstance(first, StartWarming)
+    assert isinstance(second, StartWarming)
+    membership.warmed(first.member, 2.0)
+    assert membership.tick(6.9) == []
+    (announce,) = membership.tick(7.0)
+    assert isinstance(announce, Announce)
+    assert places(announce.members) == [A, B]
+
+
+def test_three_orders_while_one_warms_are_one_announcement() -> None:
+    membership = started(A)
+    (b,) = membership.order([A, B], 1.0)
+    assert isinstance(b, StartWarming)
+    assert membership.order([A, C], 1.3)[0] == Drop(b.member)
+    (d,) = membership.order([A, C, D], 1.6)
+    assert isinstance(d, StartWarming)
+    for member in list(membership.warming):
+        membership.warmed(member, 3.0)
+    (announce,) = membership.tick(3.0)
+    assert isinstance(announce, Announce)
+    assert places(announce.members) == [A, C, D]
+
+
+def test_a_leaving_node_is_taken_out_at_once() -> None:
+    membership = started(A, B)
+    (announce,) = membership.order([B], 1.0)
+    assert isinstance(announce, Announce)
+    assert places(announce.members) == [B]
+    assert membership.order([B], 1.2) == []
+
+
+def test_a_node_that_stays_until_the_reset_keeps_its_name_and_another_stay_gets_a_new_one() -> None:
+    membership = started(A, B)
+    label = next(member.label for member in membership.group if member.place == B)
+    membership.order([A], 1.0)
+    (again,) = membership.order([A, B], 1.1)  # Horovod has not acted yet
+    assert isinstance(again, Announce)
+    assert label in {member.label for member in again.members}
+    membership.order([A], 1.2)
+    membership.formed([member.label for member in membership.announced])
+    (start,) = membership.order([A, B], 2.0)
+    assert isinstance(start, StartWarming)
+    assert start.member.label != label
+
+
+def test_a_lost_fragment_is_not_used_again_but_its_node_is() -> None:
+    membership = started(A, B)
+    lost = next(member for member in membership.group if member.place == B)
+    assert membership.lost(lost)
+    assert not membership.lost(lost), "told once"
+    assert lost not in membership.announced
+    membership.formed([member.label for member in membership.announced])
+    assert membership.order([A, B], 9.0) == []
+    (start,) = membership.order([A, HostSlots("b", 1, "other")], 10.0)
+    assert isinstance(start, StartWarming)
+
+
+def test_no_node_of_the_group_left_means_leave_once() -> None:
+    for hosts, reason in (([], "no nodes"), ([B], "none of its nodes is left"), ([HostSlots("a", 1, "new")], "none")):
+        membership = started(A)
+        (leave,) = membership.order(hosts, 1.0)
+        assert isinstance(leave, Leave)
+        assert leave.reason.startswith(reason)
+        assert membership.order([A], 2.0) == []
+
+
+def test_a_group_of_which_nobody_lives_is_not_asked_to_leave() -> None:
+    membership = started(A, B)
+    for member in membership.group:
+        membership.lost(member)
+    assert membership.order([A, B], 1.0) == []
+    assert membership.order([], 1.0) == []
+
+
+def test_what_horovod_may_just_take_is_kept_for_a_second() -> None:
+    membership = started(A)
+    (start,) = membership.order([A, B], 1.0)
+    assert isinstance(start, StartWarming)
+    membership.warmed(start.member, 2.0)
+    membership.tick(2.0)
+    (announce,) = membership.order([A], 3.0)
+    assert isinstance(announce, Announce)
+    assert membership.tick(3.9) == []
+    assert membership.tick(4.0) == [Drop(start.member)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["order", "warm", "form", "lose"]), st.sets(st.sampled_from([A, B, C, D])))))
+def test_whatever_happens_nothing_unwanted_or_dead_is_announced(story: list[tuple[str, set[HostSlots]]]) -> None:
+    membership = Membership()
+    wanted: list[HostSlots] = []
+    for now_s, (what, some) in enumerate(story):
+        if what == "order":
+            wanted = sorted(some)
+            actions = membership.order(wanted, now_s)
+        else:
+            if what == "warm":
+                for member in [member for member in membership.warming if member.place in some]:
+                    membership.warmed(member, now_s)
+            elif what == "form" and membership.announced and not membership.leaving:
+                membership.formed([member.label for member in membership.announced])
+            elif what == "lose":
+                for member in [member for member in membership.group if member.place in some]:
+                    membership.lost(member)
+            actions = membership.tick(now_s)
+        for action in actions:
+            if isinstance(action, Announce):
+                assert all(member.place in wanted for member in action.members)
+                assert not {member.place.fragment for member in action.members} & membership.withheld
+        labels = [member.label for member in (*membership.announced, *membership.warming, *membership.warm)]
+        assert len(labels) == len(set(labels))

@@ -1,0 +1,218 @@
+"""Worker processes: how they are started, logged and ended; with small shell programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as drawn_with
+from hypothesis import strategies as st
+from patience import PATIENCE
+
+from bftrainer.system.json_tail import JsonTail
+from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
+from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
+from bftrainer_adapters.drivers.common.events import EventWriter
+from bftrainer_adapters.drivers.common.logs import CappedLog, last_lines
+from bftrainer_adapters.drivers.common.process import identify
+from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
+from bftrainer_adapters.on_node.payload import NOTICE
+
+PLACE = HostSlots("n1", 1, "77")
+SRUN = ("srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n1")
+
+
+def until(holds: Any) -> None:
+    give_up = time.monotonic() + 20 * PATIENCE
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> TrainerDirectory:
+    made = TrainerDirectory(tmp_path)
+    base = {"version": 1, "id": "t", "command": ["true"], "cwd": str(tmp_path), "min_nodes": 1, "max_nodes": 1}
+    (tmp_path / "trainer.json").write_text(json.dumps({**base, "environment": {"MINE": "1"}}))
+    (tmp_path / "driver.json").write_text('{"version": 1, "driver": "horovod", "log_bytes": 1000}')
+    made.new_incarnation()
+    return made
+
+
+@pytest.fixture
+def order(directory: TrainerDirectory) -> TrainerOrder:
+    return directory.read_trainer()
+
+
+@pytest.fixture
+def settings(directory: TrainerDirectory) -> DriverSettings:
+    return directory.read_driver()
+
+
+@pytest.fixture
+def starter(directory: TrainerDirectory, order: TrainerOrder, settings: DriverSettings) -> Iterator[WorkerStarter]:
+    events = EventWriter(directory.events, 1)
+    made = WorkerStarter(directory, order, settings, events)
+    yield made
+    made.close()
+    for worker in made.live():
+        made.wait(worker)
+    events.close()
+
+
+def test_the_prefix_is_filled_in() -> None:
+    assert filled_prefix(SRUN, PLACE) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
+    assert filled_prefix(["env", "A={x}"], PLACE) == ["env", "A={x}"]
+
+
+def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> None:
+    shown = [
+        sys.executable,
+        "-c",
+        "import os, resource; print(os.environ['A'], resource.getrlimit(resource.RLIMIT_CORE)[0])",
+    ]
+    good = subprocess.run(inside_step(["A=1", "export A"], shown), capture_output=True, text=True, timeout=180)
+    assert good.stdout.split()[-2:] == ["1", "0"]
+    bad = subprocess.run(inside_step(["(exit 7)", "export A=1"], shown), capture_output=True, timeout=180)
+    assert (bad.returncode, bad.stdout) == (7, b"")
+    arguments = ["a b", "$HOME", "'", ""]
+    echoed = subprocess.run(
+        inside_step([], [sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments]),
+        capture_output=True,
+        timeout=180,
+    )
+    assert echoed.stdout.decode().strip() == repr(arguments)
+
+
+def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
+    """The payload decides in which order the node's processes die."""
+    argv = inside_step([], ["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
+    assert subprocess.run(argv, capture_output=True, timeout=180).stdout == b"alive\n"
+
+
+def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: TrainerOrder) -> None:
+    inherited = {
+        "SLURM_JOB_ID": "1",
+        "SLURM_CONF": "/c",
+        "SRUN_DEBUG": "1",
+        "SBATCH_X": "1",
+        "PATH": "/bin",
+        "MINE": "0",
+    }
+    found = worker_environment(inherited, settings, order, {"HOROVOD_RANK": "0"})
+    assert found == {"SLURM_CONF": "/c", "PATH": "/bin", "MINE": "1", "HOROVOD_RANK": "0"}
+
+
+def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: TrainerDirectory) -> None:
+    worker = starter.start(PLACE, 0, ["sh", "-c", "echo $BFTRAINER_NODE $BFTRAINER_FRAGMENT; echo no >&2; exit 3"], {})
+    assert starter.wait(worker) == 3
+    begun, ended = JsonTail(directory.events).read()
+    assert (begun["event"], begun["pid"]) == ("worker_started", worker.process.pid)
+    assert (directory.path / begun["log"]).read_text() == "n1 77\nno\n"
+    assert (ended["event"], ended["status"], ended["planned"]) == ("worker_exited", 3, False)
+    assert starter.live() == []
+
+
+def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory: TrainerDirectory) -> None:
+    worker = starter.start(PLACE, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {})
+    child = directory.path / "child"
+    until(lambda: child.exists() and child.read_text().strip())
+    starter.kill_all()
+    assert starter.wait(worker) == -signal.SIGKILL
+    until(lambda: identify(int(child.read_text())) is None)
+
+
+def test_children_of_a_local_worker_end_when_it_does(starter: WorkerStarter, directory: TrainerDirectory) -> None:
+    worker = starter.start(PLACE, 0, ["sh", "-c", "sleep 60 & echo $! > child; exit 4"], {})
+    assert starter.wait(worker) == 4
+    until(lambda: identify(int((directory.path / "child").read_text())) is None)
+
+
+def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory, order: TrainerOrder) -> None:
+    """srun starts a helper in its group; with both killed, Slurm would not end the step."""
+    (directory.path / "driver.json").write_text(
+        json.dumps({"version": 1, "driver": "x", "prefix": ["sh", "-c", 'sleep 60 & echo $! > helper; "$@"', "prefix"]})
+    )
+    events = EventWriter(directory.events, 1)
+    starter = WorkerStarter(directory, order, directory.read_driver(), events)
+    worker = starter.start(PLACE, 0, ["sleep", "60"], {})
+    helper = directory.path / "helper"
+    until(lambda: helper.exists() and helper.read_text().strip())
+    worker.kill()
+    starter.wait(worker)
+    assert identify(int(helper.read_text())) is not None
+    os.killpg(worker.process.pid, signal.SIGKILL)
+    starter.close()
+    events.close()
+
+
+def test_a_marked_worker_takes_one_line(starter: WorkerStarter) -> None:
+    worker = starter.start(
+        PLACE, 0, ["sh", "-c", "printf 'rea'; sleep 0.1; echo 'dy!'; read line; echo $line"], {}, b"ready!"
+    )
+    assert worker.wait_until_marked(60)
+    assert worker.send(b"go\n")
+    assert starter.wait(worker) == 0
+    assert worker.log.read_text() == "ready!\ngo\n"
+
+
+def test_the_reaper_ends_what_a_killed_driver_leaves(tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(
+        "import subprocess, time\n"
+        "from bftrainer_adapters.drivers.common.reaper import Reaper\n"
+        "reaper = Reaper()\n"
+        "ended = subprocess.Popen(['true']); reaper.watch(ended.pid, False); ended.wait(); reaper.forget(ended.pid)\n"
+        "worker = subprocess.Popen(['sh', '-c', 'sleep 60 & wait'], start_new_session=True)\n"
+        "reaper.watch(worker.pid, True)\n"
+        "print(worker.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    driver = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    pid = int(driver.stdout.readline())
+    assert identify(pid) is not None
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    until(lambda: identify(pid) is None)
+
+
+@drawn_with(deadline=None)
+@given(st.lists(st.binary(max_size=50), max_size=40), st.integers(2, 200))
+def test_a_log_keeps_its_newest_half_and_its_cap(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], cap: int
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "w.log"
+    log = CappedLog(path, cap)
+    for piece in pieces:
+        log.write(piece)
+    log.close()
+    before = path.with_name("w.log.1")
+    kept = (before.read_bytes() if before.exists() else b"") + path.read_bytes()
+    written = b"".join(pieces)
+    assert written.endswith(kept)
+    assert len(kept) <= cap
+    assert len(kept) >= min(len(written), cap // 2)
+
+
+def test_last_lines_span_a_rotation(tmp_path: Path) -> None:
+    log = CappedLog(tmp_path / "w.log", 40)
+    for number in range(10):
+        log.write(f"line {number}\n".encode())
+    log.close()
+    assert last_lines(tmp_path / "w.log", 3) == ["line 7", "line 8", "line 9"]
+    assert last_lines(tmp_path / "none.log") == []
+
+
+def test_exit_codes_as_a_shell_says_them() -> None:
+    assert [exit_code(status) for status in (0, 3, -9)] == [0, 3, 137]

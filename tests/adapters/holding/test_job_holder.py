@@ -1,0 +1,182 @@
+"""The common holder loop with a scheduler of a few lines: what it makes of answers that come late, odd or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from fakes_cluster import FakeClock
+
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.errors import CommandError
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
+from bftrainer_adapters.holding.job_holder import JobHolder
+from bftrainer_adapters.slurm.config import SlurmSettings
+
+
+@dataclass
+class Job:
+    id: str
+    node: str
+    phase: JobPhase = JobPhase.WAITS
+    ends_s: float | None = None
+    reason: str = ""
+
+    @property
+    def state(self) -> str:
+        return self.phase.name
+
+
+@dataclass
+class Jobs:
+    """A scheduler. ``while_asked`` happens after it has made its answer and before that is read."""
+
+    manners: SchedulerTraits = field(
+        default_factory=lambda: SchedulerTraits("Fake", "fake", "fsub", hurry_s=1.0, failures_in_a_row=2)
+    )
+    jobs: dict[str, Job] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    submitted: int = 0
+    fails: bool = False
+    against: str = ""
+    while_asked: Callable[[], object] = lambda: None
+
+    def begin(self) -> None: ...
+
+    def why_none(self) -> str:
+        if self.against == "?":
+            raise CommandError(["fqueue"], "no answer")
+        return self.against
+
+    def submit(self, claim: NodeRequest) -> str:
+        self.submitted += 1
+        if self.fails:
+            raise CommandError(["fsub"], "no")
+        job = Job(str(self.submitted), claim.node)
+        self.jobs[job.id] = job
+        return job.id
+
+    def listed(self) -> Mapping[str, Job]:
+        answer = {job.id: Job(job.id, job.node, job.phase, job.ends_s, job.reason) for job in self.jobs.values()}
+        self.while_asked()
+        return answer
+
+    def is_unknown(self, job: str) -> bool:
+        return job not in self.jobs
+
+    def end(self, ids: list[str]) -> None:
+        self.ended += ids
+
+    def end_workers(self, names: list[str]) -> None: ...
+
+
+@dataclass
+class House:
+    jobs: Jobs
+    clock: FakeClock
+    holder: JobHolder
+
+    def poll(self) -> list[Fragment]:
+        self.clock.sleep(10.0)
+        return list(self.holder.poll())
+
+    def mark_ready(self, fragment: Fragment) -> None:
+        (self.holder.holders / fragment.name / "ready").touch()
+
+    def ready(self, node: str = "n1") -> Fragment:
+        (fragment,) = self.holder.acquire((NodeRequest(node),)).fragments
+        self.jobs.jobs[fragment.id].phase = JobPhase.RUNS
+        self.mark_ready(fragment)
+        assert [f.phase for f in self.poll()] == [FragmentPhase.READY]
+        return fragment
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    jobs, clock = Jobs(), FakeClock()
+    settings = SlurmSettings(partition="p", start_within_s=30.0)
+    holder = JobHolder(jobs, settings, HolderFiles(tmp_path / "holders"), clock, poll_s=10.0)
+    holder.poll()
+    return House(jobs, clock, holder)
+
+
+def test_a_mark_that_is_younger_than_the_answer_is_no_second_queueing(house: House) -> None:
+    (fragment,) = house.holder.acquire((NodeRequest("n1"),)).fragments
+    house.jobs.while_asked = lambda: house.mark_ready(fragment)
+    assert [f.phase for f in house.poll()] == [FragmentPhase.READY]
+    assert house.jobs.ended == []
+
+
+@pytest.mark.parametrize(("phase", "why"), [(JobPhase.WAITS, "queued again"), (JobPhase.SUSPENDED, "suspended")])
+def test_one_that_waits_again_or_is_suspended_is_ended_until_it_is_over(
+    house: House, phase: JobPhase, why: str
+) -> None:
+    fragment = house.ready()
+    house.jobs.jobs[fragment.id].phase = phase
+    (left,) = house.poll()
+    assert (left.phase, why in left.why) == (FragmentPhase.LEAVING, True)
+    house.poll()
+    assert house.jobs.ended.count(fragment.id) >= 2
+    house.jobs.jobs[fragment.id].phase = JobPhase.OVER
+    assert [f.phase for f in house.poll()] == [FragmentPhase.GONE]
+    assert house.poll() == []
+
+
+def test_a_job_of_ours_that_nobody_knows_is_ended_and_shown_to_nobody(house: House) -> None:
+    house.ready()
+    house.jobs.jobs["99"] = Job("99", "n2", JobPhase.RUNS)
+    assert [f.node for f in house.poll()] == ["n1"]
+    assert house.jobs.ended == ["99"]
+    house.jobs.jobs["99"].phase = JobPhase.OVER
+    house.poll()
+    assert house.jobs.ended == ["99"]
+
+
+def test_one_that_is_not_listed_is_gone_only_when_its_id_is_unknown_too(house: House) -> None:
+    fragment = house.ready()
+    hidden = house.jobs.jobs
+    house.jobs.listed = dict  # type: ignore[method-assign]
+    assert [[f.phase for f in house.poll()] for _ in range(3)] == [[FragmentPhase.READY]] * 3
+    del hidden[fragment.id]
+    (gone,) = house.poll()
+    assert (gone.phase, gone.why) == (FragmentPhase.GONE, "no longer known to Fake")
+
+
+def test_two_failures_in_a_row_end_a_round(house: House) -> None:
+    house.jobs.fails = True
+    acquired = house.holder.acquire(tuple(NodeRequest(f"n{i}") for i in range(4)))
+    assert house.jobs.submitted == 2
+    assert [r.reason for r in acquired.refusals[2:]] == ["not asked: fsub failed just before"] * 2
+    assert all(r.retry_s > 0 for r in acquired.refusals)
+
+
+@pytest.mark.parametrize(
+    ("against", "reason"), [("it suspends", "it suspends"), ("?", "is not known: fqueue: no answer")]
+)
+def test_nothing_is_submitted_where_nodes_would_not_be_given_back(house: House, against: str, reason: str) -> None:
+    house.jobs.against = against
+    (refusal,) = house.holder.acquire((NodeRequest("n1"),)).refusals
+    assert refusal.reason.endswith(reason)
+    assert house.jobs.submitted == 0
+
+
+def test_a_waiting_one_that_a_successor_finds_goes_on_waiting(house: House, tmp_path: Path) -> None:
+    (fragment,) = house.holder.acquire((NodeRequest("n1"),)).fragments
+    settings = SlurmSettings(partition="p", start_within_s=30.0)
+    successor = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0)
+    assert [(f.name, f.phase) for f in successor.poll()] == [(fragment.name, FragmentPhase.PENDING)]
+    assert house.jobs.ended == []
+    house.jobs.jobs[fragment.id].phase = JobPhase.RUNS
+    house.mark_ready(fragment)
+    house.clock.sleep(10.0)
+    assert [f.phase for f in successor.poll()] == [FragmentPhase.READY]
+
+
+def test_two_claims_for_one_node_are_one_holder(house: House) -> None:
+    acquired = house.holder.acquire((NodeRequest("n1"), NodeRequest("n1")))
+    assert [f.node for f in acquired.fragments] == ["n1"]
+    assert [r.reason for r in acquired.refusals] == ["is held already"]

@@ -1,0 +1,162 @@
+"""The holder of thousands of nodes: what is at rest costs little, and is noticed all the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fakes_live import FakeClock
+
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
+from bftrainer_adapters.holding.job_holder import _MARKS_AT_ONCE, JobHolder
+
+NODES = 2 * _MARKS_AT_ONCE + 1
+MANNERS = SchedulerTraits("made up", "made_up", "submit", hurry_s=1.0, failures_in_a_row=2)
+
+
+@dataclass(frozen=True)
+class Job:
+    id: str
+    node: str
+    phase: JobPhase = JobPhase.RUNS
+    state: str = "RUNNING"
+    ends_s: float | None = 1e9
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Patience:
+    start_within_s: float = 60.0
+    ready_within_s: float = 60.0
+    max_pending: int = 10_000
+    longest_s: float = 86_400.0
+    back_off_s: float = 60.0
+    back_off_most_s: float = 600.0
+
+
+@dataclass
+class Jobs:
+    manners: SchedulerTraits = MANNERS
+    jobs: dict[str, Job] = field(default_factory=dict)
+    lists: int = 0
+
+    def begin(self) -> None:
+        pass
+
+    def why_none(self) -> str:
+        return ""
+
+    def submit(self, claim: NodeRequest) -> str:
+        name = str(len(self.jobs) + 1)
+        self.jobs[name] = Job(name, claim.node)
+        return name
+
+    def listed(self) -> Mapping[str, Job]:
+        self.lists += 1
+        return dict(self.jobs)
+
+    def is_unknown(self, job: str) -> bool:
+        return False
+
+    def end(self, ids: list[str]) -> None:
+        for name in ids:
+            self.jobs[name] = Job(name, self.jobs[name].node, JobPhase.OVER, "CANCELLED")
+
+    def end_workers(self, names: list[str]) -> None:
+        pass
+
+
+@dataclass
+class Held:
+    """A holder with many fragments, all at rest: ready, listed, and their ends known."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        self.clock, self.jobs = FakeClock(), Jobs()
+        files = HolderFiles(self.path / "holders")
+        self.holder = JobHolder(self.jobs, Patience(), files, self.clock, 10.0)
+        self.holder.poll()
+        found = self.holder.acquire(tuple(NodeRequest(f"n{i:04d}") for i in range(NODES)))
+        self.names = [fragment.name for fragment in found.fragments]
+        for name in self.names:
+            (files.root / name / "ready").touch()
+        for _ in range(3):
+            self.clock.sleep(5.1)
+            self.shown = self.holder.poll()
+        assert {f.phase for f in self.shown} == {FragmentPhase.READY}
+        assert len(self.shown) == NODES
+
+    def mark(self, name: str) -> None:
+        (self.holder.holders / name / "leaving").write_text("asked back\n")
+
+    def phase(self, name: str) -> FragmentPhase:
+        return next(f.phase for f in self.holder.poll() if f.name == name)
+
+
+def test_nothing_new_is_the_very_same_answer(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    lists = held.jobs.lists
+    for _ in range(10):
+        held.clock.sleep(0.2)
+        assert held.holder.poll() is held.shown
+    assert held.jobs.lists == lists
+
+
+def test_every_mark_is_seen_before_its_turn_has_come_twice(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    for name in held.names[:: NODES // 7]:
+        held.mark(name)
+        turns = 1
+        while held.phase(name) is not FragmentPhase.LEAVING:
+            turns += 1
+            held.clock.sleep(0.001)
+        assert turns <= math.ceil(NODES / _MARKS_AT_ONCE) + 1
+
+
+def test_one_that_is_gone_is_told_once_and_the_others_stay(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.holder.release(frozenset(held.names[:2]))
+    told: list[str] = []
+    for _ in range(4):
+        held.clock.sleep(11.0)
+        told += [f.name for f in held.holder.poll() if f.phase is FragmentPhase.GONE]
+    assert sorted(told) == sorted(held.names[:2])
+    assert [f.name for f in held.holder.poll()] == sorted(held.names[2:])
+
+
+def test_released_ones_are_seen_to_leave_at_once(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.holder.release(frozenset(held.names[-1:]))
+    assert held.phase(held.names[-1]) in (FragmentPhase.LEAVING, FragmentPhase.GONE)
+
+
+def test_what_the_list_says_of_one_at_rest_is_seen_at_the_next_list(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    changed = dict(zip(("ends later", "suspended", "not listed", "jumps"), held.names, strict=False))
+    ids = {what: name.rpartition("#")[2] for what, name in changed.items()}
+    jobs = held.jobs.jobs
+    jobs[ids["ends later"]] = replace(jobs[ids["ends later"]], ends_s=2e9)
+    jobs[ids["suspended"]] = replace(jobs[ids["suspended"]], phase=JobPhase.SUSPENDED, state="SUSPENDED")
+    jobs[ids["jumps"]] = replace(jobs[ids["jumps"]], ends_s=1e9 + 1)
+    missing = jobs.pop(ids["not listed"])
+    held.clock.sleep(10.0)
+    shown = {fragment.name: fragment for fragment in held.holder.poll()}
+    assert shown[changed["ends later"]].ends_s == 2e9
+    assert shown[changed["suspended"]].phase is FragmentPhase.LEAVING
+    assert shown[changed["not listed"]].phase is shown[changed["jumps"]].phase is FragmentPhase.READY
+    assert [f for f in held.shown if f.name in held.names[4:]] == [shown[name] for name in held.names[4:]]
+    jobs[missing.id] = missing
+    held.clock.sleep(10.0)
+    held.holder.poll()  # the suspended one was ended and is told for the last time
+    assert held.holder.poll() is held.holder.poll(), "back at rest"
+    held.mark(changed["ends later"])
+    for _ in range(math.ceil(NODES / _MARKS_AT_ONCE) + 1):
+        held.clock.sleep(0.001)
+        last = held.holder.poll()
+    assert next(f for f in last if f.name == changed["ends later"]).phase is FragmentPhase.LEAVING

@@ -1,0 +1,182 @@
+"""What doctor says of a Slurm site: recorded answers of two set-ups, and the same with one thing wrong at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from recorded_slurm import recorded
+
+from bftrainer.errors import SchedulerError
+from bftrainer_adapters.holding.finding import SiteFinding, Weight
+from bftrainer_adapters.slurm.checks import judge
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.setup import Qos, parse_config, parse_partitions, parse_qos
+
+SETTINGS = SlurmSettings(partition="scavenge")
+
+
+def judged(
+    site: str = "recommended",
+    settings: SlurmSettings | None = SETTINGS,
+    qos: dict[str, Qos] | None = None,
+    change: Callable[[str], str] = lambda text: text,
+) -> dict[str, SiteFinding]:
+    """Findings by name, of answers that were changed."""
+    config, partitions = change(recorded(f"site-{site}.config.txt")), change(recorded(f"site-{site}.partitions.txt"))
+    found = judge(settings, config, parse_partitions(partitions), qos, "me")
+    for one in found:
+        assert (one.remedy == "") == (one.weight is Weight.FINE), f"every failed check says a remedy: {one}"
+        assert "\n" not in one.detail + one.remedy
+    return {one.name: one for one in found}
+
+
+def weights(found: dict[str, SiteFinding], weight: Weight) -> set[str]:
+    return {name for name, one in found.items() if one.weight is weight}
+
+
+def swap(old: str, new: str) -> Callable[[str], str]:
+    return lambda text: text.replace(old, new)
+
+
+PRIVATE = "PrivateData             = "
+BY_QOS = swap("preempt/partition_prio", "preempt/qos")
+
+
+def test_the_recommended_set_up_and_slurms_defaults() -> None:
+    recommended, defaults = judged("recommended"), judged("defaults")
+    assert weights(recommended, Weight.WARNING) == {"tracking"}, "the tests' cluster has no cgroups"
+    assert weights(defaults, Weight.WARNING) == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
+    for found in (recommended, defaults):
+        assert weights(found, Weight.ERROR) == set()
+        assert found["preemption"].detail == "PriorityTier 1: main preempts holders, which are cancelled"
+        assert found["version"].detail == "22.05.8"
+    assert "bf_interval=10" in defaults["scheduler"].remedy
+
+
+FAULTS = [
+    ("version", "WARNING", "20.11.9", "= 22.05.8", "= 20.11.9"),
+    ("version", "WARNING", "27.11.0", "= 22.05.8", "= 27.11.0"),
+    ("privacy", "ERROR", "other users' jobs", PRIVATE + "none", PRIVATE + "jobs"),
+    ("privacy", "ERROR", "nodes", PRIVATE + "none", PRIVATE + "nodes,users"),
+    ("preemption", "ERROR", "preempt/none", "preempt/partition_prio", "preempt/none"),
+    ("preemption", "ERROR", "slurm.qos is empty", "preempt/partition_prio", "preempt/qos"),
+    ("preemption", "ERROR", "keep memory and GPUs", "PreemptMode=CANCEL", "PreemptMode=SUSPEND"),
+    ("preemption", "ERROR", "nothing ends a holder", "PreemptMode=CANCEL", "PreemptMode=OFF"),
+    ("preemption", "ERROR", "no partition with its nodes is above", "PriorityTier=10", "PriorityTier=1"),
+    ("preemption", "FINE", "main preempts", "PreemptMode=CANCEL", "PreemptMode=REQUEUE"),
+    ("partition", "ERROR", "no partition 'scavenge'; there are main, other", "=scavenge", "=other"),
+    ("partition", "ERROR", "is DOWN", "State=UP", "State=DOWN"),
+    ("partition", "ERROR", "MaxTime 14400 s", "MaxTime=UNLIMITED", "MaxTime=04:00:00"),
+    ("partition", "FINE", "8 nodes", "MaxTime=UNLIMITED", "MaxTime=7-00:00:00"),
+    ("partition", "ERROR", "RootOnly", "RootOnly=NO", "RootOnly=YES"),
+    ("epilog", "WARNING", "none", "= /bin/true\nEpilogMsgTime", "= (null)\nEpilogMsgTime"),
+    ("epilog", "FINE", "there is one", "Epilog                  =", "Epilog[0]               ="),
+    ("scheduler", "WARNING", "without planned starts", "sched/backfill", "sched/builtin"),
+    ("scheduler", "WARNING", "every 60 s", "bf_interval=1,", "bf_interval=60,"),
+    ("kill wait", "WARNING", "KillWait 60 s", "KillWait                = 5", "KillWait                = 60"),
+    ("kill wait", "WARNING", "GraceTime 300 s", "GraceTime=30", "GraceTime=300"),
+    ("user signal", "WARNING", "when GraceTime is over", ",preempt_send_user_signal", ""),
+    (
+        "user signal",
+        "FINE",
+        "one that workers ignore",
+        ",preempt_send_user_signal",
+        "\nPreemptParameters = send_user_signal",
+    ),
+    ("exempt time", "ERROR", "600 s", "PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
+    ("tracking", "FINE", "cgroups", "proctrack/linuxproc", "proctrack/cgroup"),
+]
+CGROUPS = swap("proctrack/linuxproc", "proctrack/cgroup")
+WITH_CGROUPS = [
+    ("epilog", "next turn", "= /bin/true\nEpilogMsgTime", "= (null)\nEpilogMsgTime"),
+    ("user signal", "1 to 2 s late", ",preempt_send_user_signal", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "weight", "words", "old", "new"), FAULTS)
+def test_one_thing_at_a_time(name: str, weight: str, words: str, old: str, new: str) -> None:
+    both = recorded("site-recommended.config.txt") + recorded("site-recommended.partitions.txt")
+    assert old in both, "the fault is planted"
+    found = judged(change=swap(old, new))
+    assert found[name].weight is Weight[weight], found[name]
+    assert words in found[name].detail
+    assert weights(found, Weight.ERROR) <= {name}, "nothing else is blamed"
+
+
+@pytest.mark.parametrize(("name", "words", "old", "new"), WITH_CGROUPS)
+def test_what_matters_more_with_cgroups(name: str, words: str, old: str, new: str) -> None:
+    without, found = judged(change=swap(old, new)), judged(change=lambda text: CGROUPS(swap(old, new)(text)))
+    assert words not in without[name].detail
+    assert (found[name].weight, words in found[name].detail) == (Weight.WARNING, True), found[name]
+
+
+def test_partitions_whose_jobs_holders_would_keep_waiting() -> None:
+    words = "GraceTime=0 MaxTime=UNLIMITED PriorityTier=1 RootOnly=NO PreemptMode=OFF State=UP"
+
+    def with_debug(nodes: str) -> Callable[[str], str]:
+        line = f"PartitionName=debug Nodes={nodes} {words}\n"
+        return lambda text: text + line if text.startswith("PartitionName") else text
+
+    found = judged(change=with_debug("node[07-08]"))
+    assert found["preemption"].weight is Weight.WARNING
+    assert "jobs of debug wait for holders, those of main do not" in found["preemption"].detail
+    assert judged(change=with_debug("other[1-2]"))["preemption"].weight is Weight.FINE, "they share no node"
+
+
+def test_root_and_slurm_user_see_everything_and_a_window_may_be_assumed() -> None:
+    text = recorded("site-recommended.config.txt").replace(PRIVATE + "none", PRIVATE + "jobs,nodes")
+    shown = parse_partitions(recorded("site-recommended.partitions.txt"))
+    found = {f.name: f for f in judge(SETTINGS, text, shown, None, "root")}
+    assert found["privacy"].weight is Weight.FINE
+    assumed = SlurmSettings(partition="scavenge", assume_window_s=600.0)
+    found = judged(settings=assumed, change=swap(PRIVATE + "none", PRIVATE + "jobs"))
+    assert found["privacy"].weight is Weight.WARNING
+    assert "600 s at most" in found["privacy"].detail
+
+
+# sacctmgr's columns are its manual's; no accounting was there to record them from.
+QOSES = "normal|scavenger|cluster|1.000000\nscavenger||cancel|0.000000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "weight", "words"),
+    [
+        (QOSES, Weight.FINE, "normal preempts scavenger"),
+        (QOSES.replace("normal|scavenger|", "normal||"), Weight.ERROR, "no QOS lists scavenger"),
+        (QOSES.replace("0.000000", "1.000000"), Weight.WARNING, "UsageFactor 1"),
+        (
+            QOSES.replace("\nscavenger|", "\nother|"),
+            Weight.ERROR,
+            "there is no QOS 'scavenger'; there are normal, other",
+        ),
+        (None, Weight.ERROR, "needs accounting"),
+    ],
+)
+def test_a_site_that_preempts_by_qos(text: str | None, weight: Weight, words: str) -> None:
+    known = None if text is None else parse_qos(text)
+    found = judged(settings=SlurmSettings(qos="scavenger"), qos=known, change=BY_QOS)
+    assert found["qos"].weight is weight
+    assert words in found["qos"].detail
+    assert "preemption" not in found
+
+
+def test_a_qos_that_suspends() -> None:
+    known = parse_qos(QOSES.replace("cancel", "suspend"))
+    found = judged(settings=SlurmSettings(qos="scavenger"), qos=known, change=BY_QOS)
+    assert "keep memory and GPUs" in found["preemption"].detail
+
+
+def test_without_a_configuration_only_what_holds_for_any_pilot() -> None:
+    found = judged(settings=None)
+    assert set(found) == {"version", "privacy", "kill wait", "user signal", "epilog", "scheduler", "tracking"}
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "Configuration data as of now\nEpilog = x\n"])
+def test_an_answer_that_is_none_is_not_a_site(text: str) -> None:
+    with pytest.raises(SchedulerError):
+        parse_config(text)
+    with pytest.raises(SchedulerError):
+        parse_partitions(text)
+    with pytest.raises(SchedulerError):
+        parse_qos(text)

@@ -1,0 +1,46 @@
+"""The page for sites names every key of [slurm]."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bftrainer.config.validation import check_table
+from bftrainer.domain.cluster import NodeRequest
+from bftrainer.errors import InputFileError
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.jobs import submit_argv
+
+PAGE = Path(__file__).parents[3] / "docs" / "slurm.md"
+
+
+@pytest.mark.parametrize("key", SlurmSettings.model_fields)
+def test_every_key_is_in_the_page_with_its_words(key: str) -> None:
+    described = SlurmSettings.model_fields[key].description
+    assert described
+    assert any(line.startswith(f"| `{key}` |") and described in line for line in PAGE.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({}, "need a partition or a qos"),
+        ({"partition": "s", "max_pendin": 3}, "did you mean 'max_pending'"),
+        ({"partition": "s", "start_within_s": 0}, "start_within_s"),
+        ({"qos": "s", "backend": "rest"}, "backend"),
+    ],
+)
+def test_a_table_that_is_wrong_is_one_line(table: dict[str, object], words: str) -> None:
+    with pytest.raises(InputFileError, match=words) as caught:
+        check_table(table, SlurmSettings, "configuration: slurm")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gres", "asked"), [(0, "", []), (4, "", ["--gres=gpu:4"]), (4, "gpu:2,ssd", ["--gres=gpu:2,ssd"])]
+)
+def test_a_holder_asks_for_all_gpus_of_its_node(gpus: int, gres: str, asked: list[str]) -> None:
+    settings = SlurmSettings(partition="scavenge", gres=gres)
+    argv = submit_argv(settings, NodeRequest("node1", 600.0, gpus), "said", ("holder",), Path("log"))
+    assert [word for word in argv if word.startswith("--gres")] == asked

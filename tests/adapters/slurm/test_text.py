@@ -1,0 +1,191 @@
+"""Slurm's text outputs: what was recorded is read, what is cut short or strange is refused with its text."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recorded_slurm import MOMENTS, foreign, recorded
+
+from bftrainer.domain.cluster import Hidden, NodeFlag, PendingJob, Reservation, flags_of
+from bftrainer.errors import BFTrainerError, SchedulerError, UnknownStateError
+from bftrainer_adapters.slurm import json as slurm_json
+from bftrainer_adapters.slurm import text as slurm_text
+from bftrainer_adapters.slurm.jobs import JobPhase, parse_list, parse_submitted, parse_worker_steps
+
+OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_text_and_json_of_one_moment_say_the_same_of_nodes(moment: str) -> None:
+    text = slurm_text.parse_nodes(recorded(f"moment-{moment}.nodes.txt"))
+    by_json = {node.name: node for node in slurm_json.parse_nodes(recorded(f"moment-{moment}.sinfo.json"))}
+    assert [node.name for node in text] == [f"node{n:02d}" for n in range(1, 9)]
+    for node in text:
+        other = by_json[node.name]
+        assert (node.flags, node.partitions, node.features, node.gpus, node.cpus) == (
+            other.flags, other.partitions, other.features, other.gpus, other.cpus,
+        )  # fmt: skip
+
+
+def test_states_are_kept_whole() -> None:
+    nodes = slurm_text.parse_nodes(recorded("moment-future_resv.nodes.txt"))
+    states = {node.name: node.state for node in nodes}
+    assert states["node01"] == "IDLE+DRAIN"
+    assert NodeFlag.PLANNED in next(node for node in nodes if "PLANNED" in node.state).flags
+
+
+def test_pending_jobs_with_bars_in_their_names() -> None:
+    jobs = {job.id: job for job in slurm_text.parse_pending(recorded("planned.pending.txt"))}
+    names = [f"node{n:02d}" for n in range(1, 8)]
+    assert jobs["2"] == PendingJob("2", "root", ("main",), 7, 1795245538.0, frozenset(names), "sbatch")
+    assert (jobs["3"].name, jobs["3"].nodes) == ("a|b", frozenset(names[2:5]))
+    assert slurm_text.parse_pending(recorded("empty.pending.txt")) == ()
+
+
+def test_jobs_that_are_held_or_wait_for_something_else_than_nodes_are_not_eligible() -> None:
+    jobs = slurm_text.parse_pending(recorded("reasons.pending.txt"))
+    assert [job.is_eligible for job in jobs] == [True, False, False, False, False]
+    assert (jobs[0].name, jobs[0].size) == ("a|b", 3)
+
+
+def test_reservations_and_none() -> None:
+    (found,) = slurm_text.parse_reservations(recorded("planned.reservations.txt"))
+    assert found == Reservation("maint", found.starts_s, found.starts_s + 3600, frozenset({"node07"}))
+    assert slurm_text.parse_reservations(recorded("empty.reservations.txt")) == ()
+
+
+def test_times_of_the_server() -> None:
+    at_s, planned_s = slurm_text.parse_times(recorded("planned.sdiag.txt"))
+    assert planned_s is not None
+    assert 0 <= at_s - planned_s < 5
+    assert slurm_text.parse_times("sdiag output at Sat Nov 21 01:31:59 2026 (7)\n") == (7.0, None)
+
+
+def test_settings() -> None:
+    text = recorded("config.txt")
+    assert slurm_text.parse_hidden(text, "ann") == frozenset()
+    hides = text.replace("= none", "= jobs,usage,reservations")
+    assert slurm_text.parse_hidden(hides, "ann") == {Hidden.JOBS, Hidden.RESERVATIONS}
+    assert slurm_text.parse_hidden(hides, "root") == frozenset()
+    assert slurm_text.parse_has_epilog(text)
+    assert not slurm_text.parse_has_epilog(text.replace("/bin/true", "(null)"))
+    assert not slurm_text.parse_has_cgroups("ProctrackType           = proctrack/linuxproc\n")
+    assert slurm_text.parse_has_cgroups("PrologFlags = Alloc\nProctrackType           = proctrack/cgroup\nX = (null)\n")
+
+
+def test_own_holders_and_worker_steps() -> None:
+    listed = parse_list(recorded("planned.holders.txt"), OURS)
+    assert {(job.id, job.node, job.phase) for job in listed.values()} == {
+        ("4", "node04", JobPhase.RUNS), ("5", "node05", JobPhase.RUNS),
+    }  # fmt: skip
+    assert parse_list(recorded("planned.holders.txt"), OURS.replace("test", "another")) == {}
+    assert parse_list(recorded("cancelled.holders.txt"), OURS)["5"].phase is JobPhase.OVER
+    assert parse_worker_steps(recorded("planned.steps.txt")) == ["4.1"]
+    assert parse_submitted("12;cluster\n") == "12"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("node[01-03,10]", {"node01", "node02", "node03", "node10"}),
+        ("rack[1-2]node[08-09]", {"rack1node08", "rack1node09", "rack2node08", "rack2node09"}),
+        ("a,b[3]", {"a", "b3"}),
+        ("(null)", set()),
+        ("", set()),
+    ],
+)
+def test_hostlists(text: str, names: set[str]) -> None:
+    assert slurm_text.parse_hostlist(text) == names
+
+
+@pytest.mark.parametrize("text", ["node[1-", "node[3-1]", "n1!n2", "@all", "None assigned", "n[1-3]&n2", "x y"])
+def test_what_is_no_hostlist_is_refused_with_its_text(text: str) -> None:
+    with pytest.raises(SchedulerError, match="not a list of nodes"):
+        slurm_text.parse_hostlist(text)
+
+
+PARSERS = {
+    "planned.nodes.txt": slurm_text.parse_nodes,
+    "planned.pending.txt": slurm_text.parse_pending,
+    "reasons.pending.txt": slurm_text.parse_pending,
+    "planned.reservations.txt": slurm_text.parse_reservations,
+    "planned.holders.txt": lambda text: parse_list(text, OURS),
+    "planned.steps.txt": parse_worker_steps,
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("text", ["", "\n", "slurm_load_jobs error: Unable to contact slurm controller\n", "{}\n"])
+def test_no_answer_is_not_an_empty_one(name: str, text: str) -> None:
+    with pytest.raises(SchedulerError):
+        PARSERS[name](text)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_an_answer_that_is_cut_within_a_line_is_refused(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(PARSERS)))
+    text = recorded(name)
+    cut = data.draw(st.integers(0, len(text) - 1).filter(lambda i: i == 0 or text[i - 1] != "\n"))
+    with pytest.raises(SchedulerError):
+        PARSERS[name](text[:cut])
+
+
+@settings(deadline=None)
+@given(st.text(max_size=200))
+def test_no_text_at_all_makes_a_parser_fail_otherwise(text: str) -> None:
+    for parser in (*PARSERS.values(), slurm_text.parse_times, slurm_json.parse_nodes, slurm_json.parse_pending):
+        with contextlib.suppress(BFTrainerError):
+            parser(text)
+
+
+@pytest.mark.parametrize("state", ["", "IDLE+", "IDLE+SHINY", "sleepy", "IDLE IDLE", "*"])
+def test_an_unknown_state_is_raised_with_its_text(state: str) -> None:
+    with pytest.raises(UnknownStateError) as caught:
+        flags_of(state)
+    assert repr(state) in str(caught.value)
+
+
+def test_suffixes_and_short_words_are_flags_too() -> None:
+    assert flags_of("idle*") == {NodeFlag.IDLE, NodeFlag.NOT_RESPONDING}
+    assert flags_of("mixed-") == {NodeFlag.MIXED, NodeFlag.PLANNED}
+    assert flags_of("idle~") == {NodeFlag.IDLE, NodeFlag.POWERED_DOWN}
+    assert flags_of("drained$") == {NodeFlag.IDLE, NodeFlag.DRAIN, NodeFlag.MAINTENANCE}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("version", ["24.11.7", "26.05.2"])
+def test_nodes_and_times_of_later_versions(version: str) -> None:
+    nodes = slurm_text.parse_nodes(foreign("scheduler-output-samples", f"slurm-{version}/scontrol_nodes.txt"))
+    assert {node.name for node in nodes} >= {"na1", "nb9"}
+    assert {node.node_class for node in nodes} >= {"32 cpus", "2 model_a + 2 model_b"}
+    at_s, planned_s = slurm_text.parse_times(foreign("scheduler-output-samples", f"slurm-{version}/scheduler.txt"))
+    assert 1.78e9 < at_s < 1.79e9
+    assert planned_s is None or planned_s <= at_s
+    none = foreign("scheduler-output-samples", f"slurm-{version}/reservations.txt")
+    assert slurm_text.parse_reservations(none) == ()
+
+
+@pytest.mark.data
+def test_maintenance_of_25_11_and_outputs_that_are_refused() -> None:
+    nodes = slurm_text.parse_nodes(foreign("scheduler-output-samples", "sckyzo-text/scontrol_nodes.txt"))
+    assert nodes[0].flags >= {NodeFlag.MAINTENANCE, NodeFlag.RESERVED, NodeFlag.DRAIN}
+    # Not in seconds, relative, or of 2017 without an epoch.
+    for name in ("reservations.txt", "reservations_relative_time.txt"):
+        text = foreign("scheduler-output-samples", f"sckyzo-text/{name}")
+        with pytest.raises(SchedulerError):
+            slurm_text.parse_reservations(text)
+    with pytest.raises(SchedulerError, match="Apr 12 11:04:01 2017"):
+        slurm_text.parse_times(foreign("scheduler-output-samples", "vpenso-text/sdiag.txt"))
+
+
+@pytest.mark.data
+def test_every_state_of_sinfo_that_others_recorded_is_known() -> None:
+    text = foreign("scheduler-output-samples", "ood-slurm/sinfo_gres.txt")
+    states = {line.split()[-1] for line in text.splitlines() if line.strip()}
+    assert len(states) > 3
+    for state in states:
+        assert flags_of(state)

@@ -1,0 +1,194 @@
+"""How Gurobi and HiGHS end: time limits, licences, every status that is no answer."""
+
+from __future__ import annotations
+
+import random
+
+import gurobipy
+import highspy
+import pytest
+import random_problems
+from fakes import FakeGurobipy, highspy_that_ends_with
+
+from bftrainer.allocation.check import checked
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.gains import objective_value
+from bftrainer.allocation.gurobi import Gurobi, licence
+from bftrainer.allocation.highs import Highs
+from bftrainer.allocation.outcome import current_map
+from bftrainer.domain.model import Curve
+from bftrainer.domain.ports import Allocator
+from bftrainer.domain.problem import Problem, Status, TrainerDemand
+from bftrainer.errors import Reason, SolverError
+
+LINE = Curve((1, 10), (10.0, 100.0))
+SMALL = Problem(10, 120.0, (TrainerDemand("t", LINE, 2, 10, 1.0, 1.0, 3),))
+IMPOSSIBLE = Problem(3, 120.0, tuple(TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, 0, sizes=(2, 4)) for j in range(2)))
+FULL_SIZE = random_problems.like_table_2(random.Random(3), 60, 400)
+
+
+@pytest.mark.parametrize("solver", [Highs(0.0), Gurobi(0.0), Highs(1e-3), Gurobi(1e-3)])
+def test_without_time_the_current_map_or_better_is_kept(solver: Allocator) -> None:
+    answer = checked(FULL_SIZE, solver.solve(FULL_SIZE))
+    kept = current_map(FULL_SIZE)
+    assert kept is not None
+    optimum = Exact().solve(FULL_SIZE).objective_value
+    assert answer.status is Status.TIME_LIMIT
+    assert objective_value(FULL_SIZE, kept) <= answer.objective_value <= optimum
+    # The gap is a promise about the optimum, not a guess.
+    assert optimum <= answer.objective_value * (1 + answer.gap) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("solver", [Highs(0.0), Gurobi(0.0)])
+def test_without_time_and_without_a_legal_map_there_is_no_answer(solver: Allocator) -> None:
+    stuck = TrainerDemand("stuck", LINE, 1, 10, 1.0, 1.0, 2, sizes=(1, 4))
+    with pytest.raises(SolverError) as told:
+        solver.solve(Problem(406, 120.0, (*FULL_SIZE.claims, stuck)))
+    assert told.value.reason is Reason.TIME_LIMIT
+
+
+@pytest.mark.parametrize("solver", [Highs(), Gurobi()])
+def test_infeasible_is_told_as_such(solver: Allocator) -> None:
+    with pytest.raises(SolverError) as told:
+        solver.solve(IMPOSSIBLE)
+    assert told.value.reason is Reason.INFEASIBLE
+
+
+@pytest.mark.parametrize("solver", [Highs(), Gurobi()])
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e5, 1e12])
+def test_the_unit_of_the_objective_does_not_matter(solver: Allocator, unit: float) -> None:
+    def scaled(c: TrainerDemand) -> TrainerDemand:
+        value = Curve(c.value.nodes, tuple(unit * v for v in c.value.per_s))
+        return TrainerDemand(c.id, value, c.min_nodes, c.max_nodes, c.scale_up_s, c.scale_down_s, c.current)
+
+    problem = random_problems.like_table_2(random.Random(11), 10, 60)
+    problem = Problem(problem.pool_size, problem.forward_s, tuple(scaled(c) for c in problem.claims))
+    assert solver.solve(problem).objective_value == pytest.approx(Exact().solve(problem).objective_value, rel=1e-6)
+
+
+NO_ANSWER = set(highspy.HighsModelStatus.__members__.values()) - {
+    highspy.HighsModelStatus.kTimeLimit,
+    highspy.HighsModelStatus.kInfeasible,
+    highspy.HighsModelStatus.kUnboundedOrInfeasible,
+}
+
+
+@pytest.mark.parametrize("status", sorted(NO_ANSWER, key=int))
+def test_every_other_status_of_highs_is_numerical_trouble(status: highspy.HighsModelStatus) -> None:
+    """``kOptimal`` is among them: here it comes without a solution."""
+    with pytest.raises(SolverError) as told:
+        Highs(load=lambda: highspy_that_ends_with(status)).solve(SMALL)
+    assert told.value.reason is Reason.NUMERICAL
+
+
+@pytest.mark.parametrize("status", sorted(NO_ANSWER - {highspy.HighsModelStatus.kOptimal}, key=int))
+def test_a_solution_does_not_make_an_unknown_status_of_highs_an_answer(status: highspy.HighsModelStatus) -> None:
+    with pytest.raises(SolverError) as told:
+        Highs(load=lambda: highspy_that_ends_with(status, solved=True)).solve(SMALL)
+    assert told.value.reason is Reason.NUMERICAL
+
+
+def test_highs_out_of_time_without_a_solution_keeps_the_map() -> None:
+    answer = Highs(load=lambda: highspy_that_ends_with(highspy.HighsModelStatus.kTimeLimit)).solve(SMALL)
+    assert (answer.counts, answer.status) == ((3,), Status.TIME_LIMIT)
+
+
+def test_highs_that_is_not_installed_is_told_as_such() -> None:
+    with pytest.raises(SolverError) as told:
+        Highs(load=no_package).solve(SMALL)
+    assert told.value.reason is Reason.NO_PACKAGE
+
+
+def no_package() -> object:
+    raise ImportError("made up")
+
+
+GRB_STATUS = gurobipy.GRB.Status
+GRB_REASONS = {
+    GRB_STATUS.INFEASIBLE: Reason.INFEASIBLE,
+    GRB_STATUS.INF_OR_UNBD: Reason.INFEASIBLE,
+}
+
+
+@pytest.mark.parametrize("solutions", [0, 1])
+@pytest.mark.parametrize("status", [s for s in range(1, 20) if s != GRB_STATUS.TIME_LIMIT])
+def test_every_other_status_of_gurobi_is_an_error(status: int, solutions: int) -> None:
+    """An optimum without a solution too; with one, the fake's solution of zeros claims nothing and so is refused."""
+    package = FakeGurobipy(status=status, solutions=solutions)
+    with pytest.raises(SolverError) as told:
+        Gurobi(load=lambda: package).solve(SMALL)
+    assert told.value.reason is GRB_REASONS.get(status, Reason.NUMERICAL)
+
+
+@pytest.mark.parametrize(
+    ("errno", "reason"),
+    [(10009, Reason.NO_LICENCE), (10010, Reason.TOO_LARGE), (10001, Reason.NUMERICAL), (20001, Reason.NUMERICAL)],
+)
+def test_errors_of_gurobi_become_reasons(errno: int, reason: Reason) -> None:
+    with pytest.raises(SolverError, match=r"error|variables") as told:
+        Gurobi(load=lambda: FakeGurobipy(optimize_errno=errno)).solve(SMALL)
+    assert told.value.reason is reason
+
+
+def test_a_licence_that_is_not_there_is_asked_for_once() -> None:
+    package = FakeGurobipy(environment_errno=10009)
+    gurobi = Gurobi(load=lambda: package)
+    for _ in range(3):
+        with pytest.raises(SolverError, match="10009") as told:
+            gurobi.solve(SMALL)
+        assert told.value.reason is Reason.NO_LICENCE
+    assert package.starts == 1
+
+
+def test_a_package_that_is_not_there_is_looked_for_once() -> None:
+    looked = []
+
+    def missing() -> object:
+        looked.append(1)
+        raise ModuleNotFoundError("No module named 'gurobipy'")
+
+    gurobi = Gurobi(load=missing)
+    nobody_can_run = Problem(0, 120.0, (TrainerDemand("t", LINE, 2, 10, 1.0, 1.0, 0),))
+    for problem in (nobody_can_run, SMALL, SMALL):
+        with pytest.raises(SolverError) as told:
+            gurobi.solve(problem)
+        assert told.value.reason is Reason.NO_PACKAGE
+    assert len(looked) == 1
+
+
+def test_a_size_that_was_refused_is_not_handed_over_again() -> None:
+    package = FakeGurobipy(optimize_errno=10010)
+    gurobi = Gurobi(load=lambda: package)
+    for _ in range(3):
+        with pytest.raises(SolverError) as told:
+            gurobi.solve(SMALL)
+        assert told.value.reason is Reason.TOO_LARGE
+    assert package.models == 1
+    package.optimize_errno, package.status = None, GRB_STATUS.TIME_LIMIT
+    smaller = Problem(10, 120.0, (TrainerDemand("t", LINE, 1, 10, 1.0, 1.0, 3),))
+    assert gurobi.solve(smaller).counts == (3,)
+
+
+def test_the_restricted_licence_refuses_300_trainers_and_tells_why() -> None:
+    """The licence of the package; where a full one is installed, this test says so by failing."""
+    large = random_problems.like_table_2(random.Random(7), 300, 4734)
+    gurobi = Gurobi()
+    with pytest.raises(SolverError, match=r"too large for the licence: \d{4} variables and 20\d\d rows") as told:
+        gurobi.solve(large)
+    assert told.value.reason is Reason.TOO_LARGE
+    assert gurobi.solve(SMALL).status is Status.OPTIMAL
+
+
+def test_the_licence_of_the_package_is_named_as_restricted() -> None:
+    told = licence()
+    assert (told.usable, told.restricted) == (True, True)
+    assert told.expires is not None
+    assert told.expires[:2] == "20"
+    assert "restricted, non-production, expires 20" in str(told)
+
+
+def test_other_licences_are_named_too() -> None:
+    assert str(licence(lambda: FakeGurobipy())) == "gurobipy 99.1.2, licence full size"
+    assert "10009" in str(licence(lambda: FakeGurobipy(environment_errno=10009)))
+    assert not licence(lambda: FakeGurobipy(environment_errno=10009)).usable
+    assert str(licence(no_package)) == "gurobipy is not installed: made up"

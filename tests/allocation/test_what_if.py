@@ -1,0 +1,117 @@
+"""What one node more or less would bring is what ``bftrainer solve`` says when that count is forced."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from random_problems import mixed
+from strategies import problems
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.gains import objective_value
+from bftrainer.allocation.what_if import next_sizes, what_if
+from bftrainer.cli.main import run
+from bftrainer.domain.model import Curve
+from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.errors import NoFeasibleCountsError
+
+
+def as_json(problem: Problem, forced: dict[str, int]) -> str:
+    """A problem file, with the only size of some trainers."""
+
+    def one(claim: TrainerDemand) -> dict[str, object]:
+        sizes = (forced[claim.id],) if claim.id in forced else claim.sizes
+        return {
+            "id": claim.id, "min_nodes": claim.min_nodes, "max_nodes": claim.max_nodes, "nodes": claim.current,
+            "scale_up_s": claim.scale_up_s, "scale_down_s": claim.scale_down_s,
+            "curve": {"nodes": claim.value.nodes, "samples_per_s": claim.value.per_s},
+            **({} if sizes is None else {"sizes": sizes}),
+        }  # fmt: skip
+
+    trainers = [one(claim) for claim in problem.claims]
+    return json.dumps(
+        {"pool": problem.pool_size, "forward_s": problem.forward_s, "objective": "throughput"} | {"trainers": trainers}
+    )
+
+
+def feasible(rng: random.Random) -> Problem:
+    while True:
+        problem = mixed(rng)
+        try:
+            Exact().solve(problem)
+        except NoFeasibleCountsError:
+            continue
+        return problem
+
+
+def test_200_random_states_agree_with_solve(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(20_261_121)
+    file = tmp_path_factory.mktemp("states") / "problem.json"
+    compared = impossible = 0
+    for _ in range(200):
+        problem = feasible(rng)
+        answer = Exact().solve(problem)
+        j = rng.randrange(len(problem.claims))
+        for count in next_sizes(problem.claims[j], answer.counts[j]):
+            if count is None:
+                continue
+            found = what_if(problem, answer.counts, j, count)
+            file.write_text(as_json(problem, {problem.claims[j].id: count}))
+            status = run(["solve", "--solver", "exact", str(file)])
+            said, complaint = capsys.readouterr()
+            if found is None:
+                assert status == 2, complaint
+                impossible += 1
+                continue
+            assert status == 0, complaint
+            forced = json.loads(said)
+            assert forced["counts"][problem.claims[j].id] == count
+            scale = max(abs(answer.objective_value), abs(forced["objective_value"]), 1.0)
+            assert math.isclose(found.change, forced["objective_value"] - answer.objective_value, abs_tol=1e-9 * scale)
+            compared += 1
+    assert compared >= 200, (compared, impossible)
+
+
+COSTLY = TrainerDemand("t2", Curve((1,), (6_861_000.0,)), 1, 1, 0.0, 313.0, current=1)
+
+
+@settings(deadline=None)
+@given(problems())
+@example(
+    Problem(
+        2, 0.03125, (*(TrainerDemand(f"t{j}", Curve((1,), (1.0 + j,)), 1, 1, 0.0, 0.0, 1 - j) for j in (0, 1)), COSTLY)
+    )
+)
+def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem) -> None:
+    try:
+        answer = Exact().solve(problem)
+    except NoFeasibleCountsError:
+        return
+    # The exact programme compares to 1e-10 of the largest gain or loss, which may cancel or be in no optimum.
+    scale = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.claims)
+    for j, claim in enumerate(problem.claims):
+        for count in next_sizes(claim, answer.counts[j]):
+            found = None if count is None else what_if(problem, answer.counts, j, count)
+            if found is None:
+                continue
+            assert found.change <= 1e-9 * scale
+            total = found.own + sum(s.gain for s in found.others)
+            assert math.isclose(found.change, total, rel_tol=1e-9, abs_tol=1e-9 * scale)
+            counts = list(answer.counts)
+            counts[j] = found.count
+            for shift in found.others:
+                i = next(i for i, c in enumerate(problem.claims) if c.id == shift.id)
+                assert counts[i] == shift.before
+                counts[i] = shift.after
+            assert math.isclose(
+                objective_value(problem, counts) - answer.objective_value,
+                found.change,
+                rel_tol=1e-9,
+                abs_tol=1e-9 * scale,
+            )

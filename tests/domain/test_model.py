@@ -1,0 +1,106 @@
+"""Rules of the domain: what is refused, with which words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from bftrainer.domain.events import PoolChanged
+from bftrainer.domain.model import Curve, Trainer, rates
+from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.errors import InvalidValueError
+
+CURVE = Curve((1, 4, 8), (10.0, 40.0, 60.0))
+
+
+def trainer(**changes: Any) -> Trainer:
+    values: dict[str, Any] = {
+        "id": "t",
+        "curve": CURVE,
+        "min_nodes": 1,
+        "max_nodes": 8,
+        "scale_up_s": 18.0,
+        "scale_down_s": 12.0,
+    }
+    return Trainer(**(values | changes))
+
+
+def test_a_curve_is_linear_between_its_points_and_0_at_0() -> None:
+    assert [CURVE.at(n) for n in (0, 1, 2, 4, 6, 8)] == [0, 10, 20, 40, 50, 60]
+    assert Curve((4,), (40.0,)).at(1) == 10
+    with pytest.raises(InvalidValueError, match="ends at 8 nodes and has no value at 9"):
+        CURVE.at(9)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "values", "complaint"),
+    [
+        ((), (), "at least one point"),
+        ((1, 2), (1.0,), "one value per node count, got 2 counts and 1 values"),
+        ((0, 1), (0.0, 1.0), "start at 1 or above, got 0"),
+        ((1, 4, 4), (1.0, 2.0, 3.0), "strictly increase, got 4 then 4"),
+        ((1, 2), (1.0, math.nan), "finite and not negative, got nan at 2 nodes"),
+        ((1, 2), (-1.0, 2.0), "finite and not negative, got -1.0 at 1 nodes"),
+        ((1, 2), (1.0, math.inf), "got inf at 2 nodes"),
+    ],
+)
+def test_a_curve_refuses(nodes: tuple[int, ...], values: tuple[float, ...], complaint: str) -> None:
+    with pytest.raises(InvalidValueError, match=complaint):
+        Curve(nodes, values)
+
+
+def test_a_falling_curve_is_legal_and_says_where() -> None:
+    assert Curve((1, 2, 4), (10.0, 9.0, 12.0)).falls_at() == (2,)
+    assert CURVE.falls_at() == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"id": "two words"}, "without blanks"),
+        ({"id": ""}, "non-empty"),
+        ({"min_nodes": 0}, "at least 1, got 0"),
+        ({"min_nodes": 6, "max_nodes": 5}, "min_nodes 6 is larger than max_nodes 5"),
+        ({"max_nodes": 9}, "covers 1 to 8 nodes, expected at least min_nodes 1 to max_nodes 9"),
+        ({"curve": Curve((2, 8), (1.0, 2.0))}, "covers 2 to 8 nodes, expected at least min_nodes 1"),
+        ({"scale_up_s": math.nan}, "scale_up_s must be finite"),
+        ({"scale_down_s": -1.0}, "scale_down_s must be finite and not negative"),
+        ({"samples_total": 0.0}, "samples_total must be above 0"),
+        ({"sizes": ()}, "at least one legal node count"),
+        ({"sizes": (4, 2)}, "strictly increase, got 4 then 2"),
+        ({"sizes": (2, 16)}, "0 or within .1, 8., got 16"),
+    ],
+)
+def test_a_trainer_refuses(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidValueError, match=complaint):
+        trainer(**changes)
+
+
+def test_below_its_minimum_a_trainer_stands_still() -> None:
+    assert rates(trainer(min_nodes=4)) == (0, 0, 0, 0, 40, 45, 50, 55, 60)
+
+
+def test_a_trainer_may_always_wait() -> None:
+    sized = trainer(sizes=(2, 4))
+    assert [n for n in range(9) if sized.is_legal(n)] == [0, 2, 4]
+    assert [n for n in range(10) if trainer(min_nodes=3).is_legal(n)] == [0, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_claim_takes_0_only_where_its_sizes_list_it() -> None:
+    assert not TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, sizes=(2, 4)).is_legal(0)
+    assert TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, sizes=(0, 4)).is_legal(0)
+
+
+def test_a_problem_refuses_more_nodes_held_than_there_are() -> None:
+    claim = TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, current=4)
+    with pytest.raises(InvalidValueError, match="hold 8 nodes, more than the pool's 7"):
+        Problem(7, 120.0, (claim, claim))
+    with pytest.raises(InvalidValueError, match="holds 9 nodes, expected 0 to max_nodes 8"):
+        TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, current=9)
+
+
+def test_a_node_cannot_join_and_leave_at_once() -> None:
+    with pytest.raises(InvalidValueError, match="same instant: n1"):
+        PoolChanged(frozenset({"n1", "n2"}), frozenset({"n1"}))

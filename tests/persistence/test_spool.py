@@ -1,0 +1,132 @@
+"""The spool: what is handed in is on disk; what somebody else laid there is not read."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from live_house import spec
+
+from bftrainer.errors import StateDirError
+from bftrainer.persistence.spool import MAX_BYTES, Request, RequestKind, Spool, open_state_dir
+
+REQUEST = Request(kind=RequestKind.CANCEL, trainer="a")
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    (tmp_path / "s").mkdir(mode=0o700)
+    it = Spool(tmp_path / "s")
+    it.put(REQUEST)
+    return it
+
+
+def only(spool: Spool) -> str:
+    """The refusal of the one file that is not the good one."""
+    found = [r for r in spool.pending() if r.request is None]
+    assert len(spool.pending()) == 2
+    assert len(found) == 1
+    spool.put_aside(found[0].name)
+    assert [r.request for r in spool.pending()] == [REQUEST]
+    return found[0].refused
+
+
+def test_what_is_put_comes_back_in_order(spool: Spool) -> None:
+    spool.put(Request(kind=RequestKind.SUBMIT, trainer="b", spec=spec("b"), owner="me"))
+    first, second = spool.pending()
+    assert first.request == REQUEST
+    assert second.request is not None
+    assert second.request.spec == spec("b")
+    spool.take_away(first.name)
+    spool.take_away(first.name)
+    assert [r.name for r in spool.pending()] == [second.name]
+
+
+def test_a_symbolic_link_is_not_followed(spool: Spool, tmp_path: Path) -> None:
+    (tmp_path / "target").write_text(REQUEST.model_dump_json())
+    (spool.path / "0.json").symlink_to(tmp_path / "target")
+    assert "symbolic link" in only(spool)
+    assert (tmp_path / "target").exists()
+
+
+def test_a_file_with_two_names(spool: Spool, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text(REQUEST.model_dump_json())
+    os.link(tmp_path / "other", spool.path / "0.json")
+    assert only(spool) == "has 2 names, expected one"
+
+
+def test_a_huge_file_is_not_read(spool: Spool) -> None:
+    with (spool.path / "0.json").open("wb") as file:
+        file.truncate(MAX_BYTES * 1000)
+    assert "expected at most" in only(spool)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"\xff\xff", b'{"kind": "explode", "trainer": "a"}', b'{"a": ' * 20_000]
+)
+def test_garbage(spool: Spool, data: bytes) -> None:
+    (spool.path / "0.json").write_bytes(data)
+    assert "is not a request" in only(spool)
+
+
+def test_a_pipe_does_not_block(spool: Spool) -> None:
+    os.mkfifo(spool.path / "0.json")
+    assert "is not a regular file" in only(spool)
+
+
+def test_a_socket_and_a_directory(spool: Spool) -> None:
+    (spool.path / "0.json").mkdir()
+    assert "Is a directory" in only(spool)
+    here = Path.cwd()
+    os.chdir(spool.path)
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("1.json")
+            assert only(spool)
+    finally:
+        os.chdir(here)
+
+
+def test_somebody_elses_file(tmp_path: Path, spool: Spool) -> None:
+    """The kernel's word for the owner counts: the same files, read on behalf of another uid."""
+    foreign = Spool(tmp_path / "s", uid=os.getuid() + 1)
+    assert [r.refused for r in foreign.pending()] == [f"belongs to uid {os.getuid()}, expected {os.getuid() + 1}"]
+
+
+def test_a_half_written_file_is_invisible(spool: Spool) -> None:
+    (spool.path / ".1.json").write_text("{")
+    assert len(spool.pending()) == 1
+
+
+def test_the_spool_itself_as_a_link(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir(mode=0o700)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "s" / "spool").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        Spool(tmp_path / "s").put(REQUEST)
+
+
+def test_state_directories_that_others_could_change(tmp_path: Path) -> None:
+    fine = open_state_dir(tmp_path / "fine", create=True)
+    assert fine.stat().st_mode & 0o777 == 0o700
+    fine.chmod(0o750)
+    with pytest.raises(StateDirError, match="has mode 750, expected 700"):
+        open_state_dir(fine)
+    open_parent = tmp_path / "open"
+    (open_parent / "s").mkdir(parents=True, mode=0o700)
+    open_parent.chmod(0o777)
+    with pytest.raises(StateDirError, match="others could replace"):
+        open_state_dir(open_parent / "s")
+    open_parent.chmod(0o1777)
+    (open_parent / "s").chmod(0o700)
+    open_state_dir(open_parent / "s")
+    if os.getuid() == 0:
+        os.chown(open_parent / "s", 12345, -1)
+        with pytest.raises(StateDirError, match="belongs to uid 12345"):
+            open_state_dir(open_parent / "s")
+        os.chown(open_parent / "s", 0, -1)
+        os.chown(open_parent, 12345, -1)
+        with pytest.raises(StateDirError, match="who could replace"):
+            open_state_dir(open_parent / "s")

@@ -1,0 +1,251 @@
+"""The store: one writer, durable or nothing, versions; and that journalled values come back as they were."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from live_house import spec
+
+from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.problem import Answer, Fallback, Status
+from bftrainer.domain.state import Active, Decision, Losses, Plan, State
+from bftrainer.errors import InvalidValueError, LeaseLostError, Reason, StateDirError, StoreError
+from bftrainer.persistence import codec, store
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.store import DB_NAME, Store, open_store
+from bftrainer.system.processes import ProcessId, this_process
+
+GONE = ProcessId(2**22, "1@never")
+OTHER_HOST = "INSERT OR REPLACE INTO lease VALUES (1, 'elsewhere', 7, '1@boot', ?, 0, ?)"
+
+
+def opened(path: Path, process: ProcessId | None = None, now_s: float = 0.0) -> Store:
+    it = open_store(path, create=True)
+    it.take_lease(process or this_process(), "", now_s, 60.0, lambda _: None)
+    return it
+
+
+def test_a_live_process_keeps_others_off_and_a_dead_one_does_not(tmp_path: Path) -> None:
+    held, second = opened(tmp_path), open_store(tmp_path, create=True)
+    with (
+        closing(held),
+        closing(second),
+        pytest.raises(StateDirError, match=f"in use by the pilot with pid {os.getpid()}"),
+    ):
+        second.take_lease(GONE, "", 1e9, 60.0, lambda _: None)
+    with closing(open_store(tmp_path, create=True)) as third:
+        third._connection.execute("UPDATE lease SET pid_started = 'another@boot'")
+        assert third.take_lease(GONE, "", 0.0, 60.0, lambda _: None) is not None
+
+
+def test_who_reads_while_the_first_pilot_begins_finds_no_database_or_a_whole_one(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(20)]
+    said: set[str] = set()
+
+    def read() -> None:
+        for folder in folders:
+            while True:
+                try:
+                    open_store(folder).close()
+                    break
+                except StateDirError as error:
+                    said.add(str(error).partition("(")[0].replace(str(folder), ""))
+
+    for folder in folders:
+        folder.mkdir()
+    reader = threading.Thread(target=read)
+    reader.start()
+    for folder in folders:
+        open_store(folder, create=True).close()
+        assert [path.name for path in folder.iterdir()] == [DB_NAME]
+    reader.join()
+    assert said <= {": no pilot has run here "}
+
+
+@pytest.mark.parametrize(
+    ("job", "gone", "heartbeat_s", "taken"),
+    [
+        ("12", True, 99.0, True),
+        ("12", False, -1e9, False),
+        ("12", None, -1e9, False),
+        ("", None, 99.0, False),
+        ("", None, -100.0, True),
+    ],
+)
+def test_a_pilot_on_another_host(tmp_path: Path, job: str, gone: bool | None, heartbeat_s: float, taken: bool) -> None:
+    with closing(open_store(tmp_path, create=True)) as it:
+        it._connection.execute(OTHER_HOST, (job, heartbeat_s))
+        if taken:
+            it.take_lease(this_process(), "", 100.0, 60.0, lambda _: gone)
+        else:
+            with pytest.raises(StateDirError, match="elsewhere"):
+                it.take_lease(this_process(), "", 100.0, 60.0, lambda _: gone)
+
+
+def test_a_job_that_was_requeued_to_another_host_is_not_kept_off_by_its_former_self(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path, create=True)) as it:
+        it._connection.execute(OTHER_HOST, ("12", 99.0))
+        it.take_lease(this_process(), "12", 100.0, 60.0, lambda _: False)
+
+
+def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as first, closing(open_store(tmp_path, create=True)) as second:
+        second._connection.execute(OTHER_HOST, ("", 0.0))
+        with pytest.raises(LeaseLostError):
+            Registry(first).note(0.0, "kind", "", "text")
+        assert Registry(second).notes() == ()
+
+
+def test_a_newer_schema_is_refused_and_an_older_one_is_migrated_after_a_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path).close()
+    now = store.SCHEMA_VERSION
+    monkeypatch.setattr(store, "SCHEMA_VERSION", now + 1)
+    monkeypatch.setitem(store.MIGRATIONS, now, "CREATE TABLE fresh (x); INSERT INTO fresh VALUES (1);")
+    with pytest.raises(StateDirError, match=f"has schema {now}, expected {now + 1}"):
+        open_store(tmp_path)
+    with closing(open_store(tmp_path, create=True)) as it:
+        assert it.read("SELECT x FROM fresh")[0]["x"] == 1
+    with closing(sqlite3.connect(tmp_path / f"{DB_NAME}.schema-{now}")) as backup:
+        assert backup.execute("SELECT schema_version FROM meta").fetchone() == (now,)
+    monkeypatch.setattr(store, "SCHEMA_VERSION", now)
+    with pytest.raises(StateDirError, match="expected a program that is as new"):
+        open_store(tmp_path, create=True)
+
+
+def test_the_first_schema_becomes_todays_and_keeps_its_trainers(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / DB_NAME)) as old:
+        old.executescript((Path(__file__).parents[1] / "recorded" / "store" / "schema-1.sql").read_text())
+        old.execute("INSERT INTO meta VALUES (1, 1, '0.1.0')")
+        old.execute(
+            "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status, failures) "
+            "VALUES ('a', ?, 'me', '1.json', 1.0, 'queued', 3)",
+            (spec("a").model_dump_json(),),
+        )
+        old.commit()
+    (tmp_path / "new").mkdir()
+
+    def shape(it: Store) -> list[tuple[object, ...]]:
+        names = [row["name"] for row in it.read("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        columns = (it.read(f"PRAGMA table_info({name})") for name in names)
+        return sorted(
+            (n, c["name"], c["type"], c["notnull"], c["dflt_value"])
+            for n, t in zip(names, columns, strict=True)
+            for c in t
+        )
+
+    with closing(opened(tmp_path)) as migrated, closing(opened(tmp_path / "new")) as fresh:
+        assert shape(migrated) == shape(fresh)
+        (trainer,) = Registry(migrated).trainers()
+        assert (trainer.name, trainer.failures, trainer.samples_at_failure) == ("a", 3, None)
+
+
+def test_a_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(tmp_path).close()
+    now = store.SCHEMA_VERSION
+    monkeypatch.setattr(store, "SCHEMA_VERSION", now + 1)
+    monkeypatch.setitem(store.MIGRATIONS, now, "CREATE TABLE fresh (x); SELECT no_such_function();")
+    with pytest.raises(StoreError):
+        open_store(tmp_path, create=True)
+    monkeypatch.setattr(store, "SCHEMA_VERSION", now)
+    with closing(open_store(tmp_path)) as it:
+        assert it.read("SELECT count(*) AS n FROM sqlite_master WHERE name = 'fresh'")[0]["n"] == 0
+
+
+def test_rollback_journal_and_full_synchronisation(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as it:
+        assert it.read("PRAGMA journal_mode")[0][0] == "delete"
+        assert it.read("PRAGMA synchronous")[0][0] == 2
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from bftrainer.errors import StoreError
+from bftrainer.system.processes import this_process
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.store import open_store
+store = open_store(Path(sys.argv[1]), create=True)
+store.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
+registry = Registry(store)
+registry.note(0.0, "before", "", "x")
+size = Path(sys.argv[1], "pilot.db").stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
+try:
+    for i in range(100):
+        registry.note(float(i), "filling", str(i), "x" * 1000)
+        print(i, flush=True)
+except StoreError as error:
+    print("refused", error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+registry.note(0.0, "after", "", "y")
+"""
+
+
+def test_a_full_disk_refuses_the_write_and_keeps_what_was_written(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=180
+    )
+    *written, refused = ended.stdout.splitlines()
+    assert refused.startswith("refused")
+    assert "cannot be written (note)" in refused
+    with closing(open_store(tmp_path)) as it:
+        kinds = [n.kind for n in Registry(it).notes(1000)]
+    assert kinds == ["before", *(["filling"] * len(written)), "after"], "all that was confirmed, and nothing else"
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)
+
+
+def test_the_same_submission_twice_is_one_and_a_taken_name_is_refused(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as it:
+        registry = Registry(it)
+        assert registry.add(spec("a"), "me", "1.json", 1.0)
+        assert registry.add(spec("a"), "me", "1.json", 2.0), "the pilot died before it took the file away"
+        assert not registry.add(spec("a", max_nodes=2), "me", "2.json", 3.0)
+        assert [(t.name, t.submitted_s) for t in registry.trainers()] == [("a", 1.0)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """A policy's."""
+
+    seen: tuple[str, ...]
+    by_name: tuple[tuple[str, float], ...]
+
+
+NODES = st.frozensets(st.sampled_from(["n1#1", "n2#2", "n3#3"]))
+FLOATS = st.floats(allow_nan=False)
+
+
+@settings(deadline=None)
+@given(NODES, FLOATS, st.integers(0, 9))
+def test_values_come_back_as_they_were(nodes: frozenset[str], x: float, n: int) -> None:
+    trainer = spec("a").trainer()
+    answer = Answer((n,), x, "highs", Status.TIME_LIMIT, 0.5, (Fallback("gurobi", Reason.NO_LICENCE, "x"),))
+    memory = Memory(("a",), (("b", x),))
+    changes = (PoolChanged(nodes), TrainerSubmitted(trainer), TrainerFinished("b"), TimerDue())
+    active = Active(trainer, nodes, x, losses=Losses(x, x, 1.0))
+    for value in (
+        Event(x, changes, (("a", x),)),
+        Plan(Decision((n,), x, answer), (nodes,), memory),
+        State(3, x, nodes, (active,), (trainer,), memory),
+    ):
+        assert codec.loads(codec.dumps(value)) == value
+
+
+def test_what_is_not_frozen_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="a list cannot be journalled"):
+        codec.dumps(Plan(Decision(()), (), [1]))
+    with pytest.raises(InvalidValueError, match="names a class"):
+        codec.loads('{"$": "os:system", "command": "true"}')

@@ -1,0 +1,257 @@
+"""The helper in the training script, against a Horovod of one's own making."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bftrainer import progress
+from bftrainer.system.json_tail import JsonTail
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class World:
+    """The part of horovod.torch that is used. Broadcasts say what rank 0 said: itself."""
+
+    def __init__(self) -> None:
+        self.ranks, self.broadcasts = (0, 1), 0
+
+    def rank(self) -> int:
+        return self.ranks[0]
+
+    def size(self) -> int:
+        return self.ranks[1]
+
+    def broadcast_object(self, value: Any, root_rank: int) -> Any:
+        assert root_rank == 0
+        self.broadcasts += 1
+        return value
+
+
+class Interrupted(Exception):  # noqa: N818
+    """Horovod's HostsUpdatedInterrupt."""
+
+
+class ElasticState:
+    def __init__(self) -> None:
+        self.step, self.samples, self.loss, self.interrupts = 0, 0, 0.5, False
+        self.callbacks: list[Callable[[], None]] = []
+
+    def register_reset_callbacks(self, callbacks: list[Callable[[], None]]) -> None:
+        self.callbacks += callbacks
+
+    def commit(self) -> None:
+        if self.interrupts:
+            self.interrupts = False
+            raise Interrupted
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def report(folder: Path, clock: Clock) -> progress.Reporter:
+    """Of rank 0, in the fourth incarnation."""
+    return progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "4"}, clock)
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return JsonTail(folder / "progress.jsonl").read()
+
+
+def ask(folder: Path, file: str, number: int, request: str = "stop") -> None:
+    (folder / file).write_text(json.dumps({"version": 1, "request": request, "number": number}))
+
+
+def steps(state: ElasticState, clock: Clock, count: int, each_s: float = 0.1) -> None:
+    for _ in range(count):
+        clock.now_s += each_s
+        state.step += 1
+        state.samples += 32
+        state.commit()
+
+
+def test_one_line_a_second_and_one_for_every_change(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+    for step in range(25):
+        size = 1 if step < 12 else 2
+        assert not report.step(step=step, samples=step * 8, loss=1.0, world_size=size, lr=0.1)
+        clock.now_s += 0.25
+    written = lines(folder)
+    assert [line["step"] for line in written] == [0, 4, 8, 12, 16, 20, 24]
+    facts = {"world_size": 2, "step": 12, "samples": 96, "loss": 1.0, "lr": 0.1}
+    assert written[3] == {"time": 1003.0, "phase": "running", "incarnation": 4, **facts}
+    report.checkpointed()
+    report.done()
+    assert [line["phase"] for line in lines(folder)[-2:]] == ["checkpointed", "done"]
+
+
+def test_only_rank_0_writes(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+    here = {"BFTRAINER_TRAINER_DIR": str(folder), "SLURM_PROCID": "1"}
+    progress.Reporter(here, clock).step(step=1, samples=1)
+    assert lines(folder) == []
+    progress.Reporter(here, clock, rank=0).step(step=1, samples=1)
+    assert len(lines(folder)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "number", "request_", "stops"),
+    [
+        ("control", 9, "stop", True),
+        ("control", 9, "run", False),
+        ("leave", 4, "stop", True),
+        ("leave", 3, "stop", False),
+    ],
+)
+def test_who_may_ask_for_a_stop(
+    folder: Path, clock: Clock, report: progress.Reporter, file: str, number: int, request_: str, stops: bool
+) -> None:
+    ask(folder, file, number, request_)
+    assert report.stop_requested() is stops
+
+
+def test_files_that_cannot_be_read_ask_for_nothing(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+    (folder / "control").write_text("{")
+    (folder / "leave").mkdir()
+    assert not report.stop_requested()
+
+
+def test_the_exit_status_is_the_known_one(report: progress.Reporter) -> None:
+    with pytest.raises(SystemExit) as left:
+        report.leave()
+    assert left.value.code == progress.STOPPED_STATUS == 83
+
+
+def test_outside_of_bftrainer_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = progress.Reporter({})
+    state, world, rescales = ElasticState(), World(), []
+    original = ElasticState.commit
+    assert (
+        progress.track(state, world, checkpoint=pytest.fail, on_rescale=lambda *sizes: rescales.append(sizes)) is state
+    )
+    assert state.commit.__func__ is original  # type: ignore[attr-defined]
+    assert not report.step(step=1, samples=1)
+    report.checkpointed()
+    world.ranks = (0, 2)
+    for callback in state.callbacks:
+        callback()
+    assert rescales == [(1, 2)], "the learning rate follows the size there too"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rescale_shows_the_last_step_before_and_the_first_after(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
+    state, world, rescales = ElasticState(), World(), []
+    progress.track(
+        state, world, on_rescale=lambda *sizes: rescales.append(sizes), further=lambda: {"lr": 0.5}, reporter=report
+    )
+    steps(state, clock, 15)
+    state.interrupts = True
+    with pytest.raises(Interrupted):
+        steps(state, clock, 1)
+    clock.now_s += 0.3
+    world.ranks = (0, 3)
+    for callback in state.callbacks:
+        callback()
+    steps(state, clock, 2, each_s=0.2)
+    written = lines(folder)
+    assert [(line["step"], line["world_size"], line.get("formed")) for line in written[-3:]] == [
+        (16, 1, None),
+        (16, 3, True),
+        (17, 3, None),
+    ]
+    assert written[-1]["time"] - written[-3]["time"] == pytest.approx(0.5)
+    assert written[-1]["lr"] == 0.5
+    assert rescales == [(1, 3)]
+
+
+def test_a_new_rank_0_goes_on_writing(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+    state, world = ElasticState(), World()
+    world.ranks = (1, 2)
+    progress.track(state, world, reporter=report)
+    steps(state, clock, 5)
+    assert lines(folder) == []
+    world.ranks = (0, 1)
+    for callback in state.callbacks:
+        callback()
+    assert [line["world_size"] for line in lines(folder)] == [2, 1]
+
+
+def test_a_stop_request_is_a_checkpoint_a_barrier_and_an_exit(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
+    state, world, saved = ElasticState(), World(), []
+    progress.track(state, world, checkpoint=lambda: saved.append(world.broadcasts), reporter=report)
+    steps(state, clock, 10)
+    ask(folder, "control", 1)
+    before = state.step
+    with pytest.raises(SystemExit) as left:
+        steps(state, clock, 10)
+    assert left.value.code == progress.STOPPED_STATUS
+    assert state.step - before <= 4, "asked about every 0.2 s"
+    assert saved == [world.broadcasts - 1], "nobody may leave before rank 0 has saved"
+    assert lines(folder)[-1]["phase"] == "checkpointed"
+    assert lines(folder)[-1]["step"] == state.step
+
+
+def test_asking_costs_a_broadcast_every_0_2_s_not_every_commit(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
+    state, world = ElasticState(), World()
+    progress.track(state, world, reporter=report)
+    steps(state, clock, 1000, each_s=0.01)
+    assert 40 <= world.broadcasts <= 60
+
+
+def test_other_ranks_never_save(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+    state, world = ElasticState(), World()
+    world.ranks = (1, 2)
+    progress.track(state, world, checkpoint=pytest.fail, checkpoint_every_s=1, reporter=report)
+    steps(state, clock, 30)
+
+
+def test_rank_0_saves_every_so_often(folder: Path, clock: Clock, report: progress.Reporter) -> None:
+    state, world, saved = ElasticState(), World(), []
+    progress.track(state, world, checkpoint=lambda: saved.append(state.step), checkpoint_every_s=1.0, reporter=report)
+    steps(state, clock, 35)
+    assert len(saved) == 3
+    assert [line["step"] for line in lines(folder) if line["phase"] == "checkpointed"] == saved
+
+
+def test_a_disk_that_is_full_does_not_end_the_training(
+    folder: Path, report: progress.Reporter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "progress.jsonl").mkdir()
+    assert not report.step(step=1, samples=1)
+    assert "progress is not written" in capsys.readouterr().err
+
+
+def test_it_needs_the_standard_library_only() -> None:
+    script = (
+        "import sys; sys.path_hooks[:] = sys.path_hooks\n"
+        "import bftrainer.progress\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
+    )
+    found = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert not {"numpy", "torch", "click", "rich", "highspy"} & set(eval(found.stdout)), found.stdout

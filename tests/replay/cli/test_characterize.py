@@ -1,0 +1,204 @@
+"""The commands characterize and generate, through the real command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from patience import PATIENCE
+
+from bftrainer.cli.main import run
+from bftrainer.domain.events import PoolChanged
+from bftrainer_replay.logs.event_log import parse_time, write_event_log
+from bftrainer_replay.logs.model import EventLog, PoolEvent
+
+Capture = pytest.CaptureFixture[str]
+START_S = parse_time("2021-01-01T00:00:00")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Ten hours: a idle for all of it, b and c from 1 h on, c to 2 h; the last change at 10 h."""
+    path = tmp_path / "log.csv"
+    rows = ((0, "a", ""), (1, "bc", ""), (2, "", "c"), (10, "d", "b"))
+    events = (PoolEvent(START_S + hour * 3600, PoolChanged(frozenset(j), frozenset(x))) for hour, j, x in rows)
+    write_event_log(path, EventLog(tuple(events), ""))
+    return path
+
+
+def as_json(capsys: Capture, *arguments: object) -> dict[str, object]:
+    assert run(["replay", "characterize", "--json", *map(str, arguments)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def refused(capsys: Capture, *arguments: object) -> str:
+    """The one line on stderr of a command that must end with status 2."""
+    assert run(["replay", *map(str, arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.startswith("bftrainer: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_the_whole_log_as_json(log: Path, capsys: Capture) -> None:
+    found = as_json(capsys, log)
+    assert found["log"] == str(log)
+    assert (found["start"], found["end"]) == ("2021-01-01T00:00:00", "2021-01-01T10:00:00")
+    assert found["events"] == 4
+    assert found["machine_nodes"] == 4
+    assert found["node_hours"] == pytest.approx(10 + 9 + 1)
+    assert found["events_per_h"] == pytest.approx(0.4)
+
+
+def test_a_reader_who_has_seen_enough_is_no_failure(log: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)  # `| head` has ended before the first line
+    with os.fdopen(write, "wb") as out:
+        command = [sys.executable, "-m", "bftrainer", "replay", "characterize", str(log)]
+        ended = subprocess.run(
+            command, stdout=out, stderr=subprocess.PIPE, text=True, timeout=120 * PATIENCE, check=False
+        )
+    assert ended.returncode == 0
+    assert all(line.startswith("note: ") for line in ended.stderr.splitlines())
+
+
+def test_a_part_of_it(log: Path, capsys: Capture) -> None:
+    found = as_json(capsys, log, "--start", "2021-01-01T01:30:00", "--hours", "2", "--machine-nodes", "10")
+    assert (found["start"], found["end"]) == ("2021-01-01T01:30:00", "2021-01-01T03:30:00")
+    assert found["node_hours"] == pytest.approx(3 * 0.5 + 2 * 1.5)
+    assert found["idle_share"] == pytest.approx(4.5 / 2 / 10)
+
+
+def test_a_log_that_ends_early_is_used_and_told(log: Path, capsys: Capture) -> None:
+    assert run(["replay", "characterize", str(log), "--json", "--start", "2021-01-01T02:00:00", "--hours", "12"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["span_h"] == 8
+    assert err == "note: the log ends at 2021-01-01T10:00:00; using the 8.00 h there are, not 12 h\n"
+
+
+def test_nodes_from_a_list(log: Path, tmp_path: Path, capsys: Capture) -> None:
+    listed = tmp_path / "nodes.txt"
+    listed.write_text("never-idle\nb\n\nc\na\n")
+    assert as_json(capsys, log, "--node-list", listed)["machine_nodes"] == 4
+    found = as_json(capsys, log, "--node-list", listed, "--nodes", 2)
+    assert found["node_hours"] == pytest.approx(9)
+    assert found["idle_share"] == pytest.approx(9 / 10 / 2)
+
+
+def test_nodes_without_a_list_are_the_first_by_hash(log: Path, capsys: Capture) -> None:
+    # SHA-256 begins d: 18ac, c: 2e7d, b: 3e23, a: ca97.
+    found = as_json(capsys, log, "--nodes", 2)
+    assert found["machine_nodes"] == 2
+    assert found["node_hours"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "problem"),
+    [
+        ("a\nb\na\n", (), ":3: node a stands on line 1 already"),
+        ("a\nb c\n", (), ":2: 'b c' has a blank inside, expected one node name a line"),
+        ("\n", (), ": names no node, expected one name a line"),
+        ("x\ny\na\n", ("--nodes", "2"), "none of the 2 nodes of "),
+        ("a\nb\n", ("--nodes", "3"), "--nodes 3: "),
+    ],
+)
+def test_a_bad_node_list(
+    log: Path, tmp_path: Path, capsys: Capture, text: str, options: tuple[str, ...], problem: str
+) -> None:
+    listed = tmp_path / "nodes.txt"
+    listed.write_text(text)
+    assert problem in refused(capsys, "characterize", log, "--node-list", listed, *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--start", "noon"), "--start 'noon' is not ISO 8601, expected like 2021-01-01T00:00:00"),
+        (
+            ("--start", "2022-01-01T00:00:00"),
+            "outside the log, which covers 2021-01-01T00:00:00 .. 2021-01-01T10:00:00",
+        ),
+        (("--start", "2020-12-31T00:00:00"), "outside the log"),
+        (("--hours", "0"), "--hours 0: expected a number above 0"),
+        (("--hours", "nan"), "--hours nan: expected a number above 0"),
+        (("--nodes", "0"), "--nodes 0: expected 1 or more"),
+        (("--nodes", "5"), "has only 4 nodes"),
+        (("--machine-nodes", "0"), "--machine-nodes 0: expected 1 or more"),
+        (("--machine-nodes", "2"), "--machine-nodes 2: 3 nodes of"),
+        (("--node-list", "missing.txt"), "missing.txt: cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_had_is_one_line(log: Path, capsys: Capture, options: tuple[str, ...], problem: str) -> None:
+    assert problem in refused(capsys, "characterize", log, *options)
+
+
+def test_a_missing_or_one_row_log_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+    assert "gone.csv: cannot be read" in refused(capsys, "characterize", tmp_path / "gone.csv")
+    path = tmp_path / "one.csv"
+    path.write_text("time,joined,left\n2021-01-01T00:00:00,a,\n")
+    assert "has one row only" in refused(capsys, "characterize", path)
+
+
+def test_the_tables_stand_beside_the_paper(log: Path, capsys: Capture) -> None:
+    assert run(["replay", "characterize", str(log)]) == 0
+    out = capsys.readouterr().out
+    lines = {" ".join(line.split()) for line in out.splitlines()}
+    assert "Summit 2 months 41.7 28.6 11.1% 524" in lines
+    assert "this window 0.4 days 0.1 0.1 50.0% 2" in lines
+    assert "resource integral (Eqn 17) 20 node-h" in lines
+
+
+def test_out_gets_the_numbers_and_both_pictures(log: Path, tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "new" / "week"
+    printed = as_json(capsys, log, "--out", out)
+    assert sorted(file.name for file in out.iterdir()) == ["characterize.json", "fragments.png", "idle-nodes.png"]
+    assert json.loads((out / "characterize.json").read_text()) == printed
+    first = {name: (out / name).read_bytes() for name in ("fragments.png", "idle-nodes.png")}
+    assert all(data.startswith(b"\x89PNG") and len(data) > 10_000 for data in first.values())
+    as_json(capsys, log, "--out", out)
+    assert {name: (out / name).read_bytes() for name in first} == first
+
+
+def test_out_that_cannot_be_made_is_one_line(log: Path, capsys: Capture) -> None:
+    assert "cannot be written" in refused(capsys, "characterize", log, "--out", log / "below")
+
+
+def test_generate_writes_a_log_that_characterize_reads(tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "sample.csv.gz"
+    assert run(["replay", "generate", "--nodes", "64", "--days", "2", "--seed", "3", "--out", str(out)]) == 0
+    line = capsys.readouterr().out
+    assert line.startswith(f"wrote {out}: 64 nodes, 2 days, ")
+    assert line.count("\n") == 1
+    found = as_json(capsys, out, "--hours", 48, "--machine-nodes", 64)
+    assert found["span_h"] == 48
+    assert f"{found['idle_share']:.1%} idle" in line
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("--nodes", "0", "0 nodes: expected 1 or more"),
+        ("--days", "0", "0 days: expected an hour"),
+        ("--days", "nan", "nan days"),
+        ("--seed", "-1", "seed -1: expected 0 or more"),
+        ("--nodes", "many", "'many' is not a valid integer"),
+    ],
+)
+def test_generate_refuses_nonsense(tmp_path: Path, capsys: Capture, option: str, value: str, problem: str) -> None:
+    arguments = {"--nodes": "64", "--days": "2", "--seed": "1", "--out": str(tmp_path / "x.csv"), option: value}
+    assert problem in refused(capsys, "generate", *(word for pair in arguments.items() for word in pair))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["characterize", "generate"])
+def test_help_has_an_example(command: str, capsys: Capture) -> None:
+    assert run(["replay", command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"bftrainer replay {command} " in out.split("Example:")[1]

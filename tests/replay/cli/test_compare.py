@@ -1,0 +1,152 @@
+"""replay compare and replay reproduce, through the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Browser
+
+from bftrainer.cli.main import run
+from bftrainer.plugins import policy_names
+from bftrainer_replay.analysis.compare import enriched
+from bftrainer_replay.simulation.play import Scenario, play, static_outcome
+from bftrainer_replay.workload.curves import TABLE_2
+from bftrainer_replay.workload.workload import hpo, read_workload, submissions, write_workload
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[str]:
+    log, trainers = tmp_path / "log.csv.gz", tmp_path / "trainers.csv"
+    assert run(["replay", "generate", "--nodes", "48", "--days", "0.5", "--seed", "3", "--out", str(log)]) == 0
+    assert run(["replay", "workload", "diverse", "--count", "12", "--seed", "3", "--out", str(trainers)]) == 0
+    return ["--log", str(log), "--trainers", str(trainers)]
+
+
+def test_all_policies_are_ranked_with_one_denominator(
+    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    capfd.readouterr()
+    assert run(["replay", "compare", *inputs, "--json", "--out", str(tmp_path / "out")]) == 0
+    out, notes = capfd.readouterr()
+    rows = json.loads(out)
+    assert {row["policy"] for row in rows} == set(policy_names()) - {"specon"}
+    assert "policy specon: it moves trainers between workers" in notes
+    assert len({row["static_outcome_samples"] for row in rows}) == 1
+    hours = [row["outcome_one_node_h"] for row in rows]
+    assert hours == sorted(hours, reverse=True)
+    for row in rows:
+        assert row["efficiency"] == pytest.approx(row["outcome_samples"] / row["static_outcome_samples"])
+    with (tmp_path / "out" / "data" / "ranking.csv").open() as lines:
+        assert [line["policy"] for line in csv.DictReader(lines)] == [row["policy"] for row in rows]
+    _check_page(tmp_path / "out", rows)
+    with Browser() as browser:
+        for width in (1280, 400):
+            browser.open(tmp_path / "out" / "report.html", width=width)
+            assert browser.evaluate("document.documentElement.scrollWidth") == width
+        assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
+        pressed = "[...document.querySelectorAll('.live')[1].querySelectorAll('.legend [aria-pressed=true]')]"
+        shown = [text.strip() for text in browser.evaluate(f"{pressed}.map(b => b.textContent)")]
+        assert shown == ["idle", *(row["policy"] for row in rows[:4])]
+
+
+def _check_page(out: Path, rows: list[dict[str, Any]]) -> None:
+    """Every measure has its picture with a sentence and its data, and they say what the rows say."""
+    text = (out / "report.html").read_text()
+    assert len(text) < 5e6
+    names = (
+        "outcome",
+        "efficiency",
+        "efficiency-over-time",
+        "nodes",
+        "completion",
+        "fairness",
+        "costs",
+        "decision-time",
+    )
+    for name in names:
+        assert (out / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        with (out / "data" / f"{name}.csv").open() as lines:
+            assert next(csv.reader(lines))
+    assert text.count("<figcaption>Read: ") == len(names) == len(re.findall(r'alt="[^"]{80,}"', text))
+    assert "U is then above 100 %" in text
+    assert "Left out, as they have no place on a pool of whole nodes: specon" in text
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
+    with (out / "data" / "costs.csv").open() as lines:
+        costs = {line["policy"]: line for line in csv.DictReader(lines)}
+    for row in rows:
+        whole = row["outcome_samples"] + row["preemption_cost_samples"] + row["rescale_cost_samples"]
+        assert float(costs[row["policy"]]["lost_to_preemption"]) == pytest.approx(
+            row["preemption_cost_samples"] / whole
+        )
+    best = max(rows, key=lambda row: row["efficiency"])
+    assert f"Read: {best['policy']} has the highest U, {best['efficiency']:.1%}" in text
+    fairest = max(row["completion"]["jain"] or 0.0 for row in rows)
+    said = f"by Jain's index ({fairest:.2f})" if fairest else "no policy has finished a trainer"
+    assert said in text.replace("&#39;", "'")
+
+
+def test_the_table_names_every_policy(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "compare", *inputs, "--policies", "equal-share,fcfs-rigid", "--hours", "2"]) == 0
+    out = capfd.readouterr().out
+    assert "equal-share" in out
+    assert "fcfs-rigid" in out
+    assert "afs-l" not in out
+
+
+def test_trainers_of_another_year_are_told(
+    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    late = str(tmp_path / "late.csv")
+    assert run(["replay", "workload", "hpo", "--count", "2", "--start", "2031-01-01T00:00:00", "--out", late]) == 0
+    told = (
+        "note: no trainer is submitted in the window: the first comes at 2031-01-01T00:00:00, the window is 2021-01-01"
+    )
+    for command in (["compare", "--policies", "bftrainer"], ["sweep", "--jobs", "1", "--out", str(tmp_path / "sweep")]):
+        capfd.readouterr()
+        assert run(["replay", command[0], *inputs[:2], "--trainers", late, *command[1:]]) == 0
+        assert capfd.readouterr().err.count(told) == 1
+
+
+def test_a_policy_asked_for_by_name_must_be_there(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "compare", *inputs, "--policies", "specon"]) == 2
+    assert "a pool gives out whole nodes" in capfd.readouterr().err
+    assert run(["replay", "compare", *inputs, "--policies", "afs-m"]) == 2
+    assert "did you mean 'afs-" in capfd.readouterr().err
+
+
+def test_what_a_table_does_not_know_is_added_and_changes_no_denominator(tmp_path: Path) -> None:
+    plain = hpo("shufflenet", submissions(0.0, 5, 36.0))
+    write_workload(tmp_path / "t.csv", plain)
+    read = read_workload(tmp_path / "t.csv", TABLE_2).arrivals
+    rich = enriched(read, requested=6)
+    assert {a.trainer.requested_nodes for a in rich} == {6}
+    assert all(a.trainer.reports_loss and a.losses is not None for a in rich)
+    assert enriched(rich, requested=9) == rich, "what is there stays"
+    from bftrainer.policies.equal_share import EqualShare
+    from bftrainer_replay.simulation.fixed_pool import fixed_window
+
+    window = fixed_window(7, 0.0, 7200.0)
+    assert static_outcome(Scenario(window, rich, 3)) == static_outcome(Scenario(window, read, 3))
+    assert play(Scenario(window, rich, 3), EqualShare()).totals == play(Scenario(window, read, 3), EqualShare()).totals
+
+
+@pytest.mark.parametrize("name", ["afs", "loss-phase", "flowcon", "specon"])
+def test_reproductions_print_the_paper_beside_ours(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "reproduce", name, "--seeds", "1"]) == 0
+    out = capfd.readouterr().out
+    assert "tolerance" in out
+    assert "within" in out
+    assert run(["replay", "reproduce", name, "--seeds", "1", "--json"]) == 0
+    rows = json.loads(capfd.readouterr().out)["rows"]
+    assert all({"what", "paper", "ours", "verdict"} <= row.keys() for row in rows)
+
+
+def test_an_unknown_reproduction_lists_the_known(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "reproduce", "flocon"]) == 2
+    assert "did you mean 'flowcon'" in capfd.readouterr().err
+    assert run(["replay", "reproduce", "afs", "--seeds", "0"]) == 2

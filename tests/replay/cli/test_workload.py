@@ -1,0 +1,111 @@
+"""``bftrainer replay workload``: generated tables, traces, what is printed of them, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer, complaint
+from data import data_file
+from trace_examples import GAVEL, PHILLY, POLLUX, sia
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "philly.csv").write_text(PHILLY)
+    return ["--arrivals", str(tmp_path / "philly.csv"), "--curves", str(sia(tmp_path)), "--hardware", "aws"]
+
+
+def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(tmp_path: Path, files: list[str]) -> None:
+    out, log = tmp_path / "trainers.csv", tmp_path / "log.csv.gz"
+    made = ["replay", "workload", "trace", *files, "--gpus-per-node", "4", "--seed", "2"]
+    ended = bftrainer(*made, "--start", "2021-01-01T00:00:00", "--out", out)
+    assert ended.status == 0, ended
+    assert ended.out.splitlines() == [
+        f"{tmp_path}/trainers.curves.csv: 2 curves, for --curves of whatever takes --trainers {out}",
+        f"{out}: 3 trainers (trace), submitted from 2021-01-01T00:00:00 on",
+    ]
+    notes = ended.err.splitlines()
+    assert notes[0].endswith(
+        "is Sia's step times: 21 measurements read; 3 models by hardware, 2 used, 1 passed over (1 of other hardware)"
+    )
+    assert notes[1].endswith("4 records read, 3 used, 1 passed over (1 ran for too short), 0 skipped as bad")
+    first = out.read_bytes()
+    assert bftrainer(*made, "--start", "2021-01-01T00:00:00", "--out", out).status == 0
+    assert out.read_bytes() == first
+    assert bftrainer("replay", "generate", "--nodes", 16, "--days", 1, "--out", log).status == 0
+    ended = bftrainer(
+        "replay",
+        "run",
+        "--log",
+        log,
+        "--trainers",
+        out,
+        "--curves",
+        tmp_path / "trainers.curves.csv",
+        "--out",
+        tmp_path,
+    )
+    assert ended.status == 0, ended.err
+
+
+def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "philly.csv").write_text(PHILLY)
+    (tmp_path / "gavel.json").write_text(GAVEL)
+    ended = bftrainer(
+        "replay", "workload", "trace", "--arrivals", tmp_path / "philly.csv", "--curves", tmp_path / "gavel.json",
+        "--hardware", "v100", "--models", "resnet-50-bs64", "--extrapolate-to", 16, "--out", tmp_path / "t.csv",
+    )  # fmt: skip
+    assert ended.status == 0, ended
+    assert "submitted from 2017-10-09T06:00:00 on" in ended.out
+    assert "6 measurements read, 1 of them 0; 3 models by hardware, 1 used" in ended.err
+    assert "3 trainers, 1 to 16 nodes, batches of 64; extrapolated from 8 to 16 nodes" in ended.err
+    assert "ResNet-50-bs64-v100-extrapolated" in (tmp_path / "t.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--hardware", "awx"], "unknown hardware 'awx', did you mean 'aws'?"),
+        (["--models", "bret"], "unknown model 'bret', did you mean 'bert'?"),
+        (["--shape", "round"], "unknown shape 'round'; valid: concave, measured, monotone"),
+        (["--gpus-per-node", "0"], "--gpus-per-node 0: expected 1 or more"),
+        (["--hours", "0"], "--hours 0: expected a number above 0"),
+        (["--from", "soon"], "--from 'soon' is not ISO 8601; the trace has 2017-10-09T06:00:00 .. 2017-10-10T06:00:00"),
+        (["--gpu-hours", "5-1"], "--gpu-hours '5-1': expected LOW-HIGH"),
+        (["--gpus-per-node", "64"], "no model was measured on the 64 GPUs of one node"),
+        (["--from", "2020-01-01T00:00:00"], "no job of the trace is left"),
+    ],
+)
+def test_mistakes_with_traces(tmp_path: Path, files: list[str], options: list[str], words: str) -> None:
+    ended = bftrainer("replay", "workload", "trace", *files, *options, "--out", tmp_path / "t.csv")
+    assert (ended.status, ended.out) == (2, "")
+    assert words in ended.err.splitlines()[-1]
+    assert not (tmp_path / "t.csv").exists()
+
+
+def test_mistakes(tmp_path: Path, files: list[str]) -> None:
+    out = ["--out", tmp_path / "t.csv"]
+    assert complaint(bftrainer("replay", "workload", "trace", *out)).endswith("needs --arrivals FILE and --curves FILE")
+    assert complaint(bftrainer("replay", "workload", "hpo", *files, *out)).startswith("--arrivals is for traces")
+    assert "unknown workload 'trac', did you mean 'trace'?" in complaint(bftrainer("replay", "workload", "trac", *out))
+    (tmp_path / "pollux.csv").write_text(POLLUX)
+    ended = bftrainer("replay", "workload", "trace", *files, "--arrivals", tmp_path / "pollux.csv", *out)
+    assert "this trace has no durations" in ended.err
+
+
+@pytest.mark.data
+def test_the_worked_example_of_the_documentation(tmp_path: Path) -> None:
+    """The totals of docs/workloads.md, which stand beside the command."""
+    page = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
+    ended = bftrainer(
+        "replay", "workload", "trace", "--arrivals", data_file("dl-job-arrivals/sia_philly.csv.gz"), "--from",
+        "2017-10-09", "--hours", 168, "--least-s", 600, "--curves", data_file("dl-throughput-profiles/sia-traces.tar.gz"),
+        "--hardware", "aws", "--gpus-per-node", 4, "--start", "2021-01-01T00:00:00", "--out", tmp_path / "trainers.csv",
+    )  # fmt: skip
+    assert ended.status == 0, ended
+    for line in ended.err.splitlines():
+        said = line.removeprefix("note: ").replace(str(data_file("dl-job-arrivals")) + "/", "")
+        said = said.replace(str(data_file("dl-throughput-profiles")) + "/", "")
+        assert said in page
+    assert "11034 trainers (trace)" in ended.out

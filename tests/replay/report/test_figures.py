@@ -1,0 +1,86 @@
+"""The pictures of a log: their numbers by hand, the same bytes each time, odd windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bftrainer.domain.events import PoolChanged
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.figures.fragments import fragments_figure
+from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
+from bftrainer_replay.figures.models import runtimes_figure
+from bftrainer_replay.figures.over_time import efficiency_over_time_figure
+from bftrainer_replay.figures.replays import _lanes
+from bftrainer_replay.figures.settings import return_figure
+from bftrainer_replay.figures.style import png
+from bftrainer_replay.generation.generate import generate
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+
+HOUR = 3600.0
+
+
+def test_bars_are_means_over_their_hours_and_the_last_is_cut() -> None:
+    events = (
+        PoolEvent(3 * HOUR, PoolChanged(joined=frozenset("bc"))),
+        PoolEvent(9 * HOUR, PoolChanged(left=frozenset("abc"))),
+    )
+    window = LogWindow(0.0, 14 * HOUR, frozenset("a"), events, 4, "by hand")
+    edges_s, shares = mean_shares(pool_sizes_of(window), window, 6)
+    assert (edges_s / HOUR).tolist() == [0, 6, 12, 14]
+    assert shares == pytest.approx(np.array([(3 * 1 + 3 * 3) / 6, 3 * 3 / 6, 0]) / 4)
+
+
+def test_the_caption_says_what_the_numbers_say() -> None:
+    window = cut(generate(64, 2, 1), machine_nodes=64)
+    for figure, start in (
+        (fragments_figure(window), "Read: 58% of the "),
+        (idle_nodes_figure(window), "Read: on average 5."),
+    ):
+        assert any(text.get_text().startswith(start) for text in figure.texts)
+
+
+@pytest.mark.parametrize("draw", [fragments_figure, idle_nodes_figure])
+@pytest.mark.parametrize(
+    "window",
+    [
+        cut(generate(64, 1, 1), machine_nodes=64),
+        LogWindow(0.0, 5 * HOUR, frozenset(), (), 8, "never idle"),
+        LogWindow(0.0, 400 * 24 * HOUR, frozenset("a"), (), 8, "idle for more than a year"),
+    ],
+    ids=["a day", "never idle", "always idle"],
+)
+def test_each_window_has_a_picture_and_always_the_same(draw: object, window: LogWindow) -> None:
+    assert callable(draw)
+    data = png(draw(window))
+    assert data.startswith(b"\x89PNG")
+    assert png(draw(window)) == data
+
+
+def test_bars_lie_in_the_lowest_free_lane() -> None:
+    assert _lanes([(0, 10), (0, 5), (5, 6), (7, 8), (9, 20), (10, 11)]) == [0, 1, 1, 1, 1, 0]
+    assert _lanes([]) == []
+
+
+def test_efficiency_over_time_counts_the_bins() -> None:
+    figure = efficiency_over_time_figure([0.0, 3600.0, 7200.0, 9000.0], {"a": [0.5, 1.2, 0.8], "b": [0.6, 0.9, 0.7]})
+    told = figure.texts[1].get_text().replace("\n", " ")
+    assert "under a the bins are between 50% and 120%, in 2 of 3 above b, at most 30 points" in told
+    assert png(figure).startswith(b"\x89PNG")
+
+
+def test_runtimes_by_model_say_who_takes_longest() -> None:
+    hours = {"throughput": {"cheap": 1.0, "dear": 14.0}, "scaling-efficiency": {"cheap": 2.0, "dear": 3.0}}
+    told = runtimes_figure(hours).texts[1].get_text().replace("\n", " ")
+    assert "under throughput dear takes 14.0 times as long as cheap" in told
+    assert "under scaling-efficiency dear takes 1.5 times as long as cheap" in told
+    assert "no trainer was done" in runtimes_figure({"throughput": {}}).texts[1].get_text()
+
+
+def test_returns_of_single_events_need_not_exist_everywhere() -> None:
+    outcome = [(30.0, 100.0), (120.0, 110.0)]
+    figure = return_figure([(30.0, 0.0), (120.0, 20.0)], outcome, {120.0: (0.0, 2.0, 30.0, 80.0, 400.0)})
+    told = figure.texts[1].get_text().replace("\n", " ")
+    assert "Of single events at 120 s half return more than 30, one in ten 0.0 or less, one in ten 400 or more" in told
+    assert png(figure).startswith(b"\x89PNG")
+    assert "single events" not in return_figure([(30.0, 5.0), (120.0, 2.0)], outcome, {}).texts[1].get_text()

@@ -1,0 +1,202 @@
+"""Replays in which the policy does not know the curves, or knows them wrongly."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer, complaint
+from data import data_file
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.core.loop import run
+from bftrainer.domain.events import PoolChanged, RateSeen, StallSeen
+from bftrainer.domain.model import Curve, Learning, Trainer
+from bftrainer.domain.state import State
+from bftrainer.errors import UnknownNameError
+from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer_replay.logs.event_log import parse_time, read_event_log
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.simulation.curve_error import WAYS, with_curve_error
+from bftrainer_replay.simulation.ledger import Ledger
+from bftrainer_replay.simulation.meter import Meter
+from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
+from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+from bftrainer_replay.simulation.world import ReplayWorld
+from bftrainer_replay.workload.curves import read_curves
+from bftrainer_replay.workload.workload import diverse, read_workload, submissions
+
+POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
+CURVE = Curve((1, 8), (10.0, 70.0))
+
+
+def restless(hours: float = 3.0, nodes: int = 40, seed: int = 1) -> LogWindow:
+    """A pool that changes about every two minutes."""
+    rng, names = random.Random(seed), [f"n{i:02d}" for i in range(nodes)]
+    pool = set(names[: nodes // 2])
+    initial, events, at_s = frozenset(pool), [], 0.0
+    while (at_s := at_s + rng.expovariate(1 / 120)) < hours * 3600:
+        flipped = set(rng.sample(names, rng.randint(1, 6)))
+        joined, left = frozenset(flipped - pool), frozenset(flipped & pool)
+        pool = (pool | joined) - left
+        events.append(PoolEvent(at_s, PoolChanged(joined, left)))
+    return LogWindow(0.0, hours * 3600, initial, tuple(events), nodes, "by hand")
+
+
+def scenario(**changes: object) -> Scenario:
+    arrivals = diverse(submissions(0.0, 60, 60.0), seed=3)
+    return replace(Scenario(restless(), arrivals, 6), **changes)  # type: ignore[arg-type]
+
+
+def test_known_curves_are_the_same_arrivals_and_noise_moves_nothing() -> None:
+    plain = scenario()
+    assert with_curve_error(plain.arrivals, "known") == plain.arrivals
+    noisy = play(replace(plain, noise=0.5, noise_seed=7), POLICY)
+    quiet = play(plain, POLICY)
+    assert [e.counts for e in noisy.entries] == [e.counts for e in quiet.entries]
+    assert noisy.totals == quiet.totals
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_yardsticks_know_the_truth_whatever_the_policy_is_told(way: str) -> None:
+    plain = scenario()
+    said = replace(plain, arrivals=with_curve_error(plain.arrivals, way, seed=1))
+    assert static_outcome(said) == static_outcome(plain)
+    assert no_cost_bound(said) == no_cost_bound(plain)
+
+
+@pytest.mark.parametrize("by_model", [True, False])
+def test_learning_comes_near_to_knowing(by_model: bool) -> None:
+    plain = scenario()
+    known = play(plain, POLICY).totals.samples
+    arrivals = with_curve_error(plain.arrivals, "learn", by_model=by_model)
+    learned = play(replace(plain, arrivals=arrivals, noise=0.1, noise_seed=1), POLICY).totals.samples
+    assert learned >= 0.93 * known
+
+
+def test_learning_undoes_a_flat_curve() -> None:
+    plain = scenario()
+    known = play(plain, POLICY).totals.samples
+    wrong = play(replace(plain, arrivals=with_curve_error(plain.arrivals, "wrong:flat")), POLICY).totals.samples
+    learned = play(
+        replace(plain, arrivals=with_curve_error(plain.arrivals, "learn:flat"), noise=0.1), POLICY
+    ).totals.samples
+    assert wrong < 0.5 * known
+    assert learned > 0.85 * known
+
+
+def test_equal_seeds_give_equal_replays() -> None:
+    plain = scenario()
+    said = replace(plain, arrivals=with_curve_error(plain.arrivals, "learn:factor", seed=5), noise=0.1, noise_seed=5)
+    first, second = play(said, POLICY), play(said, POLICY)
+    assert [e.counts for e in first.entries] == [e.counts for e in second.entries]
+    other = play(replace(said, noise_seed=6), POLICY)
+    assert [e.counts for e in first.entries] != [e.counts for e in other.entries]
+
+
+def test_without_noise_what_was_measured_is_believed_at_the_end() -> None:
+    plain = scenario()
+    said = replace(plain, arrivals=with_curve_error(plain.arrivals, "learn"))
+    world = ReplayWorld(said.window, said.arrivals, meter=Meter())
+    state = run(world, State(6), POLICY, Ledger(world))
+    assert state.lessons
+    for a in state.active:
+        truth = world.runs[a.trainer.id].trainer.curve
+        lesson = dict(state.lessons).get(a.trainer.model)
+        for point in lesson.points if lesson else ():
+            assert point.rate == truth.at(point.nodes)
+            assert a.trainer.curve.at(point.nodes) == pytest.approx(point.rate, rel=0.0201)
+
+
+def test_an_unknown_way_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownNameError, match="learn"):
+        with_curve_error(scenario().arrivals, "wrong:ly")
+
+
+def test_wrong_curves_are_wrong_as_they_say() -> None:
+    plain = scenario().arrivals
+    factors = {
+        w.trainer.curve.at(1) / p.trainer.curve.at(1)
+        for p, w in zip(plain, with_curve_error(plain, "wrong:factor"), strict=True)
+    }
+    assert factors == {0.5, 1.0, 2.0}
+    for p, linear, flat in zip(
+        plain, with_curve_error(plain, "wrong:linear"), with_curve_error(plain, "learn:flat"), strict=True
+    ):
+        one = p.trainer.curve.at(1)
+        assert linear.trainer.curve.at(64) == pytest.approx(64 * one)
+        assert flat.trainer.curve.at(64) == pytest.approx(one)
+        assert linear.trainer.learning is None
+        assert flat.trainer.learning == Learning(key=p.trainer.model)
+        assert linear.actual == flat.actual == p.trainer
+
+
+# --- the meter
+
+
+def test_windows_begin_when_the_stall_is_over_and_grow() -> None:
+    run_ = ReplayedTrainer(Trainer("t", CURVE, 1, 8, 20.0, 10.0), CostModel.STALL, 0.0)
+    meter = Meter()
+    meter.add("t", 20.0)
+    run_.rescale(4, 0.0)
+    assert meter.read({"t": run_}, 39.0) == ()
+    rate = CURVE.at(4)
+    assert meter.read({"t": run_}, 40.0) == (StallSeen("t", True, 20.0), RateSeen("t", 4, rate, 20.0))
+    assert meter.read({"t": run_}, 59.0) == ()
+    assert meter.read({"t": run_}, 1000.0) == (RateSeen("t", 4, rate, 960.0),)
+    assert meter.read({"t": run_}, 1100.0) == (), "after a quarter of an hour a window of 100 s says nothing new"
+    run_.lose_nodes(2, 1200.0)
+    assert meter.read({"t": run_}, 1230.0) == (StallSeen("t", False, 10.0), RateSeen("t", 2, CURVE.at(2), 20.0))
+
+
+def test_noise_is_per_window_and_seeded() -> None:
+    def rates(seed: int) -> list[float]:
+        run_ = ReplayedTrainer(Trainer("t", CURVE, 1, 8, 0.0, 0.0), CostModel.STALL, 0.0)
+        meter = Meter(noise=0.1, seed=seed)
+        meter.add("t", 1.0)
+        run_.rescale(8, 0.0)
+        seen = [meter.read({"t": run_}, 1.3**i) for i in range(1, 60)]
+        return [s.samples_per_s for batch in seen for s in batch if isinstance(s, RateSeen)]
+
+    assert rates(1) == rates(1) != rates(2)
+    off = [abs(rate / CURVE.at(8) - 1) for rate in rates(1)]
+    assert 0.03 < sum(off) / len(off) < 0.2
+
+
+# --- the command line
+
+
+def test_curves_by_file_and_by_word(tmp_path: Path) -> None:
+    log, table = tmp_path / "log.csv", tmp_path / "t.csv"
+    bftrainer("replay", "generate", "--nodes", 48, "--days", 0.2, "--seed", 1, "--out", log)
+    bftrainer("replay", "workload", "diverse", "--count", 20, "--out", table)
+    common = ("replay", "run", "--log", log, "--trainers", table, "--out", tmp_path / "o")
+    done = bftrainer(*common, "--curves", "learn", "--noise", 0.1, "--lessons", "trainer", "--json")
+    assert done.status == 0
+    assert '"efficiency"' in done.out
+    assert "expected at most one FILE and one of" in complaint(
+        bftrainer(*common, "--curves", "learn", "--curves", "known")
+    )
+    assert "unknown --curves 'wrong:ly'" in complaint(bftrainer(*common, "--curves", "wrong:ly"))
+    assert "--noise -1" in complaint(bftrainer(*common, "--curves", "learn", "--noise", -1))
+
+
+# --- the Summit week: the issue's own figure
+
+
+@pytest.mark.data
+def test_summit_week_learning_is_within_two_points_of_knowing() -> None:
+    start_s = parse_time("2021-02-10T20:21:15")
+    names = data_file("summit-2021-02/summit-nodes-in-column-order.txt").read_text().split()[:1024]
+    log = read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
+    curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
+    table = read_workload(data_file("summit-trainers-table2/imagenet-1001-trainers.csv"), curves)
+    known = Scenario(cut(log, start_s=start_s, end_s=start_s + 168 * 3600, nodes=names), table.arrivals)
+    arrivals = with_curve_error(table.arrivals, "learn", seed=1, by_model=False)
+    learning = replace(known, arrivals=arrivals, noise=0.1, noise_seed=1)
+    outcomes = [play(s, POLICY, keep_entries=False).totals.samples for s in (known, learning)]
+    u_known = 0.847  # `replay run`: docs/learning.md; A_s is another two replays
+    assert u_known * (1 - outcomes[1] / outcomes[0]) <= 0.02

@@ -1,0 +1,161 @@
+"""The yardsticks of a replay: N_eq, A_s, the no-cost bound; and the paper authors' own log as anchor."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+from data import data_file
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.domain.events import PoolChanged
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer.policies.equal_share import EqualShare
+from bftrainer_replay.logs.event_log import parse_time, read_event_log
+from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
+from bftrainer_replay.simulation.play import (
+    Scenario,
+    equivalent_nodes,
+    no_cost_bound,
+    play,
+    ran_out_s,
+    resource_integral_node_s,
+    static_outcome,
+)
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.world import Arrival, DecideOn
+from bftrainer_replay.workload.curves import read_curves
+from bftrainer_replay.workload.workload import read_workload
+
+CURVE = Curve((1, 8), (10.0, 80.0))
+BFTRAINER = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
+
+
+def arrivals(count: int, total: float = 1e9) -> tuple[Arrival, ...]:
+    return tuple(Arrival(0.0, Trainer(f"t{i}", CURVE, 1, 8, 20.0, 10.0, total)) for i in range(count))
+
+
+def window(*, initial: int, changes: tuple[tuple[float, int], ...] = (), end_s: float = 1000.0) -> LogWindow:
+    """A pool of n00.. that grows or shrinks to a size at each change."""
+    names = [f"n{i:02d}" for i in range(20)]
+    events, size = [], initial
+    for at_s, new in changes:
+        joined, left = frozenset(names[size:new]), frozenset(names[new:size])
+        events.append(PoolEvent(at_s, PoolChanged(joined, left)))
+        size = new
+    return LogWindow(0.0, end_s, frozenset(names[:initial]), tuple(events), 20, "by hand")
+
+
+def test_resource_integral_and_equivalent_nodes() -> None:
+    here = window(initial=4, changes=((100.0, 6), (600.0, 1)))
+    assert resource_integral_node_s(here) == 4 * 100 + 6 * 500 + 1 * 400
+    assert equivalent_nodes(here) == 3.8
+
+
+def test_static_outcome_of_a_fraction_of_a_node_lies_between() -> None:
+    # Linear curves: 3.8 nodes do 38 samples/s whatever the trainers' number.
+    assert static_outcome(Scenario(window(initial=4, changes=((100.0, 6), (600.0, 1))), arrivals(3))) == pytest.approx(
+        38_000
+    )
+
+
+def test_static_outcome_of_a_queue_that_runs_out_goes_on_at_its_rate() -> None:
+    enough = static_outcome(Scenario(window(initial=4), arrivals(3), max_parallel=2))
+    short = static_outcome(Scenario(window(initial=4), arrivals(3, total=1000.0), max_parallel=2))
+    assert enough == pytest.approx(40_000)
+    assert short == pytest.approx(40_000)
+
+
+def test_work_that_ran_out_is_noticed() -> None:
+    scenario = Scenario(window(initial=4), arrivals(3, total=1000.0), max_parallel=2, cost_model=CostModel.PAPER)
+    assert ran_out_s(play(scenario, EqualShare()), scenario) == 50.0
+    plenty = replace(scenario, arrivals=arrivals(3))
+    assert ran_out_s(play(plenty, EqualShare()), plenty) is None
+
+
+def test_without_changes_or_costs_the_bound_is_the_static_outcome() -> None:
+    scenario = Scenario(window(initial=5), arrivals(4), max_parallel=4)
+    assert no_cost_bound(scenario) == pytest.approx(static_outcome(scenario)) == pytest.approx(50_000)
+
+
+def test_a_pool_that_is_always_empty_trains_nothing() -> None:
+    scenario = Scenario(window(initial=0), arrivals(2))
+    assert play(scenario, BFTRAINER).totals.samples == static_outcome(scenario) == no_cost_bound(scenario) == 0
+
+
+# --- the Summit log of the paper's authors: 1,024 nodes, 168 h, 1,000 ShuffleNet trials, P_jmax 10, T_fwd 120 s
+
+START_S = parse_time("2021-02-10T20:21:15")
+
+
+@lru_cache(maxsize=1)
+def summit_log() -> EventLog:
+    return read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
+
+
+@lru_cache(maxsize=2)
+def summit(shuffled: bool = False) -> Scenario:
+    names = data_file("summit-2021-02/summit-nodes-in-column-order.txt").read_text().split()[:1024]
+    here = cut(summit_log(), start_s=START_S, end_s=START_S + 168 * 3600, nodes=names)
+    if shuffled:
+        here = renamed(here, names)
+    curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
+    workload = read_workload(data_file("summit-trainers-table2/hpo-shufflenet-1000J.csv"), curves, "shufflenet")
+    return Scenario(here, workload.arrivals, 10, CostModel.PAPER, DecideOn.POOL)
+
+
+def renamed(here: LogWindow, names: list[str]) -> LogWindow:
+    """The same log with the names dealt out anew: neighbours by name are no neighbours in the machine any more."""
+    other = dict(zip(names, random.Random(1).sample(names, len(names)), strict=True))
+
+    def new(nodes: frozenset[str]) -> frozenset[str]:
+        return frozenset(other[n] for n in nodes)
+
+    events = tuple(PoolEvent(e.at_s, PoolChanged(new(e.change.joined), new(e.change.left))) for e in here.events)
+    return replace(here, initial=new(here.initial), events=events)
+
+
+@lru_cache(maxsize=1)
+def summit_static() -> float:
+    return static_outcome(summit())
+
+
+def efficiency(policy: Policy, **changes: object) -> float:
+    return play(replace(summit(), **changes), policy).totals.samples / summit_static()  # type: ignore[arg-type]
+
+
+@pytest.mark.data
+def test_summit_bftrainer_deciding_on_pool_changes() -> None:
+    assert efficiency(BFTRAINER) == pytest.approx(0.834, abs=0.007)
+
+
+@pytest.mark.data
+def test_summit_bftrainer_deciding_on_all_events() -> None:
+    assert 0.88 <= efficiency(BFTRAINER, decide_on=DecideOn.ALL) <= 0.90
+    assert 0.87 <= efficiency(BFTRAINER, decide_on=DecideOn.ALL, cost_model=CostModel.STALL) <= 0.89
+
+
+@pytest.mark.data
+def test_summit_no_cost_bound() -> None:
+    assert no_cost_bound(summit()) / summit_static() == pytest.approx(0.924, abs=0.003)
+
+
+@pytest.mark.data
+def test_summit_equal_share_with_names_that_say_nothing_is_the_papers_75_percent() -> None:
+    scattered = play(summit(shuffled=True), EqualShare())
+    assert scattered.totals.samples / summit_static() == pytest.approx(0.75, abs=0.01)
+
+
+@pytest.mark.data
+def test_summit_name_order_cuts_preemptions_by_a_tenth_and_lifts_both_policies() -> None:
+    for policy, efficiency_by_name in ((EqualShare(), 0.764), (BFTRAINER, 0.835)):
+        by_name, scattered = play(summit(), policy), play(summit(shuffled=True), policy)
+        hits = [sum(run.preemptions for run in outcome.runs) for outcome in (by_name, scattered)]
+        assert hits[0] <= 0.90 * hits[1]
+        assert by_name.totals.samples > scattered.totals.samples
+        assert by_name.totals.samples / summit_static() == pytest.approx(efficiency_by_name, abs=0.003)

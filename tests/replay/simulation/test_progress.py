@@ -1,0 +1,98 @@
+"""The two cost models, worked out by hand. One trainer: 10 samples/s per node, R_up 20 s, R_dw 10 s."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+
+
+def run(cost_model: CostModel, total: float | None = 1e6, min_nodes: int = 1) -> ReplayedTrainer:
+    curve = Curve((1, 8), (10.0, 80.0))
+    return ReplayedTrainer(Trainer("t", curve, min_nodes, 8, 20.0, 10.0, total), cost_model, since_s=0.0)
+
+
+def test_stall_a_start_waits_r_up_then_runs() -> None:
+    trainer = run(CostModel.STALL)
+    trainer.rescale(4, 100.0)
+    assert trainer.samples_at(120.0) == 0
+    assert trainer.samples_at(130.0) == 400
+    trainer.settle(130.0)
+    assert (trainer.samples, trainer.lost_to_rescale, trainer.started_s) == (400, 800, 100.0)
+
+
+def test_stall_a_loss_costs_r_down_at_the_new_size() -> None:
+    trainer = run(CostModel.STALL)
+    trainer.rescale(4, 0.0)
+    trainer.lose_nodes(1, 100.0)
+    trainer.settle(200.0)
+    assert trainer.samples == (100 - 20) * 40 + (100 - 10) * 30
+    assert trainer.lost_to_preemption == 10 * 30
+    assert trainer.lost_to_rescale == 20 * 40
+    assert (trainer.preemptions, trainer.rescales) == (1, 1)
+
+
+def test_stall_one_event_costs_the_larger_of_both() -> None:
+    trainer = run(CostModel.STALL)
+    trainer.rescale(4, 0.0)
+    trainer.lose_nodes(1, 100.0)
+    trainer.rescale(6, 100.0)
+    trainer.settle(200.0)
+    assert trainer.samples == 80 * 40 + (100 - 20) * 60
+    # The first ten seconds are the preemption's, the rest is the price of growing.
+    assert trainer.lost_to_preemption == 10 * 60
+    assert trainer.lost_to_rescale == 20 * 40 + 10 * 60
+
+
+def test_stall_a_later_shorter_stall_does_not_end_an_earlier_longer_one() -> None:
+    trainer = run(CostModel.STALL)
+    trainer.rescale(4, 0.0)
+    trainer.lose_nodes(1, 5.0)
+    assert trainer.samples_at(20.0) == 0
+    assert trainer.samples_at(21.0) == 30
+    trainer.settle(20.0)
+    assert trainer.lost_to_preemption == 10 * 30
+    assert trainer.lost_to_rescale == 5 * 40 + 5 * 30
+
+
+def test_paper_lumps_come_off_the_trainers_samples() -> None:
+    trainer = run(CostModel.PAPER)
+    trainer.rescale(4, 0.0)  # from 0: costs nothing
+    assert trainer.samples_at(100.0) == 4000
+    trainer.lose_nodes(1, 100.0)  # O(4) * R_dw
+    assert trainer.samples_at(100.0) == 4000 - 40 * 10
+    trainer.rescale(6, 100.0)  # O(3) * R_up, the count after the loss
+    assert trainer.samples_at(100.0) == 4000 - 400 - 30 * 20
+    trainer.rescale(2, 110.0)  # O(6) * R_dw
+    assert trainer.samples_at(110.0) == 3000 + 600 - 60 * 10
+    assert trainer.lost_to_preemption == 400
+    assert trainer.lost_to_rescale == 600 + 600
+
+
+def test_paper_below_its_minimum_it_stands_and_growing_again_is_free() -> None:
+    trainer = run(CostModel.PAPER, min_nodes=4)
+    trainer.rescale(4, 0.0)
+    trainer.lose_nodes(1, 10.0)
+    assert trainer.samples_at(1000.0) == 400 - 400
+    trainer.rescale(5, 1000.0)
+    assert trainer.lost_to_rescale == 0
+
+
+@pytest.mark.parametrize(("cost_model", "finish_s"), [(CostModel.STALL, 120.0), (CostModel.PAPER, 100.0)])
+def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
+    trainer = run(cost_model, total=4000.0)
+    assert trainer.finishes_at() == math.inf
+    trainer.rescale(4, 0.0)
+    assert trainer.finishes_at() == finish_s
+    trainer.finish(finish_s)
+    assert (trainer.samples, trainer.finished_s, trainer.nodes) == (4000.0, finish_s, 0)
+    assert trainer.node_s == 4 * finish_s
+
+
+def test_without_a_total_it_never_ends() -> None:
+    trainer = run(CostModel.STALL, total=None)
+    trainer.rescale(4, 0.0)
+    assert trainer.finishes_at() == math.inf

@@ -1,0 +1,111 @@
+"""ReplayWorld by hand: what happens when, and in which order at one instant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.state import Rescale
+from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
+
+ABCD = frozenset("abcd")
+
+
+def trainer(name: str, total: float = 1e6) -> Trainer:
+    return Trainer(name, Curve((1, 8), (10.0, 80.0)), 1, 8, 20.0, 10.0, total)
+
+
+def world(
+    *arrivals: Arrival, cost_model: CostModel = CostModel.PAPER, decide_on: DecideOn = DecideOn.ALL
+) -> ReplayWorld:
+    events = (
+        PoolEvent(100.0, PoolChanged(left=frozenset("d"))),
+        PoolEvent(200.0, PoolChanged(joined=frozenset("e"))),
+    )
+    return ReplayWorld(LogWindow(0.0, 300.0, ABCD, events, 8, "by hand"), arrivals, cost_model, decide_on)
+
+
+def kinds(event: Event | None) -> tuple[float, list[type]]:
+    assert event is not None
+    return event.at_s, [type(change) for change in event.changes]
+
+
+def hold(here: ReplayWorld, name: str, nodes: str, before: str = "") -> None:
+    here.apply((Rescale(name, frozenset(before), frozenset(nodes), forced=False),))
+
+
+def test_events_come_in_order_and_end_with_the_window() -> None:
+    here = world(Arrival(-5.0, trainer("early")), Arrival(50.0, trainer("later")), Arrival(301.0, trainer("never")))
+    assert kinds(here.next_event(None)) == (0.0, [PoolChanged, TrainerSubmitted])
+    assert kinds(here.next_event(None)) == (50.0, [TrainerSubmitted])
+    assert kinds(here.next_event(None)) == (100.0, [PoolChanged])
+    assert kinds(here.next_event(150.0)) == (150.0, [TimerDue])
+    assert kinds(here.next_event(200.0)) == (200.0, [PoolChanged, TimerDue])
+    assert here.next_event(None) is None
+    assert here.next_event(None) is None
+    assert "never" not in here.runs
+
+
+def test_a_completion_is_an_event_of_its_own() -> None:
+    here = world(Arrival(0.0, trainer("t", total=1500.0)))
+    here.next_event(None)
+    hold(here, "t", "abc")
+    event = here.next_event(None)
+    assert kinds(event) == (50.0, [TrainerFinished])
+    assert here.totals().samples == 1500.0
+
+
+def test_deciding_on_pool_changes_only_sees_completions_and_submissions_late_and_discards_the_excess() -> None:
+    here = world(Arrival(0.0, trainer("t", total=1500.0)), Arrival(20.0, trainer("u")), decide_on=DecideOn.POOL)
+    here.next_event(None)
+    hold(here, "t", "abc")
+    event = here.next_event(None)
+    assert kinds(event) == (100.0, [PoolChanged, TrainerFinished, TrainerSubmitted])
+    assert here.totals().samples == 1500.0
+
+
+def test_losses_come_off_before_whoever_is_done_is_done() -> None:
+    # By 100 s it has 4,000 samples; losing d costs 400, so it is not done at 3,800.
+    here = world(Arrival(0.0, trainer("t", total=3800.0)), decide_on=DecideOn.POOL)
+    here.next_event(None)
+    hold(here, "t", "abcd")
+    event = here.next_event(None)
+    assert event is not None
+    assert kinds(event) == (100.0, [PoolChanged])
+    assert event.samples_done == (("t", 3600.0),)
+    here.apply((Rescale("t", ABCD, frozenset("abc"), forced=True),))
+    assert kinds(here.next_event(None)) == (200.0, [PoolChanged, TrainerFinished])
+
+
+def test_a_forced_step_that_is_not_what_happened_is_a_bug() -> None:
+    here = world(Arrival(0.0, trainer("t")))
+    here.next_event(None)
+    hold(here, "t", "abcd")
+    here.next_event(None)
+    with pytest.raises(AssertionError, match="3 nodes, 2 planned"):
+        here.apply((Rescale("t", ABCD, frozenset("ab"), forced=True),))
+
+
+@pytest.mark.parametrize(
+    ("cost_model", "expected"),
+    [
+        # 100 s at 40/s, 200 s at 30/s; stalls: 20 s starting, 10 s after the loss.
+        (CostModel.STALL, {"samples": 80 * 40 + 190 * 30, "lost_to_preemption": 300.0, "lost_to_rescale": 800.0}),
+        (CostModel.PAPER, {"samples": 4000 + 6000 - 400, "lost_to_preemption": 400.0, "lost_to_rescale": 0.0}),
+    ],
+)
+def test_totals_at_the_end(cost_model: CostModel, expected: dict[str, Any]) -> None:
+    here = world(Arrival(0.0, trainer("t")), cost_model=cost_model)
+    here.next_event(None)
+    hold(here, "t", "abcd")
+    here.next_event(None)
+    here.apply((Rescale("t", ABCD, frozenset("abc"), forced=True),))
+    here.next_event(None)
+    assert here.next_event(None) is None
+    assert {name: getattr(here.totals(), name) for name in expected} == expected
+    assert here.runs["t"].node_s == 4 * 100 + 3 * 200

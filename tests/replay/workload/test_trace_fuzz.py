@@ -1,0 +1,164 @@
+"""Bad traces and profiles: a refusal that names the file, or a counted skip. Never a hang or a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from data import data_file
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mutations import mutated
+from trace_examples import GAVEL, PHILLY, POLLUX, SIA, sia
+
+from bftrainer.errors import InputFileError
+from bftrainer_replay.workload.traces.arrivals import read_trace
+from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint, read_profiles
+from bftrainer_replay.workload.traces.scaling import Shape, scaling_of
+from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of
+
+_SETTINGS = settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+
+
+def is_one_line_about(path: Path, error: InputFileError) -> None:
+    assert str(path) in error.where
+    assert "\n" not in str(error)
+
+
+def trace_is_read_or_refused(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    for skip_bad in (False, True):
+        try:
+            trace = read_trace(path, skip_bad=skip_bad)
+        except InputFileError as error:
+            is_one_line_about(path, error)
+            continue
+        assert trace.tally.read == len(trace.jobs) + trace.tally.skipped
+        assert skip_bad or not trace.tally.skipped
+        assert all(one.at_s <= other.at_s for one, other in itertools.pairwise(trace.jobs))
+
+
+def profile_is_read_or_refused(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    try:
+        profiles = read_profiles(path)
+    except InputFileError as error:
+        is_one_line_about(path, error)
+        return
+    for profile in profiles.found:
+        for shape in Shape:
+            found = scaling_of(profile, 2, shape, extrapolate_to=32)
+            if found is not None:
+                assert found.curve.nodes[0] == 1
+                assert all(value >= 0 for value in found.curve.per_s)
+
+
+@pytest.mark.parametrize("example", [PHILLY, POLLUX], ids=["philly", "pollux"])
+def test_mutated_traces(tmp_path: Path, example: str) -> None:
+    @_SETTINGS
+    @given(mutated(example.encode()))
+    def fuzz(data: bytes) -> None:
+        trace_is_read_or_refused(tmp_path / "trace", data)
+
+    fuzz()
+
+
+def test_mutated_profiles(tmp_path: Path) -> None:
+    archive = sia(tmp_path).read_bytes()
+    assert len(archive) < 2000
+    name = "sia/cifar10/scalability-aws.csv"
+
+    @_SETTINGS
+    @given(st.one_of(mutated(GAVEL.encode()), mutated(archive)), mutated(SIA[name].encode()))
+    def fuzz(data: bytes, table: bytes) -> None:
+        profile_is_read_or_refused(tmp_path / "profile", data)
+        whole = sia(tmp_path, **{name: table}).read_bytes()
+        profile_is_read_or_refused(tmp_path / "profile", whole)
+
+    fuzz()
+
+
+@pytest.mark.data
+def test_mutated_real_files(tmp_path: Path) -> None:
+    with gzip.open(data_file("dl-job-arrivals/sia_philly.csv.gz")) as lines:
+        philly = b"".join(itertools.islice(lines, 60))
+    with tarfile.open(data_file("dl-throughput-profiles/sia-traces.tar.gz")) as archive:
+        member = archive.extractfile("sia/bert/placements-aws.csv")
+        assert member is not None
+        table = b"".join(itertools.islice(member, 40))
+
+    @_SETTINGS
+    @given(mutated(philly), mutated(table))
+    def fuzz(trace: bytes, profile: bytes) -> None:
+        trace_is_read_or_refused(tmp_path / "trace", trace)
+        (tmp_path / "bert").mkdir(exist_ok=True)
+        profile_is_read_or_refused(tmp_path / "bert" / "placements-aws.csv", profile)
+
+    fuzz()
+
+
+BROKEN = {
+    "empty": b"",
+    "blank": b"\n\n\n",
+    "binary": bytes(range(256)) * 64,
+    "zeros": bytes(100_000),
+    "utf-16": PHILLY.encode("utf-16"),
+    "a line of ten million": b"7" * 10_000_000,
+    "truncated gzip": gzip.compress(PHILLY.encode() * 50)[:-20],
+    "deep JSON": b'{"a":' * 100_000,
+    "a long number": b'{"v100": {"(\'A3C\', 1)": {"null": ' + b"9" * 10_000 + b"}}}",
+    "a list": b"[1, 2]",
+    "an archive of nothing": bytes(257) + b"ustar\x0000" + bytes(10_000),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_files_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(BROKEN[kind])
+    for read in (read_trace, read_profiles):
+        with pytest.raises(InputFileError) as refusal:
+            read(path)
+        assert str(path) in refusal.value.where
+        assert len(str(refusal.value)) < 1000
+    with pytest.raises(InputFileError, match="cannot be read: No such file"):
+        read_trace(tmp_path / "none")
+
+
+def test_an_archive_that_would_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bftrainer_replay.workload.traces.texts.MOST_BYTES", 2_000_000)
+    path = tmp_path / "bomb.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for number in range(3):
+            info = tarfile.TarInfo(f"bert/placements-{number}.csv")
+            info.size = 1_000_000
+            archive.addfile(info, io.BytesIO(b"7" * info.size))
+    with pytest.raises(InputFileError, match="more than 2,000,000 bytes"):
+        read_profiles(path)
+
+
+@_SETTINGS
+@given(
+    st.lists(st.tuples(st.integers(1, 64), st.floats(0.001, 1e6)), min_size=1, max_size=8, unique_by=lambda p: p[0]),
+    st.integers(1, 8),
+    st.integers(0, 5),
+)
+def test_every_profile_makes_trainers_of_every_job(
+    points: list[tuple[int, float]], gpus_per_node: int, seed: int
+) -> None:
+    measured = Profile("m", "hw", [ProfilePoint(gpus, 0, 1, rate) for gpus, rate in points])
+    found = scaling_of(measured, gpus_per_node, extrapolate_to=16)
+    if found is None:
+        assert max(gpus for gpus, _ in points) < gpus_per_node
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "trace").write_text(PHILLY)
+        arrivals = trainers_of(read_trace(Path(folder) / "trace"), [found], TraceSelection(seed=seed))
+    assert len(arrivals) == 3
