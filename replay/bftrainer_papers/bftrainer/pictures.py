@@ -149,7 +149,7 @@ def _over_time(found: ExperimentResults) -> tuple[PaperFigure, ...]:
     return (
         PaperFigure("fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())),
         PaperFigure(
-            "fig-11-costs-over-a-week", lost_figure(found.details),
+            "fig-11-costs-over-a-week", lost_figure({name: d.bins for name, d in found.details.items()}),
             ("policy", "time", "samples", "lost_to_preemption", "lost_to_rescale"), lost,
         ),
     )  # fmt: skip

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bftrainer.domain.ports import Policy
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.analysis.compare import RankedPolicy
-    from bftrainer_replay.report.page import Report
+    from bftrainer_replay.report.page import Page
 
 
 @click.command()
@@ -74,7 +74,7 @@ def compare(
     from bftrainer.plugins import find_objective, policy_names
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.analysis.compare import enriched, rank_policy, ranked
-    from bftrainer_replay.report.side_by_side import page_of
+    from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.simulation.play import Scenario, no_cost_bound, static_outcome
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
@@ -104,7 +104,7 @@ def compare(
     order = ranked(places)
     if out is not None:
         left_out = tuple(name for name in names if name not in chosen)
-        _write(out, page_of(order, scenario, choice.log.name, left_out, shlex.join(["bftrainer", *sys.argv[1:]])))
+        _write(out, compare_page(order, scenario, choice.log.name, left_out, shlex.join(["bftrainer", *sys.argv[1:]])))
     if as_json:
         click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
         return
@@ -148,7 +148,7 @@ def table(places: Sequence[RankedPolicy]) -> Table:
     return found
 
 
-def _write(out: Path, page: Report) -> None:
+def _write(out: Path, page: Page) -> None:
     from bftrainer_replay.report.page import write
 
     try:

@@ -62,7 +62,7 @@ def report(
       bftrainer replay report log.csv.gz --out report
     """
     from bftrainer_replay.analysis.characterize import characterize
-    from bftrainer_replay.report.build import build
+    from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import default_plan, full_plan
     from bftrainer_replay.sweep.cell import Cell, TaskKind, task
@@ -86,7 +86,7 @@ def report(
     commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
     bins = store.get(task(TaskKind.STATIC_BINS, base, inputs))
     assert bins is not None, "it is a task of the plan"
-    page = build(window, found, plan, rows, bins["samples"], choice.log.name, commands)
+    page = log_page(window, found, plan, rows, bins["samples"], choice.log.name, commands)
     try:
         size = write(out, page)
     except OSError as error:

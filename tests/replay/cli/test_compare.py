@@ -74,7 +74,7 @@ def _check_page(out: Path, rows: list[dict[str, Any]]) -> None:
             assert next(csv.reader(lines))
     assert text.count("<figcaption>Read: ") == len(names) == len(re.findall(r'alt="[^"]{80,}"', text))
     assert "U is then above 100 %" in text
-    assert "Left out, as they have no place on a pool of whole nodes: specon" in text
+    assert "Left out, because they cannot run on a pool of whole nodes: specon" in text
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
     with (out / "data" / "costs.csv").open() as lines:
         costs = {line["policy"]: line for line in csv.DictReader(lines)}

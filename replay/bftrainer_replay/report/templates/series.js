@@ -55,9 +55,9 @@
     });
 
     function look(i) {
-      const round = Math.floor(i / LOOKS.length), [colour, dashes] = LOOKS[i % LOOKS.length];
+      const round = Math.floor(i / LOOKS.length), [color, dashes] = LOOKS[i % LOOKS.length];
       const dashed = round ? (dashes ? "" : "3 3") : told.area ? "" : dashes;
-      return {fill: "none", stroke: `var(${colour})`, "stroke-width": 1.6, "stroke-dasharray": dashed};
+      return {fill: "none", stroke: `var(${color})`, "stroke-width": 1.6, "stroke-dasharray": dashed};
     }
     const x = at_s => left + wide * (at_s - edges[from]) / (edges[to] - edges[from]);
     const index = px => {
@@ -98,8 +98,8 @@
           d += (d ? "V" + level : `M${x(edges[k]).toFixed(1)} ${level}`) + "H" + x(edges[k + 1]).toFixed(1);
         }
         if (told.area && i === 0) {
-          const [colour] = LOOKS[0];
-          add(svg, "path", {d: d + `V${y(0)}H${left}Z`, fill: `var(${colour})`, opacity: .4, stroke: "none"});
+          const [color] = LOOKS[0];
+          add(svg, "path", {d: d + `V${y(0)}H${left}Z`, fill: `var(${color})`, opacity: .4, stroke: "none"});
         } else add(svg, "path", {d, ...look(i)});
       });
       point(cursor);
