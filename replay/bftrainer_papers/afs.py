@@ -10,7 +10,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.policies.afs import AfsL, AfsP
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.srtf import Srtf
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions
 from bftrainer_papers.shared_cluster import shared_cluster
 from bftrainer_replay.simulation.completion import completion
 from bftrainer_replay.simulation.fixed_pool import long_enough
@@ -33,20 +33,20 @@ def mean_completion_h(policy: Policy, load: float, seed: int) -> float:
     return felt.mean_s / 3600
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
+def reproduce(plan: ReproductionOptions) -> Reproduction:
     """Means over the seeds. The paper's factors are against Themis, SRTF and Tiresias on another trace and cluster."""
-    rows: list[ComparisonRow] = []
+    rows: list[PaperResult] = []
     for load in LOADS:
         hours = {}
         for policy in policies():
             plan.step(f"load {load}: {policy.name}")
             hours[policy.name] = float(np.mean([mean_completion_h(policy, load, seed) for seed in plan.seeds]))
         rows.extend(
-            ComparisonRow(f"load {load:g}: mean completion under {name}", None, h, "h") for name, h in hours.items()
+            PaperResult(f"load {load:g}: mean completion under {name}", None, h, "h") for name, h in hours.items()
         )
         factor = hours["srtf"] / hours["afs-l"]
         rows.append(
-            ComparisonRow(
+            PaperResult(
                 f"load {load:g}: SRTF over AFS-L",
                 2.7,
                 factor,
@@ -58,7 +58,7 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
         ordered = list(hours.values())
         worst = min(b - a for a, b in pairwise(ordered))
         rows.append(
-            ComparisonRow(
+            PaperResult(
                 f"load {load:g}: smallest step of afs-l <= afs-p <= equal-share <= srtf", None, worst, "h", sign=1
             )
         )
@@ -68,6 +68,6 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
         "no cost of rescaling (CoDDL: 4 ms); SRTF runs jobs at their requested size",
         "tolerance: a factor of 2.7 +- 1.5 over SRTF (chosen after a sketch); the order of the four must hold at every load",
     )
-    return ReproductionReport(
+    return Reproduction(
         "afs", "Hwang et al., Elastic Resource Sharing for Distributed Deep Learning, NSDI 2021", model, tuple(rows)
     )

@@ -14,7 +14,7 @@ import numpy as np
 from bftrainer.policies.flowcon import Rules
 from bftrainer_papers.containers.flowcon_worker import FlowConWorker
 from bftrainer_papers.containers.world import ContainerJob, WorkerWorld
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport, change
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES
 
 FREE_MAKESPAN_S, FITTED_MAKESPAN_S = 394.0, 386.1  # 6.1.3: without FlowCon; alpha 5 %, interval 20 s
@@ -76,13 +76,13 @@ def fitted_contention() -> float:
     return (low + high) / 2
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
+def reproduce(plan: ReproductionOptions) -> Reproduction:
     """Three jobs as published; 5, 10 and 15 random ones, means over the seeds."""
     contention = fitted_contention()
     free, free_span = times(three_jobs(contention), contention, None)
     rows = [
-        ComparisonRow("3 jobs, free: makespan", FREE_MAKESPAN_S, free_span, "s", 1.0),
-        ComparisonRow("3 jobs, free: MNIST (TensorFlow)", TRIPLE_S, free["mnist-t"], "s", 1.0),
+        PaperResult("3 jobs, free: makespan", FREE_MAKESPAN_S, free_span, "s", 1.0),
+        PaperResult("3 jobs, free: MNIST (TensorFlow)", TRIPLE_S, free["mnist-t"], "s", 1.0),
     ]
     for rules, paper in (
         (Rules(0.05, 20.0), (-21.4, -2.0)),
@@ -92,17 +92,17 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
         label = f"3 jobs, alpha {100 * rules.alpha:g} %, interval {rules.interval_s:g} s"
         ours, span = times(three_jobs(contention), contention, rules)
         single = change(ours["mnist-t"], free["mnist-t"])
-        rows.append(ComparisonRow(f"{label}: MNIST (TensorFlow)", paper[0], single, tolerance=15.0, why=SINGLE))
-        rows.append(ComparisonRow(f"{label}: makespan", paper[1], change(span, free_span), tolerance=3.0))
+        rows.append(PaperResult(f"{label}: MNIST (TensorFlow)", paper[0], single, tolerance=15.0, why=SINGLE))
+        rows.append(PaperResult(f"{label}: makespan", paper[1], change(span, free_span), tolerance=3.0))
     for number, (best, span_change, better) in PAPER.items():
         plan.step(f"{number} jobs")
         found = np.array([_one(number, seed, contention) for seed in plan.seeds])
         rows += [
-            ComparisonRow(
+            PaperResult(
                 f"{number} jobs: best single completion time", best, float(found[:, 0].mean()), tolerance=15.0, why=BEST
             ),
-            ComparisonRow(f"{number} jobs: makespan", span_change, float(found[:, 1].mean()), tolerance=3.0),
-            ComparisonRow(
+            PaperResult(f"{number} jobs: makespan", span_change, float(found[:, 1].mean()), tolerance=3.0),
+            PaperResult(
                 f"{number} jobs: jobs that finish sooner",
                 better,
                 float(found[:, 2].mean()),
@@ -110,11 +110,11 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
                 signed=False,
                 why=SOONER,
             ),
-            ComparisonRow(f"{number} jobs: mean completion time", None, float(found[:, 3].mean())),
+            PaperResult(f"{number} jobs: mean completion time", None, float(found[:, 3].mean())),
         ]
     equal = max(abs(_one(number, seed, 0.0)[1]) for number in PAPER for seed in plan.seeds)
     rows.append(
-        ComparisonRow("5, 10, 15 jobs without contention: largest change of the makespan", 0.0, equal, tolerance=1e-6)
+        PaperResult("5, 10, 15 jobs without contention: largest change of the makespan", 0.0, equal, tolerance=1e-6)
     )
     model = (
         f"one worker, soft limits; contention {contention:.4f} per co-runner, fitted on the 3-job makespan (5 %, 20 s)",
@@ -124,7 +124,7 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
         f"{', '.join(map(str, plan.seeds))}; alpha and interval as in 6.1.4 and 6.1.5 (15 jobs: as for 10)",
         "tolerance: 15 points on single jobs, 3 on makespans, 25 on the share of jobs",
     )
-    return ReproductionReport("flowcon", "Thesis on FlowCon and SpeCon, 6.1", model, tuple(rows))
+    return Reproduction("flowcon", "Thesis on FlowCon and SpeCon, 6.1", model, tuple(rows))
 
 
 def _one(number: int, seed: int, contention: float) -> tuple[float, float, float, float]:

@@ -16,7 +16,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.loss_phase import LossPhase
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport, change
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.fixed_pool import fixed_window
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.play import Scenario, play
@@ -84,15 +84,15 @@ CONTROL = (
 PARTS = ("total", "older", "younger")
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
+def reproduce(plan: ReproductionOptions) -> Reproduction:
     """Nothing random in it: the losses of the two tasks tell their ages apart as they do in the paper."""
-    rows: list[ComparisonRow] = []
+    rows: list[PaperResult] = []
     for setting in SETTINGS:
         plan.step(setting.name)
         equal, phased, inverse = (train(setting, p) for p in (EqualShare(), LossPhase(), Inverse()))
         why = "" if setting.paper else "concave: the younger loses at least what the older gains; no gain in total"
         rows.extend(
-            ComparisonRow(
+            PaperResult(
                 f"{setting.name}: {part} time, 3:1 against 2:2",
                 setting.paper[place] if setting.paper else None,
                 change(getattr(phased, part), getattr(equal, part)),
@@ -102,7 +102,7 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
             for place, part in enumerate(PARTS)
         )
         rows.append(
-            ComparisonRow(
+            PaperResult(
                 f"{setting.name}: total time, 1:3 against 2:2",
                 None,
                 change(inverse.total, equal.total),
@@ -111,15 +111,13 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
             )
         )
     rows.append(
-        ComparisonRow("512 per task: total time at 2:2", 567.50, train(SETTINGS[0], EqualShare()).total, "s", 5.0)
+        PaperResult("512 per task: total time at 2:2", 567.50, train(SETTINGS[0], EqualShare()).total, "s", 5.0)
     )
-    rows.append(
-        ComparisonRow("512 per task: total time at 3:1", 540.81, train(SETTINGS[0], LossPhase()).total, "s", 5.0)
-    )
+    rows.append(PaperResult("512 per task: total time at 3:1", 540.81, train(SETTINGS[0], LossPhase()).total, "s", 5.0))
     model = (
         "two tasks of 300 s on 4 devices each, the second 200 s later; speeds on 1-4 devices as the published times imply",
         "loss curve: 90 % of the reduction in the first 20 % of the time; 15,000 samples/s on 4 devices (assumed)",
         "tolerance: 2 percentage points, 5 s; no seed",
     )
     source = "Wei and Shudo, Adaptive Allocation of Computing Resources for Multiple Distributed Deep Learning Tasks"
-    return ReproductionReport("loss-phase", source, model, tuple(rows))
+    return Reproduction("loss-phase", source, model, tuple(rows))

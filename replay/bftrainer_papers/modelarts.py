@@ -20,7 +20,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.modelarts_greedy import ModelArtsGreedy
 from bftrainer.policies.modelarts_optimal import ModelArtsOptimal
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport, change
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.fixed_pool import long_enough
 from bftrainer_replay.simulation.play import Scenario, play
@@ -114,7 +114,7 @@ def gain(seed: int, count: float, nodes: int, trouble: Trouble = Trouble.NONE, *
     return Gain(nodes, change(ours.queueing_s, greedy.queueing_s), extra, tuple(optimal.took_s))
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
+def reproduce(plan: ReproductionOptions) -> Reproduction:
     """Quick: three pool sizes, count 2, the first seed. Full: every pool size, counts 1 and 3, all seeds, every trouble."""
     seeds = tuple(plan.seeds) if plan.full else tuple(plan.seeds)[:1]
     rows = _by_pool(plan, 2.0, seeds, POOLS if plan.full else POOLS[::3])
@@ -129,14 +129,14 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
         "extra jobs per 100: mean total time under greedy over that under optimal",
         "tolerance: queueing 15 points, extra jobs 10, decision time 0.4 s (another machine, HiGHS in place of CBC)",
     )
-    return ReproductionReport(
+    return Reproduction(
         "modelarts", "Hu et al., An Optimal Resource Allocator of Elastic Training, 2021", model, tuple(rows)
     )
 
 
 def _by_pool(
-    plan: ReproductionPlan, count: float, seeds: tuple[int, ...], pools: tuple[int, ...]
-) -> list[ComparisonRow]:
+    plan: ReproductionOptions, count: float, seeds: tuple[int, ...], pools: tuple[int, ...]
+) -> list[PaperResult]:
     means = []
     for nodes in pools:
         plan.step(f"count {count:g}, {nodes} nodes")
@@ -148,21 +148,21 @@ def _by_pool(
     best = max(means, key=lambda g: g.extra)
     every = np.concatenate([g.decision_s for g in means])
     rows = [
-        ComparisonRow(f"{label}, {g.nodes} nodes: queueing, optimal against greedy", None, g.queueing, sign=-1)
+        PaperResult(f"{label}, {g.nodes} nodes: queueing, optimal against greedy", None, g.queueing, sign=-1)
         for g in means
     ]
-    rows += [ComparisonRow(f"{label}, {g.nodes} nodes: extra jobs per 100", None, g.extra, "", sign=1) for g in means]
+    rows += [PaperResult(f"{label}, {g.nodes} nodes: extra jobs per 100", None, g.extra, "", sign=1) for g in means]
     rows += [
-        ComparisonRow(f"{label}: queueing at best", -32.0, min(g.queueing for g in means), tolerance=15.0),
-        ComparisonRow(f"{label}: extra jobs per 100 at best", 17.4, best.extra, "", 10.0),
-        ComparisonRow(f"{label}: best pool", 110, best.nodes, "nodes", 40, signed=False),
-        ComparisonRow(f"{label}: mean decision time", 0.4, float(every.mean()), "s", 0.4),
-        ComparisonRow(f"{label}: decision time p95", 1.49, float(np.percentile(every, 95)), "s", 1.49),
+        PaperResult(f"{label}: queueing at best", -32.0, min(g.queueing for g in means), tolerance=15.0),
+        PaperResult(f"{label}: extra jobs per 100 at best", 17.4, best.extra, "", 10.0),
+        PaperResult(f"{label}: best pool", 110, best.nodes, "nodes", 40, signed=False),
+        PaperResult(f"{label}: mean decision time", 0.4, float(every.mean()), "s", 0.4),
+        PaperResult(f"{label}: decision time p95", 1.49, float(np.percentile(every, 95)), "s", 1.49),
     ]
     return rows
 
 
-def _troubles(plan: ReproductionPlan, seeds: tuple[int, ...]) -> list[ComparisonRow]:
+def _troubles(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
     """At the paper's best pool size, count 2."""
     found = {}
     for trouble in Trouble:
@@ -172,10 +172,8 @@ def _troubles(plan: ReproductionPlan, seeds: tuple[int, ...]) -> list[Comparison
     every = float(np.mean([gain(seed, 2.0, 110, short_too=True).extra for seed in seeds]))
     base = found[Trouble.NONE]
     return [
-        ComparisonRow("110 nodes, ETA +-10 %: extra jobs lost", 2.4, base - found[Trouble.ETA], "", 3.0, signed=False),
-        ComparisonRow("110 nodes, bugs and terminations: extra jobs per 100", 15.0, found[Trouble.BUGS], "", 10.0),
-        ComparisonRow(
-            "110 nodes, 15 s delay: extra jobs lost", 1.8, base - found[Trouble.DELAY], "", 3.0, signed=False
-        ),
-        ComparisonRow("110 nodes, all 1,252 jobs: extra jobs per 100", 24.1, every, "", 15.0),
+        PaperResult("110 nodes, ETA +-10 %: extra jobs lost", 2.4, base - found[Trouble.ETA], "", 3.0, signed=False),
+        PaperResult("110 nodes, bugs and terminations: extra jobs per 100", 15.0, found[Trouble.BUGS], "", 10.0),
+        PaperResult("110 nodes, 15 s delay: extra jobs lost", 1.8, base - found[Trouble.DELAY], "", 3.0, signed=False),
+        PaperResult("110 nodes, all 1,252 jobs: extra jobs per 100", 24.1, every, "", 15.0),
     ]

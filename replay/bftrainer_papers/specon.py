@@ -7,7 +7,7 @@ import numpy as np
 from bftrainer_papers.containers.specon import SpeCon
 from bftrainer_papers.containers.world import MIGRATION_S, ContainerJob, RunningContainer, WorkerWorld
 from bftrainer_papers.flowcon import fitted_contention
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport, change
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES
 
 WORK_S = (60.0, 300.0)
@@ -62,17 +62,17 @@ def one(number: int, workers: int, within_s: float, seed: int) -> tuple[float, f
     return change(sum(took), sum(free)), change(*spans), sooner, sum(r.moves for r in ours) / number, spans[1]
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
+def reproduce(plan: ReproductionOptions) -> Reproduction:
     """Means over the seeds."""
-    rows: list[ComparisonRow] = []
+    rows: list[PaperResult] = []
     for (number, workers, within_s), (mean, span, sooner) in PAPER.items():
         plan.step(f"{number} jobs on {workers} workers")
         found = np.array([one(number, workers, within_s, seed) for seed in plan.seeds]).mean(axis=0)
         label = f"{number} jobs on {workers} workers"
         rows += [
-            ComparisonRow(f"{label}: mean completion time", mean, float(found[0]), tolerance=10.0),
-            ComparisonRow(f"{label}: makespan", span, float(found[1]), tolerance=12.0),
-            ComparisonRow(
+            PaperResult(f"{label}: mean completion time", mean, float(found[0]), tolerance=10.0),
+            PaperResult(f"{label}: makespan", span, float(found[1]), tolerance=12.0),
+            PaperResult(
                 f"{label}: jobs that finish sooner",
                 sooner,
                 float(found[2]),
@@ -80,8 +80,8 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
                 signed=False,
                 why=LIGHTER if workers == 8 else "",
             ),
-            ComparisonRow(f"{label}: moves per job", None, float(found[3]), ""),
-            ComparisonRow(
+            PaperResult(f"{label}: moves per job", None, float(found[3]), ""),
+            PaperResult(
                 f"{label}: makespan of the default scheduler", DEFAULT_MAKESPAN_S[number], float(found[4]), "s"
             ),
         ]
@@ -94,4 +94,4 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
         f"{fitted_contention():.4f} per co-runner, fitted on FlowCon's three jobs",
         "tolerance: 10 points on mean completion, 12 on makespan, 25 on the share of jobs",
     )
-    return ReproductionReport("specon", "Thesis on FlowCon and SpeCon, 6.2", model, tuple(rows))
+    return Reproduction("specon", "Thesis on FlowCon and SpeCon, 6.2", model, tuple(rows))

@@ -11,7 +11,7 @@ from bftrainer.domain.model import Curve
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.loss_phase import LossPhase
 from bftrainer_papers import afs, loss_phase, modelarts
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, RowVerdict
+from bftrainer_papers.reproduction import PaperResult, ReproductionOptions, ResultVerdict
 
 
 @pytest.mark.parametrize("load", afs.LOADS)
@@ -26,10 +26,10 @@ def test_afs_l_afs_p_equal_share_srtf_in_that_order(load: float) -> None:
 
 
 def test_loss_phase_within_the_tolerance_of_the_published_times() -> None:
-    rows = loss_phase.reproduce(ReproductionPlan()).rows
+    rows = loss_phase.reproduce(ReproductionOptions()).rows
     published = [row for row in rows if row.paper is not None]
     assert len(published) == 8
-    assert {row.verdict for row in published} == {RowVerdict.WITHIN}
+    assert {row.verdict for row in published} == {ResultVerdict.WITHIN}
 
 
 @pytest.mark.parametrize("power", [0.3, 0.6, 0.8, 1.0])
@@ -72,17 +72,17 @@ def test_the_optimal_allocator_queues_less_and_finishes_sooner_than_the_greedy_o
 
 
 def test_rows_are_judged_by_their_tolerance() -> None:
-    assert ComparisonRow("", -30.0, -20.0, tolerance=10.0).verdict is RowVerdict.WITHIN
-    assert ComparisonRow("", -30.0, -19.0, tolerance=10.0).verdict is RowVerdict.DIRECTION
-    assert ComparisonRow("", -30.0, 19.0, tolerance=10.0).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", -30.0, math.nan, tolerance=10.0).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", -3.0, 1.0, tolerance=10.0).verdict is RowVerdict.FAILED, "near, and the wrong way"
-    assert ComparisonRow("", 3.0, -1.0, tolerance=10.0, signed=False).verdict is RowVerdict.WITHIN
-    assert ComparisonRow("", 90.0, 54.0, tolerance=25.0, signed=False).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", 0.0, 1e-9, tolerance=1e-6).verdict is RowVerdict.WITHIN
-    assert ComparisonRow("", None, -1.0, sign=1).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", None, 1.0, sign=1).verdict is RowVerdict.DIRECTION
-    assert ComparisonRow("", None, 1.0).verdict is RowVerdict.SHOWN
+    assert PaperResult("", -30.0, -20.0, tolerance=10.0).verdict is ResultVerdict.WITHIN
+    assert PaperResult("", -30.0, -19.0, tolerance=10.0).verdict is ResultVerdict.DIRECTION
+    assert PaperResult("", -30.0, 19.0, tolerance=10.0).verdict is ResultVerdict.FAILED
+    assert PaperResult("", -30.0, math.nan, tolerance=10.0).verdict is ResultVerdict.FAILED
+    assert PaperResult("", -3.0, 1.0, tolerance=10.0).verdict is ResultVerdict.FAILED, "near, and the wrong way"
+    assert PaperResult("", 3.0, -1.0, tolerance=10.0, signed=False).verdict is ResultVerdict.WITHIN
+    assert PaperResult("", 90.0, 54.0, tolerance=25.0, signed=False).verdict is ResultVerdict.FAILED
+    assert PaperResult("", 0.0, 1e-9, tolerance=1e-6).verdict is ResultVerdict.WITHIN
+    assert PaperResult("", None, -1.0, sign=1).verdict is ResultVerdict.FAILED
+    assert PaperResult("", None, 1.0, sign=1).verdict is ResultVerdict.DIRECTION
+    assert PaperResult("", None, 1.0).verdict is ResultVerdict.SHOWN
 
 
 def _jobs(seed: int, trouble: modelarts.Trouble) -> tuple[modelarts.Arrival, ...]:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_papers.bftrainer.big_m import PROBLEMS, largest_loss, over_a_replay
-from bftrainer_papers.bftrainer.found import BigM, ExperimentResults
+from bftrainer_papers.bftrainer.experiments import WEEK_H, ExperimentPlan, Grid
 from bftrainer_papers.bftrainer.memo import Memo
-from bftrainer_papers.bftrainer.setting import WEEK_H, ExperimentPlan, Grid
-from bftrainer_papers.bftrainer.solving import Times, solve_times
+from bftrainer_papers.bftrainer.results import BigM, ExperimentResults
+from bftrainer_papers.bftrainer.solver_times import Times, solve_times
 from bftrainer_papers.bftrainer.speedups import Speedups, compare, outcomes_per_event
-from bftrainer_papers.report import OnStep
+from bftrainer_papers.reproduction import OnStep
 from bftrainer_replay.analysis.characterize import Characteristics, characterize
 from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.simulation.play import play, static_outcome

@@ -5,22 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from bftrainer.system.files import write_atomically
-from bftrainer_papers.bftrainer.found import ExperimentResults
-from bftrainer_papers.bftrainer.measure import measure
-from bftrainer_papers.bftrainer.paper import SOURCE, rows_of
-from bftrainer_papers.bftrainer.pictures import pictures
-from bftrainer_papers.bftrainer.setting import BASE_FORWARD_S, DIVERSE, SPACING_S
-from bftrainer_papers.bftrainer.tables import as_csv, files
-from bftrainer_papers.report import ReproductionReport
-from bftrainer_replay.figures.style import png
+from bftrainer_papers.bftrainer.claims import SOURCE, rows_of
+from bftrainer_papers.bftrainer.evaluate import evaluate
+from bftrainer_papers.bftrainer.experiments import BASE_FORWARD_S, DIVERSE, SPACING_S
+from bftrainer_papers.bftrainer.figures import figures
+from bftrainer_papers.bftrainer.results import ExperimentResults
+from bftrainer_papers.bftrainer.tables import files
+from bftrainer_papers.reproduction import Reproduction
 from bftrainer_replay.logs.event_log import format_time
 
 
-def report_of(found: ExperimentResults) -> ReproductionReport:
+def report_of(results: ExperimentResults) -> Reproduction:
     """The rows under what was assumed."""
-    week, grid = found.week, found.grid
-    mixed = len(found.inputs.arrivals["whole", DIVERSE, 0])
-    origin = "of the table given" if found.told_trainers else "generated, R_up uniform in 17-19 s, R_dw in 11-13 s"
+    week, grid = results.week, results.grid
+    mixed = len(results.inputs.arrivals["whole", DIVERSE, 0])
+    origin = "of the table given" if results.told_trainers else "generated, R_up uniform in 17-19 s, R_dw in 11-13 s"
     model = (
         f"{week.machine_nodes:,} nodes, {week.span_s / 3600:.4g} h from {format_time(week.start_s)}, all of the log where a "
         f"queue has to become empty; {grid.trials:,} equal trainers and {mixed:,} diverse ones ({origin}), one every "
@@ -30,19 +29,22 @@ def report_of(found: ExperimentResults) -> ReproductionReport:
         f"T_fwd {_values(grid.forward_s)} s; P_jmax {_values(grid.parallel)}; rescale cost x {_values(grid.cost_factors)}",
         "tolerances stand in reproduce/bftrainer/paper.py since before the first run; runtimes count from admission to end",
     )
-    return ReproductionReport("bftrainer", SOURCE, model, rows_of(measure(found)))
+    return Reproduction("bftrainer", SOURCE, model, rows_of(evaluate(results)))
 
 
-def write(out: Path, found: ExperimentResults, report: ReproductionReport) -> int:
+def write(out: Path, results: ExperimentResults, report: Reproduction) -> int:
     """Figures as PNG and CSV, tables as CSV, rows.csv last; returns how many files."""
-    told = files(found, report.rows)
-    rows = told.pop("rows.csv")
-    for picture in pictures(found):
-        told[f"{picture.name}.png"] = png(picture.figure)
-        told[f"{picture.name}.csv"] = as_csv(picture.header, picture.rows)
-    for name, data in {**told, "rows.csv": rows}.items():
+    tables = files(results, report.rows)
+    rows = {"rows.csv": tables.pop("rows.csv")}
+    drawn = {
+        f"{picture.name}.{suffix}": data
+        for picture in figures(results)
+        for suffix, data in (("png", picture.file), ("csv", picture.csv))
+    }
+    everything = {**tables, **drawn, **rows}
+    for name, data in everything.items():
         write_atomically(out / name, data)
-    return len(told) + 1
+    return len(everything)
 
 
 def _values(values: tuple[float, ...]) -> str:

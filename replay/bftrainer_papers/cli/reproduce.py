@@ -13,7 +13,7 @@ import click
 from bftrainer.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
-    from bftrainer_papers.report import ComparisonRow, ReproductionReport
+    from bftrainer_papers.reproduction import PaperResult, Reproduction
 
 NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
 _PATH = click.Path(path_type=Path)
@@ -52,36 +52,36 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
     """
     from importlib import import_module
 
-    from bftrainer_papers.cli.reproduce_bftrainer import Asked, print_runtimes
+    from bftrainer_papers.cli.reproduce_bftrainer import BFTrainerOptions, print_runtimes
     from bftrainer_papers.cli.reproduce_bftrainer import reproduce as reproduce_bftrainer
-    from bftrainer_papers.report import ReproductionPlan
+    from bftrainer_papers.reproduction import ReproductionOptions
 
     if name not in NAMES:
         raise UnknownNameError("reproduction", name, NAMES)
     if seeds < 1:
         raise UserError(f"--seeds {seeds}: expected 1 or more")
-    asked = Asked(**of_bftrainer)
+    asked = BFTrainerOptions(**of_bftrainer)
     if name != "bftrainer" and asked.given():
         raise UserError(f"{asked.given()[0]} is an option of: bftrainer replay reproduce bftrainer")
     if name == "bftrainer":
-        report, found = reproduce_bftrainer(asked, full, lambda text: click.echo(f"note: {text}", err=True))
+        report, results = reproduce_bftrainer(asked, full, lambda text: click.echo(f"note: {text}", err=True))
         _show(report, as_json)
         if not as_json:
-            print_runtimes(found)
+            print_runtimes(results)
         return
     from rich.console import Console
 
     stderr = Console(stderr=True)
     module = import_module(f"bftrainer_papers.{name.replace('-', '_')}")
     with stderr.status("") as status:
-        plan = ReproductionPlan(
+        plan = ReproductionOptions(
             tuple(range(1, seeds + 1)), full, lambda text: status.update(text) if stderr.is_terminal else None
         )
         report = module.reproduce(plan)
     _show(report, as_json)
 
 
-def _show(report: ReproductionReport, as_json: bool) -> None:
+def _show(report: Reproduction, as_json: bool) -> None:
     if not as_json:
         _print(report)
         return
@@ -93,7 +93,7 @@ def _show(report: ReproductionReport, as_json: bool) -> None:
     click.echo(json.dumps({**asdict(report), "rows": rows}, allow_nan=False))
 
 
-def _print(report: ReproductionReport) -> None:
+def _print(report: Reproduction) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -115,7 +115,7 @@ def _print(report: ReproductionReport) -> None:
             console.print(f"{row.what}: {row.why}", soft_wrap=True)
 
 
-def cells(row: ComparisonRow) -> tuple[str, str, str]:
+def cells(row: PaperResult) -> tuple[str, str, str]:
     """Paper, ours, tolerance as text."""
     paper = "-" if row.paper is None else f"{_number(row.paper)} {row.unit}"
     tolerance = "-" if row.tolerance is None or row.paper is None else f"{row.tolerance:.3g}"

@@ -14,16 +14,16 @@ from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bftrainer_papers.bftrainer.found import ExperimentResults
-    from bftrainer_papers.bftrainer.setting import ExperimentPlan, Sources
-    from bftrainer_papers.report import OnStep, ReproductionReport
+    from bftrainer_papers.bftrainer.experiments import ExperimentPlan, Sources
+    from bftrainer_papers.bftrainer.results import ExperimentResults
+    from bftrainer_papers.reproduction import OnStep, Reproduction
     from bftrainer_replay.logs.model import EventLog, LogWindow
     from bftrainer_replay.sweep.cell import Inputs, Task
     from bftrainer_replay.sweep.store import ResultStore
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BFTrainerOptions:
     """The options of ``reproduce`` that only this paper has; field names are option names."""
 
     log: Path | None = None
@@ -40,11 +40,11 @@ class Asked:
         return tuple(f"--{name.replace('_', '-')}" for name in self.__slots__ if getattr(self, name) is not None)
 
 
-def reproduce(asked: Asked, full: bool, on_step: OnStep) -> tuple[ReproductionReport, ExperimentResults]:
+def reproduce(asked: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[Reproduction, ExperimentResults]:
     """Replay what is missing, then measure, draw and write."""
     from bftrainer_papers.bftrainer.collect import collect
+    from bftrainer_papers.bftrainer.experiments import FULL, QUICK, inputs_of, plan_of
     from bftrainer_papers.bftrainer.report import report_of, write
-    from bftrainer_papers.bftrainer.setting import FULL, QUICK, inputs_of, plan_of
     from bftrainer_replay.sweep.store import ResultStore
 
     if asked.log is None or asked.out is None:
@@ -62,19 +62,19 @@ def reproduce(asked: Asked, full: bool, on_step: OnStep) -> tuple[ReproductionRe
     on_step("replaying")
     _replay(plan, inputs, ResultStore(folder), asked.jobs or cores())
     told = sources.trainers is not None
-    found = collect(inputs, grid, plan, folder, others, on_step, told_trainers=told)
-    report = report_of(found)
+    results = collect(inputs, grid, plan, folder, others, on_step, told_trainers=told)
+    report = report_of(results)
     on_step("drawing")
     try:
-        files = write(asked.out, found, report)
+        files = write(asked.out, results, report)
     except OSError as error:
         raise UserError(f"--out {asked.out}: cannot be written: {error.strerror}") from error
     click.echo(f"{asked.out}: {files} files", err=True)
-    return report, found
+    return report, results
 
 
-def _sources(asked: Asked, path: Path) -> Sources:
-    from bftrainer_papers.bftrainer.setting import Sources, order_of
+def _sources(asked: BFTrainerOptions, path: Path) -> Sources:
+    from bftrainer_papers.bftrainer.experiments import Sources, order_of
     from bftrainer_replay.logs.node_list import read_node_list
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
@@ -98,7 +98,7 @@ def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
     ).log
 
 
-def _others(asked: Asked) -> dict[str, LogWindow]:
+def _others(asked: BFTrainerOptions) -> dict[str, LogWindow]:
     """The other machines of Table 1, where logs of them are at hand."""
     from bftrainer_replay.logs.model import cut
 
@@ -132,7 +132,7 @@ def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
     return [each for each in tasks if store.get(each) is None]
 
 
-def print_runtimes(found: ExperimentResults) -> None:
+def print_runtimes(results: ExperimentResults) -> None:
     """Tables 3 and 4 on the terminal: the paper's hours beside ours."""
     from rich import box
     from rich.console import Console
@@ -142,7 +142,7 @@ def print_runtimes(found: ExperimentResults) -> None:
 
     console = Console(width=None if Console().is_terminal else 150, highlight=False)
     for number, objective in ((3, "throughput"), (4, "scaling-efficiency")):
-        cells = runtime_table(found, objective)
+        cells = runtime_table(results, objective)
         columns = sorted({p for _, p, *_ in cells})
         console.print(
             f"Table {number}: mean runtime in hours by P_jmax, objective {objective}: paper / ours / ours at T_fwd 10 s"

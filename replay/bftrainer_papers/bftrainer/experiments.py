@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.model import Curve
 from bftrainer.errors import UserError
-from bftrainer_papers.bftrainer.paper import PARALLEL
+from bftrainer_papers.bftrainer.claims import PARALLEL
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import spread

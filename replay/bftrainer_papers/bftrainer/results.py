@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer_papers.bftrainer.setting import ExperimentPlan, Grid
-from bftrainer_papers.bftrainer.solving import Times
+from bftrainer_papers.bftrainer.experiments import ExperimentPlan, Grid
+from bftrainer_papers.bftrainer.solver_times import Times
 from bftrainer_papers.bftrainer.speedups import Speedups
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.fragments import pool_sizes_of

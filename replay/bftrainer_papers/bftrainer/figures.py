@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from bftrainer_papers.bftrainer.found import ExperimentResults
-from bftrainer_papers.bftrainer.measure import cost_per_event, preempted_since
-from bftrainer_papers.bftrainer.paper import CLAIMS, PARALLEL, RUNTIMES
-from bftrainer_papers.bftrainer.setting import OBJECTIVES, WEEK_H
+from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES
+from bftrainer_papers.bftrainer.evaluate import cost_per_event, preempted_since
+from bftrainer_papers.bftrainer.experiments import OBJECTIVES, WEEK_H
+from bftrainer_papers.bftrainer.results import ExperimentResults
+from bftrainer_papers.bftrainer.tables import rounded
 from bftrainer_replay.analysis.fragments import followed_by_a_leave, pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
@@ -32,35 +33,27 @@ from bftrainer_replay.figures.solver_times import solver_times_figure
 from bftrainer_replay.figures.sweeps import Level, Line
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, cut_short
+from bftrainer_replay.report.page import Picture
 from bftrainer_replay.simulation.per_event import SPANS_S
 from bftrainer_replay.sweep.cell import Cell
 
 
-@dataclass(frozen=True, slots=True)
-class PaperFigure:
-    """``name`` of its files, the figure, and the data as a table."""
-
-    name: str
-    figure: Figure
-    header: tuple[str, ...]
-    rows: Sequence[Sequence[object]]
+def figures(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Figs. 1 and 5 to 16 (Figs. 2 to 4 are drawings); the data has six digits."""
+    every = (picture for part in _PARTS for picture in part(results))
+    return tuple(replace(picture, rows=rounded(picture.rows)) for picture in every)
 
 
-def pictures(found: ExperimentResults) -> tuple[PaperFigure, ...]:
-    """Figs. 1 and 5 to 16 (2 to 4 are drawings)."""
-    return tuple(picture for part in _PARTS for picture in part(found))
-
-
-def _log(found: ExperimentResults) -> tuple[PaperFigure, ...]:
-    machine, week = found.inputs.windows["machine"], found.week
+def _log(results: ExperimentResults) -> tuple[Picture, ...]:
+    machine, week = results.inputs.windows["machine"], results.week
     first = cut_short(machine, machine.start_s + WEEK_H * 3600)
-    told = found.first_week.fragment_lengths
+    told = results.first_week.fragment_lengths
     lengths = () if told is None else (("under 10 min", told.short_share, told.short_node_time_share),)
     sizes = pool_sizes_of(week)
     edges_s, shares = mean_shares(sizes, week, 6)
     return (
-        PaperFigure("fig-01-fragments", fragments_figure(first), ("fragments", "share", "share_of_node_time"), lengths),
-        PaperFigure("fig-06-idle-nodes", idle_nodes_figure(week), ("time", "idle_share"), _timed(edges_s, shares)),
+        Picture("fig-01-fragments", fragments_figure(first), ("fragments", "share", "share_of_node_time"), lengths),
+        Picture("fig-06-idle-nodes", idle_nodes_figure(week), ("time", "idle_share"), _timed(edges_s, shares)),
     )
 
 
@@ -71,15 +64,13 @@ def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]
     ]
 
 
-def _solving(found: ExperimentResults) -> tuple[PaperFigure, ...]:
+def _solving(results: ExperimentResults) -> tuple[Picture, ...]:
     times = {
-        solver: {_sizes(cell): took for cell, took in cells.items()} for solver, cells in found.times.items() if cells
+        solver: {_sizes(cell): took for cell, took in cells.items()} for solver, cells in results.times.items() if cells
     }
     rows = [(s, j, n, i, t) for s, cells in times.items() for (j, n), took in cells.items() for i, t in enumerate(took)]
     return (
-        PaperFigure(
-            "fig-05-solver-times", solver_times_figure(times), ("solver", "trainers", "nodes", "map", "s"), rows
-        ),
+        Picture("fig-05-solver-times", solver_times_figure(times), ("solver", "trainers", "nodes", "map", "s"), rows),
     )
 
 
@@ -96,71 +87,71 @@ def _since(window: LogWindow) -> tuple[tuple[float, float], ...]:
     return tuple((s, preempted_since(window, s) / 100) for s in SPANS_S)
 
 
-def _forward(found: ExperimentResults) -> tuple[PaperFigure, ...]:
-    plan = found.plan
+def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
+    plan = results.plan
     lines = [
-        _preempted(found.week, f"any idle node leaves, {found.week.machine_nodes:,} nodes"),
-        Line("a node in training is taken", found.detail(plan.base).taken_within),
-        _preempted(found.inputs.windows["machine"], "any idle node leaves, all nodes"),
-        Line("other reading: leaves within T_fwd of the event before", _since(found.week)),
+        _preempted(results.week, f"any idle node leaves, {results.week.machine_nodes:,} nodes"),
+        Line("a node in training is taken", results.detail(plan.base).taken_within),
+        _preempted(results.inputs.windows["machine"], "any idle node leaves, all nodes"),
+        Line("other reading: leaves within T_fwd of the event before", _since(results.week)),
         Line("paper", ((170.0, 0.9),)),
     ]
-    cost = [(cell.forward_s, cost_per_event(found, cell)) for cell in plan.forward]
-    back = [(cell.forward_s, found.rows[cell].return_on_rescaling or 0.0) for cell in plan.forward]
-    outcome = [(cell.forward_s, found.rows[cell].samples / 1e6) for cell in plan.forward]
-    returns = {cell.forward_s: found.detail(cell).returns.quantiles for cell in plan.forward}
+    cost = [(cell.forward_s, cost_per_event(results, cell)) for cell in plan.forward]
+    back = [(cell.forward_s, results.rows[cell].return_on_rescaling or 0.0) for cell in plan.forward]
+    outcome = [(cell.forward_s, results.rows[cell].samples / 1e6) for cell in plan.forward]
+    returns = {cell.forward_s: results.detail(cell).returns.quantiles for cell in plan.forward}
     spread = {at: quantiles for at, quantiles in returns.items() if quantiles is not None}
-    milp = _u_line("MILP", found, plan.forward)
-    bound = found.rows[plan.base].no_cost_bound
-    equal = found.u(plan.equal) / 100
+    milp = _u_line("MILP", results, plan.forward)
+    bound = results.rows[plan.base].no_cost_bound
+    equal = results.u(plan.equal) / 100
     levels = [Level(f"equal share {equal:.1%} (paper: 75 %)", equal)]
     if bound is not None:
         levels.append(Level(f"no-cost bound {bound:.1%}", bound))
     return (
-        PaperFigure(
+        Picture(
             "fig-07a-preempted", preempted_figure(lines), ("line", "forward_s", "share"),
             _points(lines),
         ),
-        PaperFigure(
+        Picture(
             "fig-07b-rescale-cost", rescale_cost_figure(cost, " per event"), ("policy", "forward_s", "million_samples"),
-            [*(("bftrainer", *point) for point in cost), ("equal-share", "", cost_per_event(found, plan.equal))],
+            [*(("bftrainer", *point) for point in cost), ("equal-share", "", cost_per_event(results, plan.equal))],
         ),
-        PaperFigure(
+        Picture(
             "fig-08-return", return_figure(back, outcome, spread if len(spread) == len(back) else None),
             ("forward_s", "samples_per_sample", "million_samples", "p10", "p25", "p50", "p75", "p90"),
             [(*point, done, *(returns[point[0]] or ("",) * 5)) for point, (_, done) in zip(back, outcome, strict=True)],
         ),
-        PaperFigure(
+        Picture(
             "fig-09-efficiency-over-forward-s", efficiency_over_forward_figure([milp], levels), ("line", "forward_s", "u"),
             [*_points([milp]), *((level.name, "", level.y) for level in levels)],
         ),
     )  # fmt: skip
 
 
-def _over_time(found: ExperimentResults) -> tuple[PaperFigure, ...]:
-    edges_s = found.details[found.plan.base.policy].bin_edges_s
-    u = found.u_by_bin
+def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
+    edges_s = results.details[results.plan.base.policy].bin_edges_s
+    u = results.u_by_bin
     figure = efficiency_over_time_figure(edges_s.tolist(), {name: values.tolist() for name, values in u.items()})
     lost = [
         (name, *row)
-        for name, d in found.details.items()
+        for name, d in results.details.items()
         for row in _timed(d.bin_edges_s, d.samples, d.lost_to_preemption, d.lost_to_rescale)
     ]
     return (
-        PaperFigure("fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())),
-        PaperFigure(
-            "fig-11-costs-over-a-week", lost_figure({name: d.bins for name, d in found.details.items()}),
+        Picture("fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())),
+        Picture(
+            "fig-11-costs-over-a-week", lost_figure({name: d.bins for name, d in results.details.items()}),
             ("policy", "time", "samples", "lost_to_preemption", "lost_to_rescale"), lost,
         ),
     )  # fmt: skip
 
 
-def _diverse(found: ExperimentResults) -> tuple[PaperFigure, ...]:
-    lines = [_u_line(objective, found, found.plan.objectives[objective]) for objective in reversed(OBJECTIVES)]
+def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
+    lines = [_u_line(objective, results, results.plan.objectives[objective]) for objective in reversed(OBJECTIVES)]
     return (
-        _runtimes("fig-12-runtimes", found, found.plan.parallel),
-        _runtimes("fig-12-runtimes-forward-10", found, found.plan.parallel_short),
-        PaperFigure(
+        _runtimes("fig-12-runtimes", results, results.plan.parallel),
+        _runtimes("fig-12-runtimes-forward-10", results, results.plan.parallel_short),
+        Picture(
             "fig-13-efficiency-by-objective",
             efficiency_over_forward_figure(lines),
             ("objective", "forward_s", "u"),
@@ -169,26 +160,24 @@ def _diverse(found: ExperimentResults) -> tuple[PaperFigure, ...]:
     )
 
 
-def _runtimes(name: str, found: ExperimentResults, group: Mapping[str, Sequence[Cell]]) -> PaperFigure:
+def _runtimes(name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]) -> Picture:
     """Fig. 12 at P_jmax 10."""
     at = 10
     hours: dict[str, dict[str, float]] = {}
     paper: dict[str, dict[str, float]] = {}
     for objective in OBJECTIVES:
         cell = next(c for c in group[objective] if c.max_parallel == at)
-        there = {model: found.runtime_h(cell, model) for model in RUNTIMES[objective]}
+        there = {model: results.runtime_h(cell, model) for model in RUNTIMES[objective]}
         hours[objective] = {model: h for model, h in there.items() if h == h}
         paper[objective] = {model: row[PARALLEL.index(at)] for model, row in RUNTIMES[objective].items()}
     rows = [(o, m, h, paper[o][m]) for o, each in hours.items() for m, h in each.items()]
     setting = f"P_jmax {at}, T_fwd {cell.forward_s:g} s"
-    return PaperFigure(
-        name, runtimes_figure(hours, paper, setting), ("objective", "model", "hours", "paper_hours"), rows
-    )
+    return Picture(name, runtimes_figure(hours, paper, setting), ("objective", "model", "hours", "paper_hours"), rows)
 
 
-def _parallel(found: ExperimentResults) -> tuple[PaperFigure, ...]:
-    groups = {objective: found.plan.parallel[objective] for objective in reversed(OBJECTIVES)}
-    short = {f"{o}, T_fwd 10 s": found.plan.parallel_short[o] for o in groups}
+def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
+    groups = {objective: results.plan.parallel[objective] for objective in reversed(OBJECTIVES)}
+    short = {f"{o}, T_fwd 10 s": results.plan.parallel_short[o] for o in groups}
 
     def lines(value: Callable[[Cell], float], of: Mapping[str, Sequence[Cell]]) -> list[Line]:
         return [
@@ -196,55 +185,53 @@ def _parallel(found: ExperimentResults) -> tuple[PaperFigure, ...]:
             for o, cells in of.items()
         ]
 
-    def efficiency(found_lines: Sequence[Line]) -> Figure:
-        unused = lines(lambda c: found.unoccupied(c) / 100, groups)[0].points
-        return efficiency_over_parallel_figure(found_lines, unused)
+    def efficiency(shown: Sequence[Line]) -> Figure:
+        unused = lines(lambda c: results.unoccupied(c) / 100, groups)[0].points
+        return efficiency_over_parallel_figure(shown, unused)
 
     every: dict[str, tuple[list[Line], str, Callable[[Sequence[Line]], Figure]]] = {
-        "fig-14a-integral": (lines(found.integral_h, groups | short), "node_hours", integral_figure),
+        "fig-14a-integral": (lines(results.integral_h, groups | short), "node_hours", integral_figure),
         "fig-14b-runtime": (
-            lines(found.runtime_h, groups | short),
+            lines(results.runtime_h, groups | short),
             "hours",
             lambda told: runtime_figure(told, "admission"),
         ),
-        "fig-14c-efficiency": (lines(lambda c: found.u_until_done(c) / 100, groups), "u", efficiency),
+        "fig-14c-efficiency": (lines(lambda c: results.u_until_done(c) / 100, groups), "u", efficiency),
     }
     return tuple(
-        PaperFigure(name, draw(told), ("objective", "max_parallel", unit), _points(told))
+        Picture(name, draw(told), ("objective", "max_parallel", unit), _points(told))
         for name, (told, unit, draw) in every.items()
         if all(line.points for line in told)
     )
 
 
-def _models(found: ExperimentResults) -> tuple[PaperFigure, ...]:
+def _models(results: ExperimentResults) -> tuple[Picture, ...]:
     def scaling(model: str) -> float:
-        curve = found.inputs.arrivals_of(found.plan.models[model])[0].trainer.curve
+        curve = results.inputs.arrivals_of(results.plan.models[model])[0].trainer.curve
         return curve.per_s[-1] / curve.per_s[0]
 
-    u = {model: found.u(found.plan.models[model]) / 100 for model in sorted(found.plan.models, key=scaling)}
+    u = {model: results.u(results.plan.models[model]) / 100 for model in sorted(results.plan.models, key=scaling)}
     paper = {m: (CLAIMS[f"u-{m}"].paper or 0.0) / 100 for m in ("alexnet", "densenet")}
-    cost = Line("U", tuple((c.cost_factor, found.u(c) / 100) for c in found.plan.costs))
+    cost = Line("U", tuple((c.cost_factor, results.u(c) / 100) for c in results.plan.costs))
     return (
-        PaperFigure(
+        Picture(
             "fig-15-efficiency-by-model",
             efficiency_by_model_figure(u, "first 60 h", paper),
             ("model", "u"),
             list(u.items()),
         ),
-        PaperFigure(
-            "fig-16-efficiency-over-cost", efficiency_over_cost_figure([cost]), ("cost_factor", "u"), cost.points
-        ),
+        Picture("fig-16-efficiency-over-cost", efficiency_over_cost_figure([cost]), ("cost_factor", "u"), cost.points),
     )
 
 
-def _u_line(name: str, found: ExperimentResults, cells: Sequence[Cell]) -> Line:
-    return Line(name, tuple((cell.forward_s, found.u(cell) / 100) for cell in cells))
+def _u_line(name: str, results: ExperimentResults, cells: Sequence[Cell]) -> Line:
+    return Line(name, tuple((cell.forward_s, results.u(cell) / 100) for cell in cells))
 
 
 def _points(lines: Sequence[Line]) -> list[tuple[object, ...]]:
     return [(line.name, *point) for line in lines for point in line.points]
 
 
-_PARTS: tuple[Callable[[ExperimentResults], tuple[PaperFigure, ...]], ...] = (
+_PARTS: tuple[Callable[[ExperimentResults], tuple[Picture, ...]], ...] = (
     _log, _solving, _forward, _over_time, _diverse, _parallel, _models,
 )  # fmt: skip

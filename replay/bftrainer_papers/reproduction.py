@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class RowVerdict(Enum):
+class ResultVerdict(Enum):
     """``SHOWN`` has no tolerance: the paper gives no figure, or ours is for the reader to see."""
 
     WITHIN = "within"
@@ -18,7 +18,7 @@ class RowVerdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonRow:
+class PaperResult:
     """``paper`` and ``ours`` in ``unit``; within if |ours - paper| <= ``tolerance`` (None: nothing is claimed).
 
     Where ``signed``, the sign is a direction, better or worse, and must be right for that too; figures without one (shares
@@ -36,35 +36,35 @@ class ComparisonRow:
     why: str = ""
 
     @property
-    def verdict(self) -> RowVerdict:
+    def verdict(self) -> ResultVerdict:
         """Judged by the rule above; NaN fails."""
         if self.paper is None or self.tolerance is None:
             if not self.sign:
-                return RowVerdict.SHOWN
-            return RowVerdict.DIRECTION if self.ours * self.sign > 0 else RowVerdict.FAILED
+                return ResultVerdict.SHOWN
+            return ResultVerdict.DIRECTION if self.ours * self.sign > 0 else ResultVerdict.FAILED
         near = abs(self.ours - self.paper) <= self.tolerance
         if not self.signed or self.paper == 0:
-            return RowVerdict.WITHIN if near else RowVerdict.FAILED
+            return ResultVerdict.WITHIN if near else ResultVerdict.FAILED
         if self.ours * self.paper > 0:
-            return RowVerdict.WITHIN if near else RowVerdict.DIRECTION
-        return RowVerdict.FAILED
+            return ResultVerdict.WITHIN if near else ResultVerdict.DIRECTION
+        return ResultVerdict.FAILED
 
 
 @dataclass(frozen=True, slots=True)
-class ReproductionReport:
+class Reproduction:
     """``model`` says what was generated and assumed, seeds among it."""
 
     name: str
     source: str
     model: tuple[str, ...]
-    rows: tuple[ComparisonRow, ...]
+    rows: tuple[PaperResult, ...]
 
 
 OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ReproductionPlan:
+class ReproductionOptions:
     """How much to run: ``seeds`` of generated workloads; ``full`` runs every setting of the paper."""
 
     seeds: Sequence[int] = (1, 2, 3)
