@@ -1,4 +1,4 @@
-"""AFS (NSDI 2021): mean completion time on a shared cluster of 32 GPUs, 150 jobs, at three loads."""
+"""AFS (Hwang et al., NSDI 2021): mean completion time on a shared cluster of 32 GPUs, 150 jobs, at three loads."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GPUS, JOBS, LOADS = 32, 150, (0.4, 0.6, 0.8)
 
 
 def policies() -> tuple[Policy, ...]:
-    """In the order of the claim: none is worse than the next."""
+    """In the order of the claim: no policy is worse than the next."""
     return AfsL(), AfsP(), EqualShare(), Srtf()
 
 
 def mean_completion_h(policy: Policy, load: float, seed: int) -> float:
-    """Hours, over all jobs, nothing cut off."""
+    """Hours, over all jobs, each of which completes."""
     arrivals = shared_cluster(JOBS, GPUS, load, seed)
     outcome = play(Scenario(long_enough(arrivals, GPUS), arrivals, JOBS), policy, keep_entries=False)
     felt = completion(arrivals, outcome.runs)
@@ -52,7 +52,7 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
                 factor,
                 "x",
                 tolerance=1.5,
-                why="lengths, curves and requests are generated; the paper's factor is for its own 64-GPU trace",
+                why="lengths, curves and requests are generated; the factor in the AFS paper is for its own 64-GPU trace",
             )
         )
         ordered = list(hours.values())
@@ -64,8 +64,8 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
         )
     model = (
         f"{JOBS} jobs on {GPUS} GPUs, generated (seeds {', '.join(map(str, plan.seeds))}): Poisson arrivals, log-normal "
-        "work of 24 one-GPU hours in the mean, Amdahl curves with serial shares 1, 3, 6, 12, 25 %, requests of 1-8 GPUs",
-        "no cost of rescaling (CoDDL: 4 ms); SRTF runs jobs at their requested size",
+        "work with a mean of 24 one-GPU hours, Amdahl curves with serial shares 1, 3, 6, 12, 25 %, requests of 1-8 GPUs",
+        "no rescale cost (CoDDL: 4 ms); SRTF runs jobs at their requested size",
         "tolerance: a factor of 2.7 +- 1.5 over SRTF (chosen after a sketch); the order of the four must hold at every load",
     )
     return Reproduction(

@@ -1,4 +1,4 @@
-"""What a reproduction says: rows of the paper's figure and ours, judged by a tolerance."""
+"""The result of a reproduction: rows with the paper's value, ours, and a verdict by a tolerance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class ResultVerdict(Enum):
-    """``SHOWN`` has no tolerance: the paper gives no figure, or ours is for the reader to see."""
+    """``SHOWN``: the paper gives no value, or no tolerance was set, and ours is for information."""
 
     WITHIN = "within"
     DIRECTION = "direction only"
@@ -19,11 +19,11 @@ class ResultVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PaperResult:
-    """``paper`` and ``ours`` in ``unit``; within if |ours - paper| <= ``tolerance`` (None: nothing is claimed).
+    """One row: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <= ``tolerance`` (None: nothing is claimed).
 
-    Where ``signed``, the sign is a direction, better or worse, and must be right for that too; figures without one (shares
-    of jobs, numbers of nodes) are within or have failed.
-    Where the paper gives a direction and no figure, ``sign`` (+1 or -1) is what is asked of ours.
+    With ``signed``, the sign is a direction (better or worse) and must be right, too. Values without a direction (shares of
+    jobs, numbers of nodes) are within or have failed. If the paper gives a direction and no value, ours must have the
+    ``sign`` (+1 or -1).
     """
 
     what: str
@@ -37,7 +37,7 @@ class PaperResult:
 
     @property
     def verdict(self) -> ResultVerdict:
-        """Judged by the rule above; NaN fails."""
+        """By the rules above; NaN fails."""
         if self.paper is None or self.tolerance is None:
             if not self.sign:
                 return ResultVerdict.SHOWN
@@ -52,7 +52,7 @@ class PaperResult:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """``model`` says what was generated and assumed, seeds among it."""
+    """The rows of one paper; ``model`` lists what was generated (with its seeds) and assumed."""
 
     name: str
     source: str
@@ -65,18 +65,18 @@ OnStep = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReproductionOptions:
-    """How much to run: ``seeds`` of generated workloads; ``full`` runs every setting of the paper."""
+    """The extent of a run: ``seeds`` of generated workloads; with ``full``, every setting of the paper."""
 
     seeds: Sequence[int] = (1, 2, 3)
     full: bool = False
     on_step: OnStep | None = None
 
     def step(self, text: str) -> None:
-        """Tell whoever watches."""
+        """Report progress."""
         if self.on_step is not None:
             self.on_step(text)
 
 
 def change(ours: float, base: float) -> float:
-    """In percent of ``base``."""
+    """The change from ``base`` to ``ours`` in percent of ``base``; NaN if ``base`` is 0."""
     return 100.0 * (ours - base) / base if base else math.nan

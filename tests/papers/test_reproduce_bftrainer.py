@@ -20,7 +20,7 @@ from bftrainer_papers.bftrainer import big_m, evaluate, experiments
 from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES, TABLE_1, WHY, rows_of
 from bftrainer_papers.bftrainer.collect import collect
 from bftrainer_papers.bftrainer.memo import Memo
-from bftrainer_papers.bftrainer.report import report_of, write
+from bftrainer_papers.bftrainer.report import reproduction_of, write
 from bftrainer_papers.bftrainer.results import ExperimentResults, idle_node_s
 from bftrainer_papers.bftrainer.solver_times import random_map
 from bftrainer_papers.bftrainer.speedups import compare
@@ -85,7 +85,7 @@ def test_what_explains_a_row_belongs_to_a_claim() -> None:
 
 
 def test_all_figures_and_tables_are_written(found: ExperimentResults, tmp_path: Path) -> None:
-    report = report_of(found)
+    report = reproduction_of(found)
     number = write(tmp_path, found, report)
     names = {path.name for path in tmp_path.iterdir()}
     assert len(names) == number

@@ -74,13 +74,13 @@ def _solving(results: ExperimentResults) -> ClaimValues:
 
 
 def cost_per_event(results: ExperimentResults, cell: Cell) -> float:
-    """Million samples given up for planned rescales, per event of the pool (Fig. 7b)."""
+    """Million samples lost to planned rescales, per event of the pool (Fig. 7b)."""
     row = results.rows[cell]
     return float(row.result["rescale_cost_samples"]) / 1e6 / max(int(row.result["decisions"]), 1)
 
 
 def preempted_since(window: LogWindow, span_s: float) -> float:
-    """Percent of the preemptions that come within the span after the event before them: the other reading of Fig. 7a."""
+    """The percentage of preemptions within the span after the previous event: the other reading of Fig. 7a."""
     at_s = np.array([window.start_s, *(event.at_s for event in window.events)])
     left = np.array([bool(event.change.left) for event in window.events], dtype=bool)
     since_s = np.diff(at_s)[left]
@@ -88,7 +88,7 @@ def preempted_since(window: LogWindow, span_s: float) -> float:
 
 
 def preempted_within(window: LogWindow, spans_s: Sequence[float]) -> list[tuple[float, float]]:
-    """Percent of the pool's changes that a leave follows within each span (Fig. 7a)."""
+    """The percentage of the pool's changes that a departure follows within each span (Fig. 7a)."""
     return [(span_s, 100 * followed_by_a_leave(window, span_s)) for span_s in spans_s]
 
 
@@ -201,13 +201,13 @@ def _models(results: ExperimentResults) -> ClaimValues:
         "u-densenet": u["densenet"],
         "u-least": min(u.values()),
         "u-dear": results.u(costs[-1]) - results.u(costs[0]),
-        "u-dear-up": results.u(results.plan.dear_up) - results.u(costs[0]),
+        "u-dear-up": results.u(results.plan.high_up) - results.u(costs[0]),
         "sublinear": change(lost[1], lost[0] * costs[-1].cost_factor / costs[0].cost_factor),
     }
 
 
 def lost_share(results: ExperimentResults, cell: Cell) -> float:
-    """Of all that could have been trained on the nodes held, what rescaling and preemption took."""
+    """The share of the possible samples that was lost to rescaling and preemption."""
     result = results.rows[cell].result
     lost = float(result["rescale_cost_samples"]) + float(result["preemption_cost_samples"])
     return lost / ((results.rows[cell].samples + lost) or NAN)

@@ -1,4 +1,4 @@
-"""The paper's figures from our runs, each with the numbers behind it. The drawing itself is shared with ``report``."""
+"""The paper's figures from our runs, each with its data; drawn by the functions that ``replay report`` uses."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
     plan = results.plan
     lines = [
         _preempted(results.week, f"any idle node leaves, {results.week.machine_nodes:,} nodes"),
-        Line("a node in training is taken", results.detail(plan.base).taken_within),
+        Line("a node in training is preempted", results.detail(plan.base).taken_within),
         _preempted(results.inputs.windows["machine"], "any idle node leaves, all nodes"),
-        Line("other reading: leaves within T_fwd of the event before", _since(results.week)),
+        Line("other reading: departures within T_fwd of the previous event", _since(results.week)),
         Line("paper", ((170.0, 0.9),)),
     ]
     cost = [(cell.forward_s, cost_per_event(results, cell)) for cell in plan.forward]
