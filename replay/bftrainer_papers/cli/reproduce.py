@@ -96,7 +96,7 @@ def _print(report: Reproduction) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if Console().is_terminal else 150, highlight=False)
+    console = Console(width=None if Console().is_terminal else 150, highlight=False, markup=False)
     console.print(report.source)
     for line in report.model:
         console.print(f"- {line}", soft_wrap=True)
