@@ -42,9 +42,9 @@ def key_of(trainer: Trainer) -> str:
 def updated(state: State, measured: tuple[RateSeen | StallSeen, ...]) -> tuple[Lessons, frozenset[str]]:
     """The lessons with what was measured of the admitted trainers, and the keys of those that it may change beliefs of."""
     if not measured:
-        return state.lessons, frozenset()
+        return state.measurements, frozenset()
     active = {a.trainer.id: a.trainer for a in state.active if a.trainer.learning is not None}
-    lessons, changed = dict(state.lessons), set()
+    lessons, changed = dict(state.measurements), set()
     for seen in measured:
         trainer = active.get(seen.trainer_id)
         if trainer is None:
@@ -77,7 +77,7 @@ def _is_news(trainer: Trainer, lesson: Measurements, nodes: int) -> bool:
 
 def with_estimates(state: State, learned: frozenset[str]) -> State:
     """Believed trainers for those that are new, whose lesson was added to, or that only compare themselves to others."""
-    lessons = dict(state.lessons)
+    lessons = dict(state.measurements)
     per_node = best_per_node(state.active, lessons)
     curves: dict[tuple[str, Curve], Curve] = {}
     active = []
@@ -110,7 +110,7 @@ def wake_s(state: State) -> float | None:
         settings = a.trainer.learning
         if settings is None or not a.nodes:
             continue
-        lessons = dict(state.lessons) if lessons is None else lessons
+        lessons = dict(state.measurements) if lessons is None else lessons
         lesson = lessons.get(key_of(a.trainer))
         if lesson is not None and lesson.knows(len(a.nodes)):
             explores_s = a.sized_s + _explores_after_s(a)

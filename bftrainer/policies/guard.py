@@ -110,3 +110,8 @@ def _give(state: State, counts: list[int], j: int, smallest: list[int], served: 
         after[k] = less
     counts[:] = after
     return True
+
+
+def unguarded(policy: Policy) -> Policy:
+    """The policy inside the guard; one without a guard is itself."""
+    return policy.policy if isinstance(policy, Guarded) else policy

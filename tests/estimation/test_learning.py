@@ -172,7 +172,7 @@ def test_without_learning_nothing_is_touched() -> None:
     state = begun(plain)
     later = after(state, RateSeen("a", 16, 1.0, 20.0), RateSeen("gone", 1, 1.0, 20.0), at_s=60.0)
     assert later.active[0].trainer is plain
-    assert later.lessons == ()
+    assert later.measurements == ()
     assert state.wake_at_s is None
 
 
@@ -253,8 +253,8 @@ def test_lessons_are_bounded() -> None:
     trainers = [learned(f"t{i}", TRUTH) for i in range(MAX_LESSONS + 5)]
     state = after(state, at_s=0.0, changes=tuple(TrainerSubmitted(t) for t in trainers))
     state = after(state, *(RateSeen(t.id, 1, 50.0, 20.0) for t in trainers), at_s=60.0)
-    assert len(state.lessons) == MAX_LESSONS
-    assert state.lessons[-1][0] == f"trainer t{MAX_LESSONS + 4}"
+    assert len(state.measurements) == MAX_LESSONS
+    assert state.measurements[-1][0] == f"trainer t{MAX_LESSONS + 4}"
 
 
 @settings(deadline=None)
