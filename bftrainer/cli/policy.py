@@ -36,7 +36,7 @@ _POLICY = '''\
 from dataclasses import dataclass
 
 from bftrainer.domain.events import Event
-from bftrainer.policies.equal_share import largest_legal
+from bftrainer.domain.sizes import largest_legal
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
