@@ -77,8 +77,8 @@ def test_broken_promises_are_found(wrong: str, check: checks.Build, complaint: s
         check(lambda: Spoiled(wrong))  # type: ignore[call-arg]
 
 
-def test_a_memory_that_cannot_be_journalled_is_found() -> None:
-    with pytest.raises(Exception, match="cannot be journalled"):
+def test_a_memory_that_cannot_be_journaled_is_found() -> None:
+    with pytest.raises(Exception, match="cannot be journaled"):
         checks.check_memory_survives(lambda: Spoiled("list as memory"))
 
 
