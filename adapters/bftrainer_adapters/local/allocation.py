@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.cluster import (
+    Acquired,
+    Availability,
+    Fragment,
+    FragmentPhase,
+    NodeRequest,
+    NodeView,
+    Observation,
+    Refusal,
+)
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
 from bftrainer.system.processes import send, with_variable
@@ -53,7 +62,9 @@ class Allocation:
         """Those that are not held are idle, without an end."""
         held = {f.node for f in self._held()}
         now_s = self._clock.now_s()
-        return Observation(now_s, tuple(NodeView(n, "ALLOCATED" if n in held else "IDLE") for n in self._nodes))
+        return Observation(
+            now_s, tuple(NodeView(n, Availability.BUSY if n in held else Availability.FREE) for n in self._nodes)
+        )
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         """Ready at once, but reported as pending, as every holder does."""

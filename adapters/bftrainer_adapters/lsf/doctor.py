@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bftrainer.cli.doctor import Check, CheckStatus
 from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import NodeView
+from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer_adapters.lsf import jobs as lsf_jobs
@@ -92,7 +92,7 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
     odd = [node.name for node in views if node.cpus not in (0, slots)]
     said = f", {len(odd)} without {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
-    return f"{len(views)} hosts, {sum(node.state == 'IDLE' for node in views)} idle{said}"
+    return f"{len(views)} hosts, {sum(node.availability is Availability.FREE for node in views)} idle{said}"
 
 
 def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:

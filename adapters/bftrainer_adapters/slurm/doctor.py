@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from bftrainer.cli.doctor import Check, CheckStatus
-from bftrainer.domain.cluster import NodeFlag, NodeRequest, Observation
+from bftrainer.domain.cluster import Availability, NodeRequest, Observation
 from bftrainer.errors import BFTrainerError, CommandError, UserError
 from bftrainer.system import command
 from bftrainer_adapters.holding.finding import SiteFinding, Weight
@@ -69,7 +69,7 @@ def _look(settings: SlurmSettings | None, timeout_s: float) -> Iterable[Check]:
     began = time.monotonic()
     try:
         seen = SlurmScheduler(format=form, timeout_s=timeout_s).observe()
-        idle = [node.name for node in seen.nodes if node.flags == {NodeFlag.IDLE}]
+        idle = [node.name for node in seen.nodes if node.availability is Availability.FREE]
     except BFTrainerError as error:
         remedy = _PING if isinstance(error, CommandError) else "please send this line in with an issue"
         yield Check("look", CheckStatus.BROKEN, str(error), remedy)
