@@ -16,10 +16,10 @@ from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.errors import InputFileError, StoreError
 from bftrainer.live.explain import explain
 from bftrainer.live.nodes.classifier import PoolDemand, class_of
+from bftrainer.live.observed import ObservedSite
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries
 from bftrainer.persistence.registry import Registry
-from bftrainer_adapters.observer import ObservedSite
 
 GPU, CPU = ("g1", "g2", "g3"), ("c1", "c2", "c3")
 FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", "slots": 4}}}
