@@ -7,7 +7,7 @@ A policy is a value with a ``name`` and a ``decide``, and a function that builds
 
 from __future__ import annotations
 
-from bftrainer.events import (
+from bftrainer.domain.events import (
     Change,
     Event,
     ParallelChanged,
@@ -16,11 +16,11 @@ from bftrainer.events import (
     TrainerFinished,
     TrainerSubmitted,
 )
-from bftrainer.model import Curve, Trainer
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.ports import Policy
+from bftrainer.domain.problem import Answer
+from bftrainer.domain.state import Active, Decision, Losses, State
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.ports import Policy
-from bftrainer.problem import Answer
-from bftrainer.state import Active, Decision, Losses, State
 
 __all__ = [
     "Active",
