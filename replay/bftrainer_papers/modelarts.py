@@ -58,18 +58,18 @@ def jobs(seed: int, count: float, disturbance: Disturbance, *, short_too: bool =
     arrivals = []
     for i, (at_s, trained_s) in enumerate(zip(times, minutes * 60, strict=True)):
         actual, stops_s = float(trained_s) * count, math.inf
-        told = actual if disturbance in (Disturbance.NONE, Disturbance.DELAY) else actual * float(errors[i])
+        estimate = actual if disturbance in (Disturbance.NONE, Disturbance.DELAY) else actual * float(errors[i])
         if disturbance is Disturbance.BUGS and lots[i] < 0.25:
-            told = actual
+            estimate = actual
             stops_s = float(early[i]) * (300.0 if lots[i] < 0.15 else float(trained_s))
         up_s = 15.0 if disturbance is Disturbance.DELAY else 0.0
-        trainer = Trainer(f"job-{i:04d}", LAW, 1, CAP, up_s, 0.0, told)
+        trainer = Trainer(f"job-{i:04d}", LAW, 1, CAP, up_s, 0.0, estimate)
         arrivals.append(Arrival(float(at_s), trainer, actual, stops_s))
     return tuple(arrivals)
 
 
 @dataclass(slots=True)
-class TimedPolicy:
+class TimedScaling:
     """A policy whose scaling decisions are timed; with the optimal allocator, each is one MILP."""
 
     policy: Policy
@@ -109,7 +109,7 @@ def gain(
 ) -> AllocatorGain:
     """Run both allocators on the same jobs."""
     arrivals, delay = jobs(seed, count, disturbance, short_too=short_too), disturbance is Disturbance.DELAY
-    optimal = TimedPolicy(ModelArtsOptimal(CAP))
+    optimal = TimedScaling(ModelArtsOptimal(CAP))
     ours = simulate(optimal, arrivals, nodes, delay=delay)
     greedy = simulate(ModelArtsGreedy(CAP), arrivals, nodes, delay=delay)
     extra = 100 * (greedy.mean_s / ours.mean_s - 1)

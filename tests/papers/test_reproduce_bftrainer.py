@@ -35,17 +35,17 @@ from bftrainer_replay.sweep.run import do_all
 from bftrainer_replay.sweep.store import ResultStore
 from bftrainer_replay.workload.curves import TABLE_2, read_curves
 
-GRID = experiments.Grid((10.0, 120.0), (5, 10, 35), (1.0, 10.0), (2, 3), (8, 16), solves=2, trials=40)
+GRID = experiments.ExperimentGrid((10.0, 120.0), (5, 10, 35), (1.0, 10.0), (2, 3), (8, 16), solves=2, trials=40)
 H = 3600.0
 
 
 def run(folder: Path, log: EventLog) -> ExperimentResults:
-    sources = experiments.Sources(log, experiments.order_of(log, None), TABLE_2)
+    sources = experiments.ExperimentSources(log, experiments.order_of(log, None), TABLE_2)
     inputs = experiments.inputs_of(sources, GRID)
     plan = experiments.plan_of(GRID, sorted(TABLE_2))
     failures = do_all(plan.tasks(inputs), inputs, ResultStore(folder))
     assert failures == ()
-    return collect(inputs, GRID, plan, folder, {}, told_trainers=False)
+    return collect(inputs, GRID, plan, folder, {}, trainers_from_table=False)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_runtime_cells_carry_the_papers_numbers(found: ExperimentResults) -> Non
 
 def test_a_log_without_the_papers_start_begins_with_itself() -> None:
     log = generate(20, 0.5, 1)
-    windows = experiments.windows_of(experiments.Sources(log, experiments.order_of(log, None), TABLE_2))
+    windows = experiments.windows_of(experiments.ExperimentSources(log, experiments.order_of(log, None), TABLE_2))
     assert windows["week"].start_s == log.events[0].at_s
     assert windows["week"].end_s == windows["whole"].end_s == log.events[-1].at_s
     with pytest.raises(UserError, match="node-list"):
@@ -131,7 +131,7 @@ def test_a_log_that_offers_nothing_is_refused() -> None:
     events = (PoolEvent(0.0, PoolChanged(joined=frozenset("a"))), PoolEvent(H, PoolChanged(left=frozenset("a"))))
     log = EventLog(events, "by hand")
     with pytest.raises(UserError, match="none of the 1 nodes is idle"):
-        experiments.windows_of(experiments.Sources(log, ("b",), TABLE_2))
+        experiments.windows_of(experiments.ExperimentSources(log, ("b",), TABLE_2))
 
 
 def test_cells_decide_and_pay_as_the_authors_replayer() -> None:
@@ -243,7 +243,7 @@ def test_the_anchors_of_section_2_1_and_table_1() -> None:
     log = read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
     nodes = read_node_list(data_file("summit-2021-02/summit-nodes-in-column-order.txt"))
     curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
-    windows = experiments.windows_of(experiments.Sources(log, experiments.order_of(log, nodes), curves))
+    windows = experiments.windows_of(experiments.ExperimentSources(log, experiments.order_of(log, nodes), curves))
     all_ = characterize(windows["machine"])
     assert (all_.events, all_.joins, all_.leaves, all_.machine_nodes) == (22_883, 14_049, 10_573, 4_734)
     assert round(all_.node_hours) == 137_639

@@ -35,7 +35,7 @@ def as_printed(problem: Problem) -> Problem:
 
 
 @dataclass(slots=True)
-class AsPrinted:
+class AsPrintedPolicy:
     """The policy with Eqn 10 as printed; ``bound`` counts the decisions that it excludes."""
 
     policy: BFTrainer
@@ -73,7 +73,7 @@ def largest_loss(problems: int = PROBLEMS) -> float:
 
 def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
     """The percentage of decisions that Eqn 10 as printed excludes, and the samples that are trained with it."""
-    printed = AsPrinted(policy)
+    printed = AsPrintedPolicy(policy)
     outcome = play(scenario, printed, keep_entries=False)
     return 100 * printed.bound / max(printed.decisions, 1), outcome.totals.samples
 

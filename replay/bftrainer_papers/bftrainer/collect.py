@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_papers.bftrainer.big_m import PROBLEMS, largest_loss, over_a_replay
-from bftrainer_papers.bftrainer.experiments import WEEK_H, ExperimentPlan, Grid
+from bftrainer_papers.bftrainer.experiments import WEEK_H, ExperimentGrid, ExperimentPlan
 from bftrainer_papers.bftrainer.memo import Memo
 from bftrainer_papers.bftrainer.results import BigM, ExperimentResults
 from bftrainer_papers.bftrainer.solver_times import Times, solve_times
@@ -26,13 +26,13 @@ from bftrainer_replay.sweep.store import ResultStore
 
 def collect(
     inputs: Inputs,
-    grid: Grid,
+    grid: ExperimentGrid,
     plan: ExperimentPlan,
     folder: Path,
     others: Mapping[str, LogWindow],
     on_step: OnStep = lambda text: None,
     *,
-    told_trainers: bool = True,
+    trainers_from_table: bool = True,
 ) -> ExperimentResults:
     """All results. The cells' results are in ``folder`` already; slow computations are stored there, too."""
     memo, store = Memo(folder), ResultStore(folder)
@@ -66,7 +66,7 @@ def collect(
         big_m=big_m,
         static_until_done=static,
         static_bins=bins["samples"],
-        told_trainers=told_trainers,
+        trainers_from_table=trainers_from_table,
     )
 
 
@@ -74,7 +74,7 @@ def _described(window: LogWindow) -> Characteristics:
     return characterize(replace(window, queue=None))
 
 
-def _times(memo: Memo, grid: Grid) -> Times:
+def _times(memo: Memo, grid: ExperimentGrid) -> Times:
     sizes = (grid.solver_trainers, grid.solver_nodes, grid.solves)
     found: Times = memo.get("solver-times", sizes, lambda: dict(solve_times(*sizes)))
     return found

@@ -121,7 +121,7 @@ def _forward(results: ExperimentResults) -> ClaimValues:
 def _over_time(results: ExperimentResults) -> ClaimValues:
     milp, equal = (100 * results.u_by_bin[cell.policy] for cell in (results.plan.base, results.plan.equal))
     mine, other = (results.rows[cell].result for cell in (results.plan.base, results.plan.equal))
-    told = results.speedups
+    speedups = results.speedups
     return {
         "u-bins": float(milp.mean()),
         "u-bins-best": float(np.sort(milp)[-3:][0]),
@@ -130,12 +130,12 @@ def _over_time(results: ExperimentResults) -> ClaimValues:
         ),
         "preemption-cost": change(float(mine["preemption_cost_samples"]), float(other["preemption_cost_samples"])),
         "rescale-cost": change(float(mine["rescale_cost_samples"]), float(other["rescale_cost_samples"])),
-        "worse": told.worse,
-        "better-2": told.better_2,
-        "better-5": told.better_5,
-        "better-2-trained": told.of_trained_2,
-        "better-5-trained": told.of_trained_5,
-        "better-mean": told.mean,
+        "worse": speedups.worse,
+        "better-2": speedups.better_2,
+        "better-5": speedups.better_5,
+        "better-2-trained": speedups.of_trained_2,
+        "better-5-trained": speedups.of_trained_5,
+        "better-mean": speedups.mean,
     }
 
 
@@ -223,10 +223,10 @@ def _replayer(results: ExperimentResults) -> ClaimValues:
         if a.at_s <= results.week.start_s
     ]
     paid = sum(trainer.scale_up_s * max(trainer.curve.per_s) for trainer in at_start)
-    told = {}
-    if results.told_trainers and gaps.sum() > 0:
-        told = {"poisson": float(gaps.std() / gaps.mean()), "gap": float(gaps.mean())}
-    return told | {
+    spacing = {}
+    if results.trainers_from_table and gaps.sum() > 0:
+        spacing = {"poisson": float(gaps.std() / gaps.mean()), "gap": float(gaps.mean())}
+    return spacing | {
         "all-events": results.u(plan.all_events) - results.u(plan.base),
         "stall": results.u(plan.all_events) - results.u(plan.stall),
         "random-map": 100 * paid / (base.samples or NAN),

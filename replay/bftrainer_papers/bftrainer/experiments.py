@@ -37,7 +37,7 @@ REPLAYER_FORWARD_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ExperimentSources:
     """The log, the nodes in order of preference, the curves, and the authors' diverse trainers if they are available."""
 
     log: EventLog
@@ -47,7 +47,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ExperimentGrid:
     """The values of the settings; ``trials`` and ``solves`` are smaller in tests only."""
 
     forward_s: tuple[float, ...]
@@ -59,15 +59,15 @@ class Grid:
     trials: int = TRIALS
 
 
-QUICK = Grid((10.0, 60.0, 120.0, 300.0), (5, 10, 35), (1.0, 2.0, 10.0), (5, 10, 35), (100, 400, 800), 3)
-FULL = Grid(
+QUICK = ExperimentGrid((10.0, 60.0, 120.0, 300.0), (5, 10, 35), (1.0, 2.0, 10.0), (5, 10, 35), (100, 400, 800), 3)
+FULL = ExperimentGrid(
     (10.0, 20.0, 30.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 480.0, 600.0),
     PARALLEL,
     (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0),
 )
 
 
-def windows_of(sources: Sources) -> dict[str, LogWindow]:
+def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
     """``machine``: all nodes from the paper's start on; ``week``, ``60 h`` and ``whole``: the first 1,024 of the nodes.
 
     A log that does not contain the paper's start is used from its own start. A log with fewer nodes is used whole.
@@ -102,7 +102,7 @@ def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def inputs_of(sources: Sources, grid: Grid) -> Inputs:
+def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
     """Windows and trainers by name: ``hpo-MODEL`` for each model, the diverse trainers, the base with only R_up increased."""
     windows = windows_of(sources)
     start_s = windows["week"].start_s
@@ -165,7 +165,7 @@ class ExperimentPlan:
         return tuple({each.key: each for each in found}.values())
 
 
-def plan_of(grid: Grid, models: Sequence[str]) -> ExperimentPlan:
+def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
     """The cells of a grid, for the given models."""
     base = Cell(
         "week",

@@ -47,8 +47,8 @@ def figures(results: ExperimentResults) -> tuple[Picture, ...]:
 def _log(results: ExperimentResults) -> tuple[Picture, ...]:
     machine, week = results.inputs.windows["machine"], results.week
     first = cut_short(machine, machine.start_s + WEEK_H * 3600)
-    told = results.first_week.fragment_lengths
-    lengths = () if told is None else (("under 10 min", told.short_share, told.short_node_time_share),)
+    short = results.first_week.fragment_lengths
+    lengths = () if short is None else (("under 10 min", short.short_share, short.short_node_time_share),)
     sizes = pool_sizes_of(week)
     edges_s, shares = mean_shares(sizes, week, 6)
     return (
@@ -194,14 +194,14 @@ def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
         "fig-14b-runtime": (
             lines(results.runtime_h, groups | short),
             "hours",
-            lambda told: runtime_figure(told, "admission"),
+            lambda shown: runtime_figure(shown, "admission"),
         ),
         "fig-14c-efficiency": (lines(lambda c: results.u_until_done(c) / 100, groups), "u", efficiency),
     }
     return tuple(
-        Picture(name, draw(told), ("objective", "max_parallel", unit), _points(told))
-        for name, (told, unit, draw) in every.items()
-        if all(line.points for line in told)
+        Picture(name, draw(drawn), ("objective", "max_parallel", unit), _points(drawn))
+        for name, (drawn, unit, draw) in every.items()
+        if all(line.points for line in drawn)
     )
 
 

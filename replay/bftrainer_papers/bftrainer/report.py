@@ -19,7 +19,9 @@ def reproduction_of(results: ExperimentResults) -> Reproduction:
     """The rows with the assumptions."""
     week, grid = results.week, results.grid
     mixed = len(results.inputs.arrivals["whole", DIVERSE, 0])
-    origin = "from the given table" if results.told_trainers else "generated, R_up uniform in 17-19 s, R_dw in 11-13 s"
+    origin = (
+        "from the given table" if results.trainers_from_table else "generated, R_up uniform in 17-19 s, R_dw in 11-13 s"
+    )
     model = (
         f"{week.machine_nodes:,} nodes, {week.span_s / 3600:.4g} h from {format_time(week.start_s)}, the whole log if a "
         f"queue has to become empty; {grid.trials:,} equal trainers and {mixed:,} diverse trainers ({origin}), one every "

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer_papers.bftrainer.experiments import ExperimentPlan, Grid
+from bftrainer_papers.bftrainer.experiments import ExperimentGrid, ExperimentPlan
 from bftrainer_papers.bftrainer.solver_times import Times
 from bftrainer_papers.bftrainer.speedups import Speedups
 from bftrainer_replay.analysis.characterize import Characteristics
@@ -37,11 +37,11 @@ class BigM:
 class ExperimentResults:
     """``machine`` and ``first_week`` describe all nodes, ``others`` the logs of the other machines of Table 1.
 
-    With ``told_trainers`` the diverse trainers are from a table and not generated.
+    With ``trainers_from_table`` the diverse trainers are from a table and not generated.
     """
 
     inputs: Inputs
-    grid: Grid
+    grid: ExperimentGrid
     plan: ExperimentPlan
     rows: Mapping[Cell, SweepRow]
     machine: Characteristics
@@ -53,7 +53,7 @@ class ExperimentResults:
     big_m: BigM
     static_until_done: Mapping[Cell, float]
     static_bins: Sequence[float]
-    told_trainers: bool = True
+    trainers_from_table: bool = True
 
     @property
     def week(self) -> LogWindow:

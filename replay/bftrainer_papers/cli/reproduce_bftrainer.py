@@ -14,7 +14,7 @@ from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bftrainer_papers.bftrainer.experiments import ExperimentPlan, Sources
+    from bftrainer_papers.bftrainer.experiments import ExperimentPlan, ExperimentSources
     from bftrainer_papers.bftrainer.results import ExperimentResults
     from bftrainer_papers.reproduction import OnStep, Reproduction
     from bftrainer_replay.logs.model import EventLog, LogWindow
@@ -61,8 +61,8 @@ def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[R
     folder = options.out / "cells"
     on_step("replaying")
     _replay(plan, inputs, ResultStore(folder), options.jobs or cores())
-    told = sources.trainers is not None
-    results = collect(inputs, grid, plan, folder, others, on_step, told_trainers=told)
+    from_table = sources.trainers is not None
+    results = collect(inputs, grid, plan, folder, others, on_step, trainers_from_table=from_table)
     report = reproduction_of(results)
     on_step("drawing")
     try:
@@ -73,8 +73,8 @@ def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[R
     return report, results
 
 
-def _sources(options: BFTrainerOptions, path: Path) -> Sources:
-    from bftrainer_papers.bftrainer.experiments import Sources, order_of
+def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
+    from bftrainer_papers.bftrainer.experiments import ExperimentSources, order_of
     from bftrainer_replay.logs.node_list import read_node_list
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
@@ -85,7 +85,7 @@ def _sources(options: BFTrainerOptions, path: Path) -> Sources:
     log = _open(path)
     order = order_of(log, None if options.node_list is None else read_node_list(options.node_list))
     trainers = None if options.trainers is None else read_workload(options.trainers, curves).arrivals
-    return Sources(log, order, curves, trainers)
+    return ExperimentSources(log, order, curves, trainers)
 
 
 def _open(path: Path, machine_nodes: int | None = None) -> EventLog:

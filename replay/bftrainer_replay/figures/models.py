@@ -18,7 +18,7 @@ _INSIDE: dict[str, Any] = {
     "ha": "center", "va": "bottom", "fontsize": 8, "color": INK,
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85},
 }  # fmt: skip
-_LOG_FROM = 20.0  # times as long: lower bars could not be told apart
+_LOG_FROM = 20.0  # times as long: lower bars could not be distinguished
 
 
 def runtimes_figure(
@@ -29,15 +29,15 @@ def runtimes_figure(
     ``paper`` has the same shape and is shown as diamonds; ``setting`` ends the title.
     """
     models = sorted({model for each in hours.values() for model in each})
-    told = []
+    reading = []
     for objective, each in hours.items():
         if each:
             slow, quick = max(each, key=lambda m: each[m]), min(each, key=lambda m: each[m])
             ratio = each[slow] / each[quick] if each[quick] else 0.0
-            told.append(f"under {objective}, {slow} takes {ratio:.1f} times as long as {quick}")
+            reading.append(f"under {objective}, {slow} takes {ratio:.1f} times as long as {quick}")
     figure, (axes,) = sheet(
         f"Mean runtime of each model's trainers{setting and f', {setting}'}",
-        f"Read: {'; '.join(told) or 'no trainer completed'}. Throughput gives nodes to models with cheap samples; scaling "
+        f"Read: {'; '.join(reading) or 'no trainer completed'}. Throughput gives nodes to models with cheap samples; scaling "
         "efficiency weighs all models equally. Only trainers that completed before the end of the log count."
         f"{' Diamonds: the paper.' if paper else ''}",
     )

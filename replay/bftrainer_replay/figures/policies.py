@@ -38,11 +38,11 @@ def efficiency_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     shares = [p.summary.efficiency or 0.0 for p in ranking]
     best = ranking[int(np.argmax(shares))]
     bound = ranking[0].summary.no_cost_bound
-    told = "" if bound is None else f" Without rescale costs, {bound:.0%} would be possible."
+    reading = "" if bound is None else f" Without rescale costs, {bound:.0%} would be possible."
     figure, (axes,) = sheet(
         "Efficiency U",
-        f"Read: {best.name} has the highest U, {best.summary.efficiency or 0:.1%}.{told} The denominator is the same for all "
-        f"policies: equal share on {best.summary.eq_nodes:,.0f} constant nodes, without costs.",
+        f"Read: {best.name} has the highest U, {best.summary.efficiency or 0:.1%}.{reading} The denominator is the same for "
+        f"all policies: equal share on {best.summary.eq_nodes:,.0f} constant nodes, without costs.",
     )
     _bars(axes, shares, BLUE, "efficiency U", "{:.0%}")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -56,19 +56,18 @@ def completion_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     """Mean and 95th percentile of completion times, and the mean time until the first node."""
     rows = [(p.felt.mean_s / 3600, p.felt.p95_s / 3600, p.felt.queueing_s / 3600) for p in ranking]
     known = [(row[0], p) for row, p in zip(rows, ranking, strict=True) if not math.isnan(row[0])]
-    told = "no trainer completed under any policy"
+    reading = "no trainer completed under any policy"
     if known:
         quick_h, quick = min(known, key=lambda pair: pair[0])
         most = max(ranking, key=lambda p: p.felt.completed)
-        told = (
+        reading = (
             f"{quick.name} has the shortest mean completion time, {quick_h:,.1f} h for {quick.felt.completed:,} completed "
             f"trainers; {most.name} completes the most, {most.felt.completed:,}"
         )
     figure, (above, below) = sheet(
         "Completion and queueing",
-        f"Read: {told}. Times are from submission to completion, of the trainers that completed before the end of the log. The "
-        "number on top of the bars is how many: a policy that completes few may look fast. Queueing is the wait for the first "
-        "node.",
+        f"Read: {reading}. Times are from submission to completion, of the trainers that completed before the end of the log; their "
+        "number is on top of the bars. A policy that completes few may look fast. Queueing is the wait for the first node.",
         height_ratios=(3, 2),
     )
     spots = np.arange(len(ranking))
@@ -90,16 +89,16 @@ def fairness_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     jain = [p.felt.jain for p in ranking]
     slow = [p.felt.worst_slowdown for p in ranking]
     known = [(p.felt.jain, p.felt.worst_slowdown, p.name) for p in ranking if not math.isnan(p.felt.jain)]
-    told = "no trainer completed under any policy"
+    reading = "no trainer completed under any policy"
     if known:
         fairest, kindest = max(known), min(known, key=lambda row: row[1])
-        told = (
+        reading = (
             f"{fairest[2]} is fairest by Jain's index ({fairest[0]:.2f}); under {kindest[2]}, the worst slowdown is smallest "
             f"({kindest[1]:,.1f})"
         )
     figure, (above, below) = sheet(
         "Fairness",
-        f"Read: {told}. Slowdown is the completion time over the time that the trainer would take alone at its best size; "
+        f"Read: {reading}. Slowdown is the completion time over the time that the trainer would take alone at its best size; "
         "Jain's index of the speeds is 1 if all trainers are slowed down equally. Completed trainers only.",
         height_ratios=(1, 1),
     )

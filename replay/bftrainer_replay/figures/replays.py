@@ -19,14 +19,14 @@ def nodes_figure(detail: Detail, name: str, efficiency: float | None) -> Figure:
     """Mean idle and training nodes."""
     idle_h, used_h = (float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used))
     share = used_h / idle_h if idle_h else 0.0
-    told = (
+    reading = (
         ""
         if efficiency is None
         else f" They trained {efficiency:.1%} of what dedicated nodes would have trained (efficiency U)."
     )
     figure, (axes,) = sheet(
         f"Nodes idle and nodes in training, {name}",
-        f"Read: {share:.1%} of the {idle_h:,.0f} idle node-hours went to trainers.{told}",
+        f"Read: {share:.1%} of the {idle_h:,.0f} idle node-hours went to trainers.{reading}",
     )
     edges = detail.edges_s / DAY_S
     axes.stairs(detail.idle, edges, fill=True, color=SKY, alpha=0.55, label="idle")

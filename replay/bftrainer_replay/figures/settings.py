@@ -26,10 +26,10 @@ def preempted_figure(
     points = lines[0].points
     near, share = min(points, key=lambda point: abs(point[0] - 120.0))
     most = next((at for at, value in points if value >= 0.9), None)
-    told = "90 % in none of the spans shown" if most is None else f"90 % from {most:g} s on"
+    reading = "90 % in none of the spans shown" if most is None else f"90 % from {most:g} s on"
     return lines_figure(
         "Preemption before the forecast is over",
-        f"Read: {share:.0%} of the events are followed by {what} within {near:g} s; {told}.",
+        f"Read: {share:.0%} of the events are followed by {what} within {near:g} s; {reading}.",
         lines,
         x="T_fwd, s",
         y="share of events",
@@ -108,16 +108,16 @@ def _draw_spread(axes: Axes, spread: Mapping[float, Sequence[float]]) -> None:
 
 def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level] = ()) -> Figure:
     """U over T_fwd (Figs. 9 and 13), a line per objective."""
-    told = []
+    reading = []
     for line in lines:
         at, best = max(line.points, key=lambda point: point[1])
         enough = next(x for x, value in line.points if value >= (1 - FLAT) * best)
         name = f"under {line.name}, " if len(lines) > 1 else ""
         sooner = f", and {enough:g} s is already within {FLAT:.1%} of that" if enough < at else ""
-        told.append(f"{name}the best is {best:.1%} at {at:g} s{sooner}")
+        reading.append(f"{name}the best is {best:.1%} at {at:g} s{sooner}")
     return lines_figure(
         "Efficiency over forward-looking time",
-        f"Read: {'; '.join(told)}.",
+        f"Read: {'; '.join(reading)}.",
         lines,
         x="T_fwd, s",
         y="efficiency U",

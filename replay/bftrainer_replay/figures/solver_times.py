@@ -18,13 +18,13 @@ Times = Mapping[tuple[int, int], Sequence[float]]
 
 def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
     """A panel per solver: median seconds with the range of the middle 80 %, a line per number of trainers."""
-    told = "; ".join(
+    reading = "; ".join(
         f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on {max(times)[1]:,} nodes"
         for name, times in by_solver.items()
     )
     figure, panels = sheet(
         "Time to solve one allocation",
-        f"Read: in the median, {told}. Bars: the middle 80 % of the random maps. Dashed line: one second, which the paper's "
+        f"Read: in the median, {reading}. Bars: the middle 80 % of the random maps. Dashed line: one second, which the paper's "
         "Gurobi model (a variable per trainer and node) typically stays below.",
         height_ratios=(1,) * len(by_solver),
     )
