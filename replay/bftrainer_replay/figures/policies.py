@@ -67,7 +67,7 @@ def completion_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     figure, (above, below) = sheet(
         "Completion and queueing",
         f"Read: {reading}. Times are from submission to completion, of the trainers that completed before the end of the log; "
-        "their number is on top of the bars. A policy that completes few may look fast. Queueing is the wait for the first node.",
+        "their number is on top of the bars. A policy that completes few may look fast. Queueing is the wait for a node.",
         height_ratios=(3, 2),
     )
     spots = np.arange(len(ranking))
