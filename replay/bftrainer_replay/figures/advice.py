@@ -12,15 +12,17 @@ _NAMES = {"forward_s": "T_fwd, s", "max_parallel": "P_jmax", "objective": "objec
 
 
 def losses_figure(advice: Advice) -> Figure:
-    """A bar per setting and value; the recommended values are dark."""
+    """A bar per setting and value; the chosen values are dark."""
     worst = max(
         ((loss, choice.name, value) for choice in advice.choices for value, loss in choice.losses),
         key=lambda row: row[0],
     )
-    taken = ", ".join(f"{_NAMES[choice.name].partition(',')[0]} {_word(choice.value)}" for choice in advice.choices)
+    chosen_values = ", ".join(
+        f"{_NAMES[choice.name].partition(',')[0]} {_word(choice.value)}" for choice in advice.choices
+    )
     figure, (axes,) = sheet(
         "Losses of other values",
-        f"Read: {taken} are recommended: of each setting, the smallest value that is as good as the best. The worst value is "
+        f"Read: the chosen values are {chosen_values}: of each setting, the smallest that is as good as the best. The worst value is "
         f"{_NAMES[worst[1]].partition(',')[0]} {_word(worst[2])}, which loses {worst[0]:.1%} of the outcome.",
     )
     ticks, names, at = [], [], 0.0
@@ -31,7 +33,7 @@ def losses_figure(advice: Advice) -> Figure:
             chosen = value == choice.value
             axes.bar(at, loss, 0.8, color=BLUE if chosen else SKY, edgecolor="white")
             axes.text(
-                at, loss, "best" if chosen else f"{loss:.1%}", ha="center", va="bottom", fontsize=8,
+                at, loss, "chosen" if chosen else f"{loss:.1%}", ha="center", va="bottom", fontsize=8,
                 color=BLUE if chosen else INK, fontweight="bold" if chosen else "normal",
             )  # fmt: skip
             ticks.append(at)

@@ -46,7 +46,7 @@ def lost_figure(by_policy: Mapping[str, Bins]) -> Figure:
     for name, d in by_policy.items():
         whole = float((d.samples + d.lost_to_preemption + d.lost_to_rescale).sum()) or 1.0
         parts.append(
-            f"under {name}, {d.lost_to_preemption.sum() / whole:.1%} to preemption and "
+            f"under {name}, {d.lost_to_preemption.sum() / whole:.1%} of the possible samples are lost to preemption and "
             f"{d.lost_to_rescale.sum() / whole:.1%} to planned rescales"
         )
     figure, panels = sheet(
@@ -67,7 +67,7 @@ def lost_figure(by_policy: Mapping[str, Bins]) -> Figure:
         )  # fmt: skip
         most = max(most, float((preempted + rescaled).max(initial=0.0)))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        axes.set_ylabel(name)
+        axes.set_ylabel(name if len(by_policy) > 1 else "share of possible samples lost")
         axes.set_xlim(d.edges_s[0] / DAY_S, d.edges_s[-1] / DAY_S)
     for axes in panels:
         axes.set_ylim(0, 1.35 * most)
