@@ -22,8 +22,8 @@ def losses_figure(advice: Advice) -> Figure:
     )
     figure, (axes,) = sheet(
         "Losses of other values",
-        f"Read: the chosen values are {chosen_values}: of each setting, the smallest that is as good as the best. The worst value is "
-        f"{_NAMES[worst[1]].partition(',')[0]} {_word(worst[2])}, which loses {worst[0]:.1%} of the outcome.",
+        f"Read: the chosen values are {chosen_values}: of each setting, the smallest that is as good as the best. The worst "
+        f"value is {_NAMES[worst[1]].partition(',')[0]} {_word(worst[2])}, which loses {worst[0]:.1%} of the outcome.",
     )
     ticks, names, at = [], [], 0.0
     for choice in advice.choices:
