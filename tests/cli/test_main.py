@@ -10,7 +10,7 @@ from command_line import bftrainer, complaint
 
 from bftrainer import __version__
 from bftrainer.cli.main import bftrainer as group
-from bftrainer.cli.state import show_rows
+from bftrainer.cli.output import show_rows
 
 
 def commands(command: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
