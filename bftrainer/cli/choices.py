@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from bftrainer.errors import UnknownNameError
 
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[str]  # generic since click 8.4
+else:
+    _ParamType = click.ParamType
 
-class NameChoice(click.ParamType):
+
+class NameChoice(_ParamType):
     """One of ``names()``. ``custom``: ``module:function`` is accepted as well, unchecked.
 
     ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names joined by commas.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 COMMAND_GROUP = "bftrainer.commands"
 _PATH = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)*")
@@ -50,13 +50,8 @@ CommandTable = tuple[CommandEntry, ...]
 def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
     """``own`` and the tables of all installed packages; what is wrong with a table costs its commands and a warning."""
     found = {entry.path: entry for entry in own}
-    tables: list[tuple[str, CommandTable]] = []
-    for point in sorted(entry_points(group=COMMAND_GROUP), key=lambda point: (point.name, point.value)):
-        try:
-            tables.append((point.name, _checked(point.load())))
-        except Exception as error:  # someone else's module: whatever it raises, the other commands work
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            warn(f"the commands of {point.name!r} are not available: cannot load {point.value} ({reason})")
+    points = sorted(entry_points(group=COMMAND_GROUP), key=lambda point: (point.name, point.value))
+    tables = [(point.name, _load(point, warn)) for point in points]
     for name, entry in _groups_first((name, entry) for name, table in tables for entry in table):
         parent = found.get(entry.parent)
         if entry.path in found:
@@ -66,6 +61,15 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
         else:
             found[entry.path] = entry
     return tuple(found.values())
+
+
+def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
+    try:
+        return _checked(point.load())
+    except Exception as error:  # another package's module: whatever it raises, all other commands work
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        warn(f"the commands of {point.name!r} are not available: cannot load {point.value} ({reason})")
+        return ()
 
 
 def _checked(table: object) -> CommandTable:

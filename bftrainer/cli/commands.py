@@ -13,7 +13,9 @@ TABLE = (
     Command("nodes", f"{_HERE}.nodes:nodes", "List the held nodes and their audit trail.", "Pilot"),
     Command("events", f"{_HERE}.events:events", "List the latest decisions and notes of the pilot.", "Pilot"),
     Command("usage", f"{_HERE}.usage:usage", "Sum node-hours by trainer or by user.", "Pilot"),
-    Command("rehearse", f"{_HERE}.rehearse:rehearse", "Test a training script against preemptions on this host.", "Trainers"),
+    Command(
+        "rehearse", f"{_HERE}.rehearse:rehearse", "Test a training script against preemptions on this host.", "Trainers"
+    ),
     Command("submit", f"{_HERE}.submit:submit", "Submit a trainer. The pilot need not be running.", "Trainers"),
     Command("list", f"{_HERE}.trainers:list_trainers", "List trainers: status, nodes, progress.", "Trainers"),
     Command("show", f"{_HERE}.trainers:show", "Show one trainer in detail.", "Trainers"),

@@ -11,7 +11,9 @@ from bftrainer.cli.state import opened_registry, state_option
 
 
 @click.command()
-@click.option("-n", "--last", default=20, show_default=True, type=click.IntRange(min=1), metavar="N", help="Number of events.")
+@click.option(
+    "-n", "--last", default=20, show_default=True, type=click.IntRange(min=1), metavar="N", help="Number of events."
+)
 @state_option
 @json_option
 def events(last: int, state: Path, as_json: bool) -> None:

@@ -17,7 +17,13 @@ _POLL_S = 0.5
 @click.argument("trainer", metavar="NAME")
 @click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer has ended.")
 @click.option(
-    "-n", "--lines", default=20, show_default=True, type=click.IntRange(min=0), metavar="N", help="Last lines per worker."
+    "-n",
+    "--lines",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Last lines per worker.",
 )
 @state_option
 def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:

@@ -126,7 +126,9 @@ def read_problem(source: str, text: str) -> ProblemFile:
         demands.append(demand)
         held.append(nodes)
     try:
-        problem = Problem(table.pool if isinstance(table.pool, int) else len(table.pool), table.forward_s, tuple(demands))
+        problem = Problem(
+            table.pool if isinstance(table.pool, int) else len(table.pool), table.forward_s, tuple(demands)
+        )
     except InvalidValueError as error:
         raise InputFileError(source, str(error)) from error
     return ProblemFile(problem, pool, tuple(held), tuple(warnings))

@@ -33,7 +33,14 @@ WIDTH = 110
 @click.option("--quick", is_flag=True, help="Play only stop, start, grow and kill.")
 @click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, with its real checkpoint.")
 @click.option("--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: the file's, or 1]")
-@click.option("--steps", type=click.IntRange(3), default=5, show_default=True, metavar="N", help="Steps to wait for after each change.")
+@click.option(
+    "--steps",
+    type=click.IntRange(3),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Steps to wait for after each change.",
+)
 @click.option(
     "--patience-s",
     type=click.FloatRange(1),
@@ -43,7 +50,12 @@ WIDTH = 110
     help="Longest time for one step.",
 )
 @click.option(
-    "--copy-mb", type=click.IntRange(1), default=1000, show_default=True, metavar="MB", help="Largest working directory to copy."
+    "--copy-mb",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="MB",
+    help="Largest working directory to copy.",
 )
 @click.option(
     "--window-s",

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("problem", metavar="PROBLEM.json|-")
-@click.option("--solver", type=SOLVER, default="auto", show_default=True, help="Solver, or auto for the best one available.")
+@click.option(
+    "--solver", type=SOLVER, default="auto", show_default=True, help="Solver, or auto for the best one available."
+)
 @click.option(
     "--time-limit-s", default=10.0, show_default=True, type=float, metavar="S", help="Time limit of each MILP solver."
 )

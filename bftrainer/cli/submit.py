@@ -22,14 +22,18 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False, metavar="[FILE.toml]")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
 @click.option("--name", metavar="NAME", help="Name of the trainer in all other commands.")
-@click.option("--launcher", type=LAUNCHER, help="How the workers are started: restart, torchrun, ...  [default: restart]")
+@click.option(
+    "--launcher", type=LAUNCHER, help="How the workers are started: restart, torchrun, ...  [default: restart]"
+)
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
 @click.option("--max-nodes", type=int, metavar="N", help="Largest number of nodes.")
 @click.option("--samples-per-s", type=float, metavar="RATE", help="Speed on one node.  [default: measured]")
 @click.option("--model", metavar="NAME", help="Name under which the measured speed is stored for later trainers.")
 @click.option("--samples-total", type=float, metavar="N", help="Total work in samples, if it is known.")
 @click.option("--priority", type=float, metavar="P", help="Weight for the objective priority.  [default: 1]")
-@click.option("--cwd", type=str, metavar="DIR", help="Working directory.  [default: the directory of FILE, or the current one]")
+@click.option(
+    "--cwd", type=str, metavar="DIR", help="Working directory.  [default: the directory of FILE, or the current one]"
+)
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, in TOML.")
 @state_option
 @json_option
@@ -128,7 +132,9 @@ def _check_name(state: Path, name: str, where: str) -> None:
         with opened_registry(state) as registry:
             taken = any(trainer.name == name for trainer in registry.trainers())
     if taken:
-        raise InputFileError(f"{where}: name", f"{name!r} is taken; expected a name that no trainer of this state directory has had")
+        raise InputFileError(
+            f"{where}: name", f"{name!r} is taken; expected a name that no trainer of this state directory has had"
+        )
 
 
 def _user() -> str:

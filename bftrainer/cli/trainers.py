@@ -49,7 +49,16 @@ def list_trainers(everything: bool, state: Path, as_json: bool) -> None:
         for t in records
     ]  # fmt: skip
     rows += [
-        (request.trainer, PENDING, "0", f"{request.spec.min_nodes}-{request.spec.max_nodes}", "", "", "", PENDING_REMARK)
+        (
+            request.trainer,
+            PENDING,
+            "0",
+            f"{request.spec.min_nodes}-{request.spec.max_nodes}",
+            "",
+            "",
+            "",
+            PENDING_REMARK,
+        )
         for request in pending
         if request.spec is not None
     ]

@@ -12,7 +12,9 @@ from bftrainer.cli.state import opened_registry, state_option
 
 
 @click.command()
-@click.option("--by", type=click.Choice(["user", "trainer"]), default="trainer", show_default=True, help="Unit of the sums.")
+@click.option(
+    "--by", type=click.Choice(["user", "trainer"]), default="trainer", show_default=True, help="Unit of the sums."
+)
 @state_option
 @json_option
 def usage(by: str, state: Path, as_json: bool) -> None:
