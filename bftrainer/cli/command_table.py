@@ -12,9 +12,12 @@ A package contributes commands by an entry point of the group ``bftrainer.comman
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 COMMAND_GROUP = "bftrainer.commands"
 _PATH = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)*")
@@ -49,17 +52,27 @@ CommandTable = tuple[CommandEntry, ...]
 
 def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
     """``own`` and the tables of all installed packages; what is wrong with a table costs its commands and a warning."""
+    from importlib.metadata import entry_points  # 20 ms, which a command of bftrainer itself does not spend
+
     found = {entry.path: entry for entry in own}
     points = sorted(entry_points(group=COMMAND_GROUP), key=lambda point: (point.name, point.value))
     tables = [(point.name, _load(point, warn)) for point in points]
-    for name, entry in _groups_first((name, entry) for name, table in tables for entry in table):
-        parent = found.get(entry.parent)
-        if entry.path in found:
-            warn(f"command {entry.path!r} of {name!r} is skipped: another package has that name")
-        elif entry.parent and (parent is None or parent.target is not None):
-            warn(f"command {entry.path!r} of {name!r} is skipped: there is no group {entry.parent!r}")
-        else:
-            found[entry.path] = entry
+    waiting = [(name, entry) for name, table in tables for entry in table]
+    known = 0
+    while known < len(found):  # a package may add to the group of another, in whatever order their tables are read
+        known, late = len(found), []
+        for name, entry in waiting:
+            if entry.parent and entry.parent not in found:
+                late.append((name, entry))
+            elif entry.path in found:
+                warn(f"command {entry.path!r} of {name!r} is skipped: the name is taken")
+            elif entry.parent and found[entry.parent].target is not None:
+                warn(f"command {entry.path!r} of {name!r} is skipped: {entry.parent!r} is not a group")
+            else:
+                found[entry.path] = entry
+        waiting = late
+    for name, entry in waiting:
+        warn(f"command {entry.path!r} of {name!r} is skipped: there is no group {entry.parent!r}")
     return tuple(found.values())
 
 
@@ -82,7 +95,3 @@ def _checked(table: object) -> CommandTable:
             raise ValueError(f"{entry.path!r}: target {entry.target!r}, expected 'module:attribute'")
     return table
 
-
-def _groups_first(entries: Iterable[tuple[str, CommandEntry]]) -> list[tuple[str, CommandEntry]]:
-    """A package may add to the group of another, in whatever order their tables are read."""
-    return sorted(entries, key=lambda each: (each[1].target is not None, each[1].path.count(" ")))

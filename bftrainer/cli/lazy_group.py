@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
             return [("Commands", entries)]
         titles = sorted({entry.section for entry in entries} - set(SECTIONS))
         parts = ((title, [entry for entry in entries if entry.section == title]) for title in (*SECTIONS, *titles))
-        return [(f"{title} commands", part) for title, part in parts if part]
+        return [(title, part) for title, part in parts if part]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names and help from the tables: the shell does not wait for imports."""
