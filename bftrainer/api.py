@@ -8,20 +8,26 @@ A policy is a value with a ``name`` and a ``decide``, and a function that builds
 
     from bftrainer.api import Decision, Event, Policy, PolicySettings, State
 
-The entry points for plug-ins are the groups ``bftrainer.policies``, ``bftrainer.launchers`` and ``bftrainer.commands``.
+The entry points for plug-ins are the groups ``bftrainer.policies``, ``bftrainer.launchers``,
+``bftrainer.sites`` and ``bftrainer.commands``.
 """
 
 from __future__ import annotations
 
 from bftrainer.allocation.objectives import Objective
 from bftrainer.cli.command_table import CommandEntry
+from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.trainer_file import StartedPer, TrainerSpec, read_trainer_file
+from bftrainer.config.validation import ConfigTable
+from bftrainer.core.windows import Ours
+from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import (
     Acquired,
+    Availability,
+    Device,
     Fragment,
     FragmentPhase,
     Hidden,
-    NodeFlag,
     NodeRequest,
     NodeView,
     Observation,
@@ -41,7 +47,8 @@ from bftrainer.domain.events import (
 )
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Allocator, Clock, NodeHolder, PeerPilots, Policy, Scheduler
-from bftrainer.domain.problem import Answer, Problem, TrainerDemand
+from bftrainer.domain.problem import Answer, Problem, Status, TrainerDemand
+from bftrainer.domain.sizes import largest_legal
 from bftrainer.domain.state import Active, Decision, Losses, Nodes, State
 from bftrainer.errors import (
     BFTrainerError,
@@ -55,10 +62,13 @@ from bftrainer.errors import (
     UserError,
     WindowsUnknownError,
 )
+from bftrainer.live.job_chaining import OwnJob
+from bftrainer.live.observed import ObservedSite
+from bftrainer.live.site import BatchSystem, JobNodes, Site, SitePlugin
 from bftrainer.plugins import build_policy, find_objective
-from bftrainer.policies.equal_share import equal_shares, largest_legal
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
+from bftrainer.policies.shares import equal_shares
 from bftrainer.scaling import Scaling
 
 __all__ = [
@@ -66,32 +76,42 @@ __all__ = [
     "Active",
     "Allocator",
     "Answer",
+    "Availability",
     "BFTrainerError",
+    "BatchSystem",
     "Change",
+    "Check",
+    "CheckStatus",
     "Clock",
     "CommandEntry",
     "CommandError",
+    "ConfigTable",
     "Curve",
     "Decision",
+    "Device",
     "Event",
     "Fragment",
     "FragmentPhase",
     "Hidden",
     "InputFileError",
     "InvalidValueError",
+    "JobNodes",
     "Losses",
     "Need",
-    "NodeFlag",
     "NodeHolder",
     "NodeRequest",
     "NodeView",
     "Nodes",
     "Objective",
     "Observation",
+    "ObservedSite",
+    "Ours",
+    "OwnJob",
     "ParallelChanged",
     "PeerPilot",
     "PeerPilots",
     "PendingJob",
+    "PilotConfig",
     "Policy",
     "PolicySettings",
     "PoolChanged",
@@ -101,9 +121,12 @@ __all__ = [
     "Scaling",
     "Scheduler",
     "SchedulerError",
+    "Site",
+    "SitePlugin",
     "SolverError",
     "StartedPer",
     "State",
+    "Status",
     "TimerDue",
     "Trainer",
     "TrainerDemand",

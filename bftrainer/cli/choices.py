@@ -74,6 +74,18 @@ def _objectives() -> Iterable[str]:
     return OBJECTIVES
 
 
+def _sites() -> Iterable[str]:
+    from bftrainer.plugins import site_names
+
+    return site_names()
+
+
+def _schedulers() -> Iterable[str]:
+    from bftrainer.live.site import batch_systems
+
+    return (name for name, _ in batch_systems())
+
+
 def _launchers() -> Iterable[str]:
     from bftrainer.plugins import launcher_names
 
@@ -85,4 +97,6 @@ POLICIES = NameChoice("policy", _policies, custom=True, parameters=True, several
 OBJECTIVE = NameChoice("objective", _objectives, custom=True)
 OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
 LAUNCHER = NameChoice("launcher", _launchers)
+HOLDER = NameChoice("holder", _sites)
+SCHEDULER = NameChoice("scheduler", _schedulers)
 SOLVER = click.Choice(["auto", "exact", "highs", "gurobi"])

@@ -94,4 +94,3 @@ def _checked(table: object) -> CommandTable:
         if entry.target is not None and not all(entry.target.partition(":")):
             raise ValueError(f"{entry.path!r}: target {entry.target!r}, expected 'module:attribute'")
     return table
-

@@ -28,5 +28,7 @@ TABLE = (
     Command("policy", None, "List the installed policies, or start your own.", "Tools"),
     Command("policy list", f"{_HERE}.policy:list_policies", "List the installed policies and what they require."),
     Command("policy new", f"{_HERE}.policy:new", "Create a package with a policy to start from."),
-    Command("doctor", f"{_HERE}.doctor:doctor", "Check this installation and explain what is missing.", "Tools"),
+    Command(
+        "doctor", f"{_HERE}.doctor.command:doctor", "Check this installation and explain what is missing.", "Tools"
+    ),
 )

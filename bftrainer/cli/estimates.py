@@ -27,7 +27,7 @@ def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
         return {}
     measured = Measurements()
     if trainer.learning is not None:
-        measured = dict(state.lessons).get(key_of(trainer), measured)
+        measured = dict(state.measurements).get(key_of(trainer), measured)
     return {"curve": _points(trainer, measured), "costs": _costs(trainer, measured)}
 
 

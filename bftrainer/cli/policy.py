@@ -33,7 +33,7 @@ include = ["{module}.py"]
 """
 
 _POLICY = '''\
-"""{name}: a policy for bftrainer. First come, first served: each trainer gets as many nodes as it can use."""
+"""First come, first served: each trainer gets as many nodes as it can use."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class {class_name}:
     name: str = "{name}"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """One legal count per trainer of state.active, and the memory that state.memory has at the next event."""
+        """One legal count per trainer of state.active, and the next state.memory."""
         free = len(state.pool)
         counts = []
         for active in state.active:
@@ -63,17 +63,19 @@ def build(settings: PolicySettings) -> Policy:
 '''
 
 _TEST = '''\
-"""The conformance suite of bftrainer: legal counts, purity, a memory that survives a crash, progress."""
+"""The conformance suite of bftrainer: legal counts, purity, memory, progress."""
 
 from collections.abc import Callable
 
 import pytest
 from bftrainer_replay.conformance.checks import CHECKS
+
 from {module} import {class_name}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_conformance(check: Callable[..., None]) -> None:
+    """Run one check of the suite."""
     check({class_name})
 '''
 

@@ -99,7 +99,10 @@ def changed(**changes: Any) -> dict[str, Any]:
         (changed(max_nodes=0), "trainers.0: min_nodes 1 is larger than max_nodes 0"),
         (changed(max_nodes=9), "trainers.0: the curve covers 1 to 8 nodes"),
         (changed(curve={"nodes": [1, 1], "samples_per_s": [1, 2]}), "trainers.0: a curve's node counts must strictly"),
-        (changed(curve={"nodes": [1, 8], "samples_per_s": [1, -2]}), "trainers.0.curve.samples_per_s.1: input should be greater than or equal to 0, got -2"),
+        (
+            changed(curve={"nodes": [1, 8], "samples_per_s": [1, -2]}),
+            "trainers.0.curve.samples_per_s.1: input should be greater than or equal to 0, got -2",
+        ),
         (changed(curve={"nodes": [1, 8]}), "trainers.0.curve.samples_per_s: is missing"),
         (changed(curve={"nodes": [1, 8], "samples_per_s": [1]}), "one value per node count, got 2 counts and 1 values"),
         (changed(scale_up_s=None), "trainers.0.scale_up_s: input should be a valid number, got None"),
