@@ -6,7 +6,7 @@ A package contributes commands by an entry point of the group ``bftrainer.comman
     [project.entry-points."bftrainer.commands"]
     my-package = "my_package.commands:TABLE"
 
-``bftrainer --help`` imports the module of that table, and nothing that the table only names: keep it light.
+``bftrainer --help`` imports the module of the table but not the commands, so the module should import nothing else.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CommandTable = tuple[CommandEntry, ...]
 
 
 def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
-    """``own`` and the tables of all installed packages; what is wrong with a table costs its commands and a warning."""
+    """``own`` and the tables of all installed packages. A broken table or entry is left out, with a warning."""
     from importlib.metadata import entry_points  # 20 ms, which a command of bftrainer itself does not spend
 
     found = {entry.path: entry for entry in own}

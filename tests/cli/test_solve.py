@@ -1,4 +1,4 @@
-"""``bftrainer solve``: JSON in, JSON out; every mistake names file and key."""
+"""``bftrainer solve``: JSON in, JSON out; every error names file and key."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_defaults_are_throughput_and_two_minutes() -> None:
     assert solve(document)["counts"] == solve(problem())["counts"]
 
 
-def test_a_falling_curve_is_noted_and_taken() -> None:
+def test_a_falling_curve_is_noted_and_used() -> None:
     falling = A | {"curve": {"nodes": [1, 4, 8], "samples_per_s": [100, 90, 700]}}
     ended = bftrainer("solve", "-", stdin=json.dumps(problem(trainers=[falling])))
     assert ended.status == 0
@@ -124,7 +124,7 @@ def changed(**changes: Any) -> dict[str, Any]:
         ('{"pool": 3, "trainers": [], "forward_s": NaN}', "forward_s: input should be a finite number, got nan"),
     ],
 )
-def test_every_mistake_names_its_place(document: object, expected: str) -> None:
+def test_every_error_names_file_and_key(document: object, expected: str) -> None:
     assert expected in refused(document)
 
 
@@ -149,7 +149,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return lambda module: monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
 
 
-def test_a_solver_that_is_not_there_is_the_users_to_get(without: Callable[[str], None]) -> None:
+def test_a_missing_solver_is_a_user_error_with_the_command_to_install_it(without: Callable[[str], None]) -> None:
     without("gurobipy")
     said = complaint(bftrainer("solve", "-", "--solver", "gurobi", stdin=json.dumps(problem())))
     assert said.startswith("gurobi: no package: ")

@@ -1,4 +1,4 @@
-"""``bftrainer top``: what it reads, what it shows at 80x24 and 120x40, what its keys do, and the picture in the docs."""
+"""``bftrainer top``: its reader, its screen at 80x24 and 120x40, its keys, and the picture in the docs."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def board(scene: Played) -> Board:
 
 
 def shown(scene: Played, do: Callable[[Top, object], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> Top:
-    """Run the screen on the scene's end, and do something with it."""
+    """Run the screen at the end of the scene, and do something with it."""
     app = Top(Played(scene.state, scene.looks[-1:]), 0, top_text.UNICODE)  # type: ignore[arg-type]
-    app.NOTIFICATION_TIMEOUT = 600.0  # type: ignore[misc]  # they are still there when the test looks
+    app.NOTIFICATION_TIMEOUT = 600.0  # type: ignore[misc]  # still shown when the test takes its screenshot
     for look in scene.looks[:-1]:
         app.board.add(look)
 
@@ -70,7 +70,7 @@ def shown(scene: Played, do: Callable[[Top, object], Awaitable[None]], size: tup
 
 
 async def settle(pilot: object) -> None:
-    """Textual takes a process that gets no processor for 20 ms to be through with its messages: go round more often."""
+    """Textual assumes that all messages are processed after 20 ms, which is wrong on a loaded host: repeat the pause."""
     for _ in range(3):
         for _ in range(50):
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a rehearsal concludes from what it saw: made-up records, no processes. And how it watches and copies files."""
+"""Verdicts on made-up records, without processes; how files are watched and copied."""
 
 from __future__ import annotations
 
