@@ -28,7 +28,9 @@ def test_the_installed_sites() -> None:
 
 def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> None:
     config = check_table({"nodes": {"holder": "slrum"}}, PilotConfig, "test")
-    with pytest.raises(UnknownNameError, match=r"unknown holder 'slrum', did you mean 'slurm'\? valid: allocation, lsf"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown holder 'slrum', did you mean 'slurm'\? valid: allocation, lsf"
+    ):
         build_site(config, tmp_path, SystemClock())
     with pytest.raises(UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, slurm"):
         observed_site("trace", None, "", SystemClock())
