@@ -63,7 +63,7 @@ def _exact() -> Check:
     from bftrainer.allocation.exact import Exact
 
     _prove(Exact())
-    return Check.ok("exact", "solves; needs no licence")
+    return Check.ok("exact", "solves; needs no license")
 
 
 def _highs() -> Check:
@@ -78,19 +78,19 @@ def _highs() -> Check:
                 "highs", CheckStatus.MISSING, f"highspy is not installed: {error.detail}", "pip install highspy"
             )
         raise
-    return Check.ok("highs", f"highspy {importlib.metadata.version('highspy')}, solves; needs no licence")
+    return Check.ok("highs", f"highspy {importlib.metadata.version('highspy')}, solves; needs no license")
 
 
 def _gurobi() -> Check:
-    from bftrainer.allocation.gurobi import Gurobi, licence
+    from bftrainer.allocation.gurobi import Gurobi, find_license
 
-    found = licence()
+    found = find_license()
     if found.version is None:
         return Check("gurobi", CheckStatus.MISSING, str(found), "pip install 'bftrainer[gurobi]'", required=False)
-    renew = "pip install --upgrade gurobipy, or name a licence of yours in GRB_LICENSE_FILE"
+    renew = "pip install --upgrade gurobipy, or name a license of yours in GRB_LICENSE_FILE"
     if not found.usable:
         return Check.broken("gurobi", str(found), renew, required=False)
-    # An expired licence refuses every model as too large; the date tells why.
+    # An expired license refuses every model as too large; the date tells why.
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     if found.expires is not None and found.expires < today.isoformat():
         return Check.broken("gurobi", f"{found} (over)", renew, required=False)
