@@ -188,7 +188,7 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == PilotConfig(times=TimesConfig(poll_s=1.0)), (
         "what is commented out is the default"
     )
-    assert "is there already" in complaint(bftrainer("init", "--state", state))
+    assert "already exists" in complaint(bftrainer("init", "--state", state))
     assert text == commented_default(nodes_holder="trace", times_poll_s=1.0)
 
 
