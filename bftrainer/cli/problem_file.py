@@ -116,23 +116,23 @@ def read_problem(source: str, text: str) -> ProblemFile:
     if isinstance(document.value["pool"], list):
         pool = frozenset(document.names("pool"))
     size = document.count("pool") if pool is None else len(pool)
-    claims: list[TrainerDemand] = []
+    demands: list[TrainerDemand] = []
     held: list[Nodes] = []
     warnings: list[str] = []
     for i, value in enumerate(document.items("trainers")):
         reader = _Reader(source, f"trainers[{i}]", value)
         trainer, nodes, count, remaining, sizes = _trainer(reader, pool)
-        if any(trainer.id == other.id for other in claims):
+        if any(trainer.id == other.id for other in demands):
             raise reader.error("id", f"{trainer.id!r} is taken by another trainer, expected one id each")
         for other in held:
             if both := nodes & other:
                 raise reader.error("nodes", f"{min(both)} is held by another trainer too")
         if falls := trainer.curve.falls_at():
             warnings.append(f"{trainer.id}: throughput falls at {falls[0]} nodes; taken as given")
-        claims.append(_claim(reader, trainer, count, remaining, sizes, objective))
+        demands.append(_demand(reader, trainer, count, remaining, sizes, objective))
         held.append(nodes)
     try:
-        problem = Problem(size, document.number("forward_s", 120.0), tuple(claims))
+        problem = Problem(size, document.number("forward_s", 120.0), tuple(demands))
     except InvalidValueError as error:
         raise InputFileError(source, str(error)) from error
     return ProblemFile(problem, pool, tuple(held), tuple(warnings))
@@ -183,7 +183,7 @@ def _trainer(reader: _Reader, pool: Nodes | None) -> tuple[Trainer, Nodes, int, 
     return trainer, nodes, count, remaining, sizes
 
 
-def _claim(
+def _demand(
     reader: _Reader,
     trainer: Trainer,
     count: int,

@@ -52,14 +52,14 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int) -> Stat
     """In the middle of a run."""
     problem = random_problems.like_table_2(rng, trainers, nodes)
     free, active = [f"n{i:04d}" for i in range(nodes)], []
-    for claim in problem.claims:
-        total = claim.value.at(claim.max_nodes) * rng.uniform(600, 36_000)
-        top = min(claim.max_nodes, largest)
+    for demand in problem.demands:
+        total = demand.value.at(demand.max_nodes) * rng.uniform(600, 36_000)
+        top = min(demand.max_nodes, largest)
         trainer = Trainer(
-            claim.id, claim.value, claim.min_nodes, top, 18.0, 12.0, total,
-            requested_nodes=max(claim.min_nodes, min(8, top)), reports_loss=True,
+            demand.id, demand.value, demand.min_nodes, top, 18.0, 12.0, total,
+            requested_nodes=max(demand.min_nodes, min(8, top)), reports_loss=True,
         )  # fmt: skip
-        held = min(claim.current, top)
+        held = min(demand.current, top)
         mine, free = free[:held], free[held:]
         done, run_s = rng.uniform(0, 0.9) * total, rng.uniform(0, 36_000)
         losses = Losses(1.0, rng.random(), done, rng.random() / total)
