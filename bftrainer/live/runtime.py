@@ -138,7 +138,9 @@ class PilotRuntime:
         """The site's table and the host list: both, or neither where the list is another pilot's."""
         parts = self.parts
         if parts.reconfigure is None:
-            return tuple(key for key in changed(self.config, fresh) if key.startswith(("slurm.", "lsf.")))
+            return tuple(
+                key for key in changed(self.config, fresh) if key.partition(".")[0] not in PilotConfig.model_fields
+            )
         kept = parts.reconfigure(fresh)
         if fresh.nodes.hosts == self.config.nodes.hosts:
             return kept

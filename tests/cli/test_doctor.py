@@ -14,8 +14,9 @@ from click.testing import CliRunner
 from patience import PATIENCE
 
 from bftrainer.allocation.gurobi import find_license
-from bftrainer.cli.doctor import doctor, jobscripts_folder
+from bftrainer.cli.doctor.command import doctor
 from bftrainer.cli.main import run
+from bftrainer.system.installed import Installed, installed_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -135,6 +136,6 @@ def test_lines_name_the_remedy_below() -> None:
 
 
 def test_jobscripts_of_a_checkout_are_the_checkouts() -> None:
-    folder = jobscripts_folder()
+    folder = installed_folder(Installed.JOBSCRIPT)
     assert folder is not None
     assert (folder / "replay.slurm").is_file()

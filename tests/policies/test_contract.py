@@ -90,7 +90,7 @@ def test_a_name_with_blanks_is_found() -> None:
 def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
     return subprocess.run(
-        [*command, "bftrainer_replay.conformance.policy_contract", "--policy", policy],
+        [*command, "bftrainer_replay.conformance.policy_contract", "--bftrainer-policy", policy],
         cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
         timeout=120 * PATIENCE,
     )  # fmt: skip
