@@ -1,6 +1,6 @@
 """The paper's model as printed, one binary x_jn per trainer and node (Eqns 1-16), solved with HiGHS: an oracle.
 
-Mended where the print is wrong: Eqn 4's ``M(i - y)`` is ``M(1 - y)``; Eqn 14's sum over j is dropped; and the big M of
+Corrected where the print is wrong: Eqn 4's ``M(i - y)`` is ``M(1 - y)``; Eqn 14's sum over j is dropped; and the big M of
 Eqn 10 is 2|N| + 2 instead of ``> |N|``. Take a trainer that grows by d nodes: Eqn 10's second row, switched off by
 z_j = 0, still says d <= -d + M, so M = |N| + 1 forbids any change by more than half the pool.
 HiGHS has no SOS2, so adjacency is one binary per segment.
@@ -70,7 +70,7 @@ class Ending:
         return self.status == highspy.HighsModelStatus.kOptimal
 
 
-def mended_big_m(problem: Problem) -> float:
+def corrected_big_m(problem: Problem) -> float:
     """Eqn 10 needs 2|N|; Eqn 4 needs N_min, which may be more nodes than the pool has."""
     return float(max(2 * problem.pool_size + 2, *(c.min_nodes for c in problem.demands)))
 
@@ -78,7 +78,7 @@ def mended_big_m(problem: Problem) -> float:
 def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60.0) -> Ending:
     """Nodes are given to the trainers in order: c_jn is the current map, without trainers below their minimum."""
     model, nodes_n = Oracle(), problem.pool_size
-    m = mended_big_m(problem) if big_m is None else big_m
+    m = corrected_big_m(problem) if big_m is None else big_m
     scale = 1e3 / sum((problem.forward_s + c.scale_up_s + 1.0) * (max(c.value.per_s) + 1e-9) for c in problem.demands)
     x_all: list[list[int]] = []
     first = 0

@@ -54,8 +54,8 @@ class Gurobi:
         """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
         package, environment = self._package()  # first, so that a missing solver fails for an empty model, too
         milp = build(problem, native_sos=True)
-        if (nobody := without_variables(problem, milp, self.name)) is not None:
-            return nobody
+        if (empty := without_variables(problem, milp, self.name)) is not None:
+            return empty
         size = (len(milp.objective), len(milp.row_lower))
         if self._too_large and size[0] >= self._too_large[0] and size[1] >= self._too_large[1]:
             raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size))

@@ -47,8 +47,8 @@ class Highs:
     def solve(self, problem: Problem) -> Answer:
         """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
         milp = build(problem, native_sos=False)
-        if (nobody := without_variables(problem, milp, self.name)) is not None:
-            return nobody
+        if (empty := without_variables(problem, milp, self.name)) is not None:
+            return empty
         try:
             highspy = self.load()
         except ImportError as error:

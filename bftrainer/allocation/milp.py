@@ -32,7 +32,7 @@ SCALED_TOTAL = 1e3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Milp:
-    """Maximise ``objective @ x`` subject to ``row_lower <= A x <= row_upper``, ``lower <= x <= upper``.
+    """Maximize ``objective @ x`` subject to ``row_lower <= A x <= row_upper``, ``lower <= x <= upper``.
 
     Row r of A has ``row_value[s:e]`` in the columns ``row_column[s:e]`` with ``s, e = row_start[r:r + 2]``. In every
     set of ``sos2`` at most two adjacent variables are above 0. ``objective`` is Eqn 16 divided by ``scale``. Variable ``x[c]``

@@ -81,7 +81,7 @@ def growth_weight(active: Active, now_s: float) -> float:
     return max(losses.per_sample / abs(losses.first), early / 1000)
 
 
-def ageing_weight(active: Active, now_s: float) -> float:
+def aging_weight(active: Active, now_s: float) -> float:
     """1 + hours without nodes since admission, so that a trainer that others always outbid gets nodes in time (paper 5.3)."""
     waited_s = max(now_s - active.admitted_s - active.run_s, 0.0)
     return 1.0 + waited_s / 3600
@@ -95,7 +95,7 @@ OBJECTIVES = {
         Objective("priority", priority, unit="weighted one-node seconds"),
         Objective("progress", progress, unit="shares of the remaining work"),
         Objective("growth", throughput, growth_weight, unit="shares of the first loss"),
-        Objective("ageing", scaling_efficiency, ageing_weight, unit="aged one-node seconds"),
+        Objective("ageing", scaling_efficiency, aging_weight, unit="aged one-node seconds"),
     )
 }
 

@@ -126,10 +126,10 @@ def test_the_printed_big_m_forbids_to_change_by_more_than_half_the_pool() -> Non
     """3.1 asks of M only that it is above |N|; with |N| + 1 Eqn 10 leaves d <= M / 2 for a change by d nodes."""
     ten_nodes = Problem(10, 120.0, (TrainerDemand("t", Curve((1, 10), (1.0, 10.0)), 1, 10, 20.0, 10.0),))
     printed = oracle_per_node.solve(ten_nodes, big_m=10 + 1)
-    mended = oracle_per_node.solve(ten_nodes)
+    repaired = oracle_per_node.solve(ten_nodes)
     assert printed.proven
     assert printed.counts == (5,)
-    assert mended.counts == (10,) == Exact().solve(ten_nodes).counts
+    assert repaired.counts == (10,) == Exact().solve(ten_nodes).counts
 
 
 @pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])

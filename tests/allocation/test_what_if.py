@@ -93,7 +93,7 @@ def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem
         answer = Exact().solve(problem)
     except NoFeasibleCountsError:
         return
-    # The exact programme compares to 1e-10 of the largest gain or loss, which may cancel or be in no optimum.
+    # The exact solver compares to 1e-10 of the largest gain or loss, which may cancel or be in no optimum.
     scale = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.demands)
     for j, demand in enumerate(problem.demands):
         for count in next_sizes(demand, answer.counts[j]):

@@ -1,7 +1,7 @@
 """Milliseconds per decision of every policy at 35 trainers x 800 nodes: ``python tests/bench/policies.py``.
 
 Each decision is one event as the pilot meets it: a state never seen before, from the state to checked counts, at a moment at
-which the policy decides anew (a scaling moment, an interval that is over), with a cold memory. Curves are concave with 7
+which the policy decides again (a scaling moment, the end of an interval), with a cold memory. Curves are concave with 7
 breakpoints from 1 to 64 nodes, as in the paper's Table 2; every trainer is somewhere in its work, holds some nodes and has
 reported losses. modelarts-optimal solves a MILP; it is measured at its paper's sizes too (30-60 jobs x 70-150 nodes). The
 policies take turns. Times are of this process on its processor (all is single-threaded), so that others on the machine do

@@ -88,7 +88,7 @@ def test_a_trainer_may_always_wait() -> None:
     assert [n for n in range(10) if trainer(min_nodes=3).is_legal(n)] == [0, 3, 4, 5, 6, 7, 8]
 
 
-def test_a_claim_takes_0_only_where_its_sizes_list_it() -> None:
+def test_a_demand_takes_0_only_where_its_sizes_list_it() -> None:
     assert not TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, sizes=(2, 4)).is_legal(0)
     assert TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, sizes=(0, 4)).is_legal(0)
 

@@ -1,4 +1,4 @@
-"""The store: one writer, durable or nothing, versions; and that journalled values come back as they were."""
+"""The store: one writer, durable or nothing, schema versions."""
 
 from __future__ import annotations
 

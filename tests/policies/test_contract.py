@@ -69,7 +69,7 @@ class Spoiled:
         ("floats", checks.check_counts_are_legal, "not all int"),
         ("wakes now", checks.check_counts_are_legal, "wake_at_s is"),
         ("impure", checks.check_pure, "keeps state|decides differently"),
-        ("nobody", checks.check_somebody_trains, "never got a node"),
+        ("nobody", checks.check_a_lone_trainer_runs, "never got a node"),
     ],
 )
 def test_broken_promises_are_found(wrong: str, check: checks.Build, complaint: str) -> None:

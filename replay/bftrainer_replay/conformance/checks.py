@@ -83,7 +83,7 @@ def check_replays(build: Build) -> None:
         assert plans(scenario, build()) == plans(scenario, build()), f"case {seed}: two equal replays differ"
 
 
-def check_somebody_trains(build: Build) -> None:
+def check_a_lone_trainer_runs(build: Build) -> None:
     """A lone trainer on a fixed pool that fits it gets nodes eventually."""
     scenario = a_scenario(random.Random(3), fixed=True)
     alone = replace(scenario, arrivals=scenario.arrivals[:1])
@@ -111,7 +111,7 @@ CHECKS = (
     check_pure,
     check_memory_survives,
     check_replays,
-    check_somebody_trains,
+    check_a_lone_trainer_runs,
     check_speed,
 )
 
