@@ -80,7 +80,7 @@ def check_active(state: Path, name: str) -> None:
             raise UserError(f"trainer {name!r} is already {found[name].value}")
         known |= set(found)
     if name not in known:
-        raise UserError(f"no trainer is called {name!r}; see `bftrainer list --all`")
+        raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
 
 def enqueue(state: Path, kind: RequestKind, name: str) -> None:

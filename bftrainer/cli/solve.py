@@ -67,7 +67,7 @@ def _text(source: str) -> str:
 
 
 def _as_json(file: ProblemFile, answer: Answer, solve_s: float) -> dict[str, object]:
-    ids = [demand.id for demand in file.problem.claims]
+    ids = [demand.id for demand in file.problem.demands]
     found: dict[str, object] = {"counts": dict(zip(ids, answer.counts, strict=True))}
     if file.pool is not None:
         from bftrainer.allocation.placement import in_name_order, place

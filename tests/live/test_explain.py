@@ -114,7 +114,7 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["stake"]["more"]["nodes"] == 2
     assert facts["stake"]["more"]["others"]["rich"]["after"] == 1
     for wrong, complaint in (
-        (["explain", "nobody"], "no trainer is called 'nobody'"),
+        (["explain", "nobody"], "no trainer named 'nobody'"),
         (["explain", "poor", "--at", "soon"], "--at soon: not a time, expected 14:05"),
         (["explain", "poor", "--at", "1000"], "nothing had been decided by then"),
     ):

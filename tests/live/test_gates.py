@@ -155,7 +155,7 @@ def _until_said(count: int) -> None:
 
 def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
     bftrainer("init", "--state", tmp_path / "s")
-    assert "no trainer is called 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
+    assert "no trainer named 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
     assert "no pilot has run here" in complaint(bftrainer("show", "x", "--state", tmp_path / "s"))
     assert "does not exist" in complaint(bftrainer("list", "--state", tmp_path / "nowhere"))
 
