@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import OBJECTIVE, SOLVER, NameChoice
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
     from bftrainer_replay.report.page import Page
 
 
+def _policies_or_all() -> tuple[str, ...]:
+    from bftrainer.plugins import policy_names
+
+    return ("all", *policy_names())
+
+
+POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters=True, several=True)
+
+
 @click.command()
 @log_options_by_name
 @click.option("--trainers", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Trainer table.")
@@ -37,17 +47,22 @@ if TYPE_CHECKING:
 )
 @click.option("--model", metavar="NAME", help="The curve of all trainers.  [default: column model]")
 @click.option(
-    "--policies", default="all", show_default=True, metavar="A,B,...", help="Policies, or all that are installed."
+    "--policies",
+    default="all",
+    show_default=True,
+    type=POLICIES_OR_ALL,
+    metavar="A,B,...",
+    help="Policies, or all that are installed.",
 )
 @click.option(
     "--solver",
     default="exact",
     show_default=True,
-    type=click.Choice(["auto", "exact", "highs", "gurobi"]),
+    type=SOLVER,
     help="Solver of the policy bftrainer.",
 )
 @click.option(
-    "--objective", default="throughput", show_default=True, metavar="NAME", help="Objective of the policy bftrainer."
+    "--objective", default="throughput", show_default=True, type=OBJECTIVE, help="Objective of the policy bftrainer."
 )
 @click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the policy bftrainer.")
 @click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
