@@ -16,14 +16,14 @@ _LOOKS = ((BLUE, "-"), (ORANGE, (0, (5, 2))), (GREEN, "-"), (PURPLE, (0, (2, 1))
 def efficiency_over_time_figure(edges_s: Sequence[float], efficiency: Mapping[str, Sequence[float]]) -> Figure:
     """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the caption reads the first."""
     name, mine = next(iter(efficiency.items()))
-    reading = f"Read: under {name}, U is between {min(mine):.0%} and {max(mine):.0%}"
+    reading = f"Read: under {name}, U of a bin is between {min(mine):.0%} and {max(mine):.0%}"
     for other, values in list(efficiency.items())[1:2]:
         gains = np.array(mine) - np.array(values)
-        reading += f", in {int((gains > 0).sum())} of {len(mine)} bins above {other}, by at most {100 * gains.max():.0f} points"
+        reading += f"; it is above {other} in {int((gains > 0).sum())} of {len(mine)} bins, by up to {100 * gains.max():.0f} points"
     hours = (edges_s[1] - edges_s[0]) / 3600
     figure, (axes,) = sheet(
         "Efficiency over time",
-        f"{reading}. U of a bin is relative to the nodes that were idle in the bin; U of the whole log is relative to one "
+        f"{reading}. U of a bin is relative to the nodes that were idle in it; U of the whole log is relative to one "
         "constant number of nodes and is therefore not the mean of the bins.",
     )
     edges = np.array(edges_s) / DAY_S

@@ -26,7 +26,7 @@ def preempted_figure(
     points = lines[0].points
     near, share = min(points, key=lambda point: abs(point[0] - 120.0))
     most = next((at for at, value in points if value >= 0.9), None)
-    reading = "90 % in none of the spans shown" if most is None else f"90 % from {most:g} s on"
+    reading = "in no span shown are 90 %" if most is None else f"within {most:,g} s, at least 90 % are"
     return lines_figure(
         "Preemption before the forecast is over",
         f"Read: {share:.0%} of the events are followed by {what} within {near:g} s; {reading}.",

@@ -18,11 +18,11 @@ WHAT_U_IS = (
     "U is A_e / A_s. A_e is the training done in the replay. A_s is the training that the same queue would have done on a "
     "constant number of dedicated nodes, equal to the mean number of idle nodes (eq-nodes), shared equally among the same "
     "number of concurrent trainers, without any rescale cost. Equal sharing is a reference, not an upper bound: a policy that "
-    "gives nodes to the trainers that profit most from them can exceed A_s on the same node-hours, and U is then above 100 %. "
+    "gives nodes to the trainers that benefit most from them can exceed A_s on the same node-hours, and U is then above 100 %. "
     "This happens if trainers differ: under the objective throughput, trainers with cheap samples get more nodes, and U counts "
     "samples (the one-node hours beside it weigh all models equally). It also happens on few nodes: equal sharing gives the "
     "nodes that do not divide evenly to the first trainers in the queue, and all nodes if there are fewer nodes than trainers, "
-    "although other trainers would profit more. U is lowered by preemptions, by rescales, and by times with more idle nodes "
+    "although other trainers would benefit more. U is lowered by preemptions, by rescales, and by times with more idle nodes "
     "than the trainers together can use."
 )
 

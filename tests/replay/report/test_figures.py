@@ -65,7 +65,7 @@ def test_bars_lie_in_the_lowest_free_lane() -> None:
 def test_efficiency_over_time_counts_the_bins() -> None:
     figure = efficiency_over_time_figure([0.0, 3600.0, 7200.0, 9000.0], {"a": [0.5, 1.2, 0.8], "b": [0.6, 0.9, 0.7]})
     told = figure.texts[1].get_text().replace("\n", " ")
-    assert "under a, U is between 50% and 120%, in 2 of 3 bins above b, by at most 30 points" in told
+    assert "under a, U of a bin is between 50% and 120%; it is above b in 2 of 3 bins, by up to 30 points" in told
     assert png(figure).startswith(b"\x89PNG")
 
 
