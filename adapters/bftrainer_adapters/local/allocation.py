@@ -25,10 +25,10 @@ SRUN = (
 
 def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The nodes of the Slurm job around us; this machine alone where there is none."""
-    from bftrainer.live.nodes.fragments import expanded_list
+    from bftrainer.config.hosts import expand
 
     names = environment.get("SLURM_JOB_NODELIST", "")
-    return tuple(expanded_list(names)) if names else ("localhost",)
+    return tuple(expand(names)) if names else ("localhost",)
 
 
 def prefix_of_job(environment: Mapping[str, str]) -> list[str]:
