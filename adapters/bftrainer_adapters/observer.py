@@ -15,7 +15,7 @@ from bftrainer.domain.cluster import NodeView
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import SchedulerError, UnknownNameError, UserError
 from bftrainer.live.nodes.classifier import class_of
-from bftrainer.live.nodes.fragments import may_be_held
+from bftrainer.live.nodes.selection import may_be_held
 from bftrainer_adapters.lsf import text as lsf_text
 from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.observe import LsfScheduler, ask, hosts_argv

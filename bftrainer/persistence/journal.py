@@ -55,6 +55,10 @@ class RecordingAllocator:
         """The other one's."""
         return self.allocator.name
 
+    def exchange(self, allocator: Allocator) -> None:
+        """Use this allocator from now on."""
+        self.allocator = allocator
+
     def solve(self, problem: Problem) -> Answer:
         """The other one's answer."""
         answer = self.allocator.solve(problem)
@@ -73,6 +77,10 @@ class TimedPolicy:
     def name(self) -> str:
         """The name of the present one."""
         return self.policy.name
+
+    def exchange(self, policy: Policy) -> None:
+        """Use this policy from now on."""
+        self.policy = policy
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Ask the present one."""
