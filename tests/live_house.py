@@ -116,9 +116,7 @@ class HousePilot(PilotRuntime):
 
     def __init__(self, home: House, parts: PilotDependencies, registry: Registry, until_s: float) -> None:
         self._home, self._until_s = home, until_s
-        super().__init__(
-            parts, home.config, registry, [], home.launcher, Signals(), lambda: configuration(home.fresh)
-        )
+        super().__init__(parts, home.config, registry, [], home.launcher, Signals(), lambda: configuration(home.fresh))
 
     @property
     def must_end(self) -> bool:

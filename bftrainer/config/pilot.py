@@ -1,4 +1,4 @@
-"""The pilot's configuration: TOML in, :class:`PilotConfig` out. ``bftrainer init`` writes a file with every key and its default."""
+"""The pilot's configuration: TOML in, :class:`PilotConfig` out. ``bftrainer init`` writes every key with its default."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class TimesConfig(ConfigTable):
     stale_after_s: Positive = 60.0
     """Release every node when the scheduler has not answered for this long."""
     lease_s: Positive = 60.0
-    """Lease of the holders. The pilot renews it; without a renewal (pilot stopped or restarting) the holders end by themselves."""
+    """Lease of the holders, renewed by the pilot. Holders end by themselves if no pilot renews it in time."""
     shutdown_s: Positive = 60.0
     """Time from SIGTERM to the release of the last node. Trainers write checkpoints in this time."""
     move_s: Positive = 60.0

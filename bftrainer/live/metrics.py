@@ -50,21 +50,35 @@ class Metrics:
             status: made(prometheus.Gauge, f"trainers_{status.value}", f"Trainers that are {status.value}.")
             for status in TrainerStatus
         }
-        self._held = made(prometheus.Gauge, "nodes_held", "Nodes that are held, including those that are about to be released.")
+        self._held = made(
+            prometheus.Gauge, "nodes_held", "Nodes that are held, including those that are about to be released."
+        )
         self._pending = made(prometheus.Gauge, "nodes_pending", "Nodes that were requested and are not held yet.")
-        self._training = made(prometheus.Gauge, "nodes_allocated", "Nodes that the last decision allocated to trainers.")
+        self._training = made(
+            prometheus.Gauge, "nodes_allocated", "Nodes that the last decision allocated to trainers."
+        )
         self._pool = made(prometheus.Gauge, "nodes_pool", "Nodes that the last decision could allocate.")
-        self._of_trainer = made(prometheus.Gauge, "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer")
+        self._of_trainer = made(
+            prometheus.Gauge, "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer"
+        )
         self._samples = made(prometheus.Gauge, "trainer_samples", "Samples that a trainer has reported.", "trainer")
         self._node_s = made(prometheus.Counter, "node_seconds", "Node-seconds of trainers.", "use")
         self._decisions = made(prometheus.Counter, "decisions", "Decisions.", "solver")
-        self._fallbacks = made(prometheus.Counter, "solver_fallbacks", "Solvers that fell back to the next.", "solver", "reason")
+        self._fallbacks = made(
+            prometheus.Counter, "solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason"
+        )
         self._took = made(prometheus.Histogram, "decision_seconds", "Time to make a decision.", buckets=_SECONDS)
         self._taken = made(prometheus.Counter, "fragments_taken", "Nodes taken.")
-        self._back = made(prometheus.Counter, "fragments_asked_back", "Nodes preempted, or given back by the pilot.", "planned")
-        self._release = made(prometheus.Histogram, "release_seconds", "Time from preemption or give-back to release.", buckets=_RELEASE)
+        self._back = made(
+            prometheus.Counter, "fragments_asked_back", "Nodes preempted, or given back by the pilot.", "planned"
+        )
+        self._release = made(
+            prometheus.Histogram, "release_seconds", "Time from preemption to release.", buckets=_RELEASE
+        )
         self._failures = made(prometheus.Counter, "trainer_failures", "Failed starts and runs of trainers.")
-        self._polls = made(prometheus.Counter, "polls_failed", "Failed polls of the scheduler, the first of each outage.")
+        self._polls = made(
+            prometheus.Counter, "polls_failed", "Failed polls of the scheduler, the first of each outage."
+        )
         self._refused = made(prometheus.Counter, "holders_refused", "Holders that the scheduler refused.")
         self._status: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
         self._fragments: dict[str, dict[FragmentEvent, float]] = {}

@@ -127,7 +127,7 @@ class PilotRuntime:
         self._notices.close(self._parts.clock.now_s())
 
     def reload(self) -> None:
-        """Read the configuration again and apply what can be applied, or nothing if it has an error; the event log says which."""
+        """Read the configuration again. Apply it, or nothing of it if it has an error; the event log says which."""
         now_s = self._parts.clock.now_s()
         try:
             text = self._reload(self._reread(), now_s)

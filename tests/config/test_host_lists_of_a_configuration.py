@@ -42,7 +42,7 @@ def test_the_pilot_does_not_start(pattern: str, tmp_path: Path) -> None:
     state = tmp_path / "s"
     state.mkdir(mode=0o700)
     (state / "bftrainer.toml").write_text(f'[nodes]\nhosts = ["{pattern}"]\n')
-    with pytest.raises(InputFileError, match="nodes.hosts"):
+    with pytest.raises(InputFileError, match=r"nodes\.hosts"):
         read_config(state / "bftrainer.toml")
     assert "nodes.hosts: expected node names" in complaint(bftrainer("pilot", "--state", state))
 

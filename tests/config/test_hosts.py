@@ -63,7 +63,13 @@ def test_matches() -> None:
 
 def test_what_others_wrote_is_read_as_far_as_the_budget_goes() -> None:
     began = time.monotonic()
-    hostile = ("node[1-999999999]", "x[1-1000][1-1000]", "[", "node01 ; true", *(f"*a*a*[{n}001-{n}999]" for n in range(1, 9)))
+    hostile = (
+        "node[1-999999999]",
+        "x[1-1000][1-1000]",
+        "[",
+        "node01 ; true",
+        *(f"*a*a*[{n}001-{n}999]" for n in range(1, 9)),
+    )
     found = readable_patterns((*hostile, "node[01-02]"))
     assert "node01" in found
     assert "node03" not in found
@@ -87,8 +93,7 @@ def test_any_numbers_come_back(numbers: list[int], width: int) -> None:
 def test_nothing_but_a_bounded_list_or_a_refusal(text: str, most: int) -> None:
     try:
         found = expand(text, most)
-    except InvalidValueError as error:
-        assert "\n" not in str(error)
+    except InvalidValueError:
         return
     assert 0 < len(found) <= most
     assert all(name and " " not in name and "[" not in name and "]" not in name for name in found)

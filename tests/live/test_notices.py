@@ -68,7 +68,9 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
     desk.add("a")
     desk.add("b")
     desk.registry.change("a", TrainerChange(status=TrainerStatus.DONE, finished_s=101.0, samples_done=7.0))
-    desk.registry.change("b", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="status 3: no data set"))
+    desk.registry.change(
+        "b", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="status 3: no data set")
+    )
     desk.until(lambda: len(desk.notes()) == 2)
     first, second = sorted(desk.told(), key=lambda told: str(told["trainer"]))
     assert (first["event"], first["trainer"], first["samples_done"], first["owner"]) == ("done", "a", 7.0, "me")
@@ -108,7 +110,9 @@ def test_what_ended_while_no_pilot_told_is_told_by_the_next(store: Store, tmp_pa
     first = Desk(store, tmp_path)
     first.add("early")
     first.add("late")
-    Registry(store).change("late", TrainerChange(status=TrainerStatus.DONE, finished_s=150.0))  # the pilot dies before it tells
+    Registry(store).change(
+        "late", TrainerChange(status=TrainerStatus.DONE, finished_s=150.0)
+    )  # the pilot dies before it tells
     second = Desk(store, tmp_path, now_s=200.0)
     second.until(second.notes)
     assert [told["trainer"] for told in second.told()] == ["late"]
@@ -151,7 +155,9 @@ def test_a_command_that_fails_or_hangs_stops_nothing_and_is_noted(
 def test_a_name_is_data_and_no_shell_sees_it(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path, on_event=["sh", "-c", "cat > told", "$(touch shell)"])
     desk.add("a")
-    desk.registry.change("a", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="$(touch shell); `touch shell`"))
+    desk.registry.change(
+        "a", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="$(touch shell); `touch shell`")
+    )
     desk.until(desk.notes)
     assert desk.told()[0]["text"] == "$(touch shell); `touch shell`"
     assert not (tmp_path / "shell").exists()

@@ -67,9 +67,9 @@ class NodeFacts:
     candidates: tuple[Candidate, ...] = ()
     peer_holders: tuple[str, ...] = ()
     trainers: frozenset[str] = frozenset()
-    demand: PoolDemand = PoolDemand()
+    demand: PoolDemand = field(default_factory=PoolDemand)
     answers: bool = True
-    memory: NodeMemory = NodeMemory()
+    memory: NodeMemory = field(default_factory=NodeMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,7 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     )
     draft.due_s += [end_s for _, end_s in known.window_ends if end_s >= at.now_s]
     draft.give_back([h.name for h in _above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
-    draft.give_back(
-        surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes"
-    )
+    draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
     memory, gives = _give_unused(known, at, draft)
     if not gives and (requests := _requests(known, at, draft)):
         draft.steps.append(Ask(requests))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from bftrainer.config.pilot import PilotConfig
@@ -43,10 +43,10 @@ class Predecessor:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The facts of the last decision, what it remembers, and when (clock that never goes back) the next is due at the latest."""
+    """The last decision: its facts, its memory, and when (by the clock that never goes back) the next is due at the latest."""
 
     facts: NodeFacts | None = None
-    memory: NodeMemory = NodeMemory()
+    memory: NodeMemory = field(default_factory=NodeMemory)
     due_s: float = -math.inf
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import Ours
-from bftrainer.domain.cluster import NodeRequest, Observation
+from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.derived import Table
