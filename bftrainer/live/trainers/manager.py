@@ -7,8 +7,11 @@ the same: read the registry, look at the drivers, take the next step.
 from __future__ import annotations
 
 import errno
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol
 
 from bftrainer.config.pilot import NodeClassConfig
@@ -124,6 +127,16 @@ class Occupancy:
                     it.desired -= gone
 
 
+def _retry_times(records: tuple[TrainerRecord, ...]) -> tuple[float, ...]:
+    """When trainers may start: the only times at which the answer of ``for_core`` changes by itself."""
+    return tuple(sorted({record.not_before_s for record in records}))
+
+
+def _for_core(records: tuple[TrainerRecord, ...], latest_s: float) -> Mapping[str, TrainerRecord]:
+    wanted = (r for r in records if not r.status.is_final and r.status is not TrainerStatus.PAUSED)
+    return MappingProxyType({r.name: r for r in wanted if r.not_before_s <= latest_s})
+
+
 class TrainerManager:
     """All trainers that are not final, and final ones whose driver still runs."""
 
@@ -135,6 +148,7 @@ class TrainerManager:
         self._classes = classes
         self._slots = slots
         self._records: Table[TrainerRecord] = Table()
+        self._retry_times, self._for_core = Derived(_retry_times), Derived(_for_core)
         self._states: dict[str, TrainerState] = {}
         self._occupancy = Occupancy(self._states)
         self._usage = UsageBook(now_s)
@@ -161,13 +175,12 @@ class TrainerManager:
         """One trainer, if it is here."""
         return self._records.get(name)
 
-    def for_core(self, now_s: float) -> dict[str, TrainerRecord]:
+    def for_core(self, now_s: float) -> Mapping[str, TrainerRecord]:
         """Trainers for the core, in order of submission: neither final nor paused nor waiting for a retry."""
-        return {
-            record.name: record
-            for record in self._records.values()
-            if record.not_before_s <= now_s and not record.status.is_final and record.status is not TrainerStatus.PAUSED
-        }
+        records = self._records.values()
+        times = self._retry_times(records)
+        due = bisect_right(times, now_s)
+        return self._for_core(records, times[due - 1] if due else -math.inf)
 
     def wants(self, now_s: float, most: int) -> tuple[tuple[int, str | None], ...]:
         """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
