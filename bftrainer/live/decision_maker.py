@@ -9,9 +9,11 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.live.facts import Listener, TellingJournal
+from bftrainer.persistence import codec
 from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Settings, TimedPolicy
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import build_policy, find_objective
+from bftrainer.policies.guard import unguarded
 from bftrainer.policies.needs import refusal
 from bftrainer.policies.settings import PolicySettings
 
@@ -23,9 +25,11 @@ def settings_of(config: PilotConfig) -> Settings:
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
-    """The policy of these settings, on this allocator."""
+    """The policy of these settings, on this allocator. From now on its memories can be journaled."""
     objective = find_objective(settings.objective)
-    return build_policy(settings.policy, PolicySettings(allocator, objective, settings.forward_s, settings.seed))
+    policy = build_policy(settings.policy, PolicySettings(allocator, objective, settings.forward_s, settings.seed))
+    codec.allow(type(unguarded(policy)).__module__)
+    return policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,9 @@ class PilotRuntime:
         """Apply the site's table and the host list: both, or neither if the list overlaps a peer pilot's."""
         parts = self._parts
         if parts.reconfigure is None:
-            return tuple(key for key in changed(self._config, fresh) if key.startswith(("slurm.", "lsf.")))
+            return tuple(
+                key for key in changed(self._config, fresh) if key.partition(".")[0] not in PilotConfig.model_fields
+            )
         kept = parts.reconfigure(fresh)
         if fresh.nodes.hosts == self._config.nodes.hosts:
             return kept

@@ -40,7 +40,7 @@ def _matches(node: NodeView, it: NodeClassConfig) -> bool:
         return False
     if it.hosts and not matches(node.name, it.hosts):
         return False
-    return it.gpu is None or it.gpu in {gpu_type for gpu_type, _ in node.gpus}
+    return it.gpu is None or it.gpu in {device.kind for device in node.devices}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class NodeClassifier:
 
     def observe(self, seen: Observation) -> None:
         for n in seen.nodes:
-            traits = (n.partitions, n.gres, n.cpus)
+            traits = (n.partitions, n.devices, n.cpus)
             known = self._nodes.get(n.name)
             if known is None or known.traits != traits:
                 self._nodes[n.name] = _Known(traits, class_of(n, self._configured), n.gpu_count)
