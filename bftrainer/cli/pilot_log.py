@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from bftrainer.cli.watch import described
+from bftrainer.cli.decision_text import describe_decision
 from bftrainer.live.facts import DecisionMade, Fact, FragmentChanged, FragmentEvent, NoteAdded, TrainerChanged
 
 
@@ -47,7 +47,7 @@ def entry(fact: Fact) -> dict[str, Any] | None:
 def _decision(fact: DecisionMade) -> dict[str, Any]:
     plan, answer = fact.plan, fact.plan.decision.answer
     counts = {a.trainer.id: n for a, n in zip(fact.state.active, plan.decision.counts, strict=True)}
-    text = described(fact.event, plan, fact.took_s)
+    text = describe_decision(fact.event, plan, fact.took_s)
     fields: dict[str, Any] = {"pool": len(fact.state.pool), "counts": counts, "text": text}
     fields["took_ms"] = round(1e3 * fact.took_s, 3)
     if answer is not None:
