@@ -9,7 +9,7 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.figures.live import live_figure
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
-from bftrainer_replay.report.pictures import WHAT_U_IS, efficiency_picture, idle_pictures, lost_picture, nodes_picture
+from bftrainer_replay.report.pictures import efficiency_picture, idle_pictures, lost_picture, nodes_picture
 from bftrainer_replay.simulation.summary import Summary
 from bftrainer_replay.sweep.detail import Detail
 
@@ -77,7 +77,6 @@ def demo_page(
             efficiency_picture(details, static_bins),
             lost_picture(details),
         ),
-        note=WHAT_U_IS,
     )
     return Page(
         title=f"What {found.node_hours:,.0f} idle node-hours could train",
