@@ -27,14 +27,20 @@ library is used. The files are described in ``docs/trainer-directory.md``.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from bftrainer.errors import InputFileError
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, Request
+from bftrainer.protocol.messages import TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory, older_part
+from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
+from bftrainer.protocol.typed_json import OtherVersionError, read_json
 from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
 
 __all__ = [
@@ -49,8 +55,6 @@ __all__ = [
     "track",
 ]
 
-STOPPED_STATUS = 83
-"""Exit status of a worker that left after a stop request."""
 LINE_EVERY_S = 1.0
 CONTROL_EVERY_S = 0.2
 PROGRESS_BYTES = 20_000_000
@@ -61,12 +65,12 @@ State = TypeVar("State")
 
 
 def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ) -> Batches:
-    """The trainer file's ``scaling`` and ``global_batch``; where it has none, or outside bftrainer, those given here."""
-    directory = environment.get("BFTRAINER_TRAINER_DIR")
-    accepted: dict[str, Any] = {}
-    if directory:
-        accepted = json.loads((Path(directory) / "trainer.json").read_text(encoding="utf-8"))
-    return Batches(Scaling(accepted.get("scaling") or scaling), int(accepted.get("global_batch") or global_batch))
+    """The trainer file's ``scaling`` and ``global_batch``; outside bftrainer, and where it sets none, the arguments."""
+    path = environment.get("BFTRAINER_TRAINER_DIR")
+    if not path:
+        return Batches(scaling, global_batch)
+    trainer = read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer)
+    return Batches(trainer.scaling or scaling, trainer.global_batch or global_batch)
 
 
 class Reporter:
@@ -78,17 +82,18 @@ class Reporter:
         clock: Callable[[], float] = time.time,
         rank: int | None = None,
     ) -> None:
-        directory = environment.get("BFTRAINER_TRAINER_DIR")
-        self.directory = Path(directory) if directory else None
+        path = environment.get("BFTRAINER_TRAINER_DIR")
+        self.directory = TrainerDirectory(Path(path)) if path else None
         self.incarnation = int(environment.get("BFTRAINER_INCARNATION", "1"))
         self.clock = clock
         given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
         self._writes = (rank if rank is not None else int(given)) == 0
         self._every_s = float(environment.get("BFTRAINER_REPORT_EVERY_S", LINE_EVERY_S))
-        self._last: dict[str, Any] = {}
+        self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
         self._written_at = -self._every_s
         self._asked_at = -CONTROL_EVERY_S
         self._stop = False
+        self._complaint = ""
 
     def step(
         self,
@@ -99,72 +104,77 @@ class Reporter:
         world_size: int = 1,
         at_s: float | None = None,
         force: bool = False,
+        formed: bool = False,
         **further: object,
     ) -> bool:
-        """After a step (or commit). Returns whether a stop has been asked for.
+        """Report a step (or commit), and return whether a stop has been requested.
 
-        A line is written about once a second (every ``BFTRAINER_REPORT_EVERY_S``), and always at a new size. Ranks other
-        than 0 write nothing.
+        A line is written about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
+        ``force``. Only rank 0 writes. ``formed`` marks the first line of a new group of workers.
         """
         now = self.clock() if at_s is None else at_s
-        changed = self._last.get("world_size") != world_size
-        self._last = {"world_size": world_size, "step": step, "samples": samples, "loss": loss, **further}
+        changed = self._last.world_size != world_size
+        self._last = ProgressLine(
+            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed, further
+        )
         if force or changed or now - self._written_at >= self._every_s:
             self._written_at = now
-            self._write("running", now)
+            self._write(self._last)
         return self.stop_requested()
 
     def checkpointed(self) -> None:
-        """The state of the last reported step is on disk."""
-        self._write("checkpointed", self.clock())
+        """Report that the state of the last reported step is on disk."""
+        self._write(replace(self._last, at_s=self.clock(), phase=Phase.CHECKPOINTED))
 
     def done(self) -> None:
-        """Training is complete."""
-        self._write("done", self.clock())
+        """Report that training is complete."""
+        self._write(replace(self._last, at_s=self.clock(), phase=Phase.DONE))
 
     def leave(self) -> NoReturn:
-        """End this process as one that was asked to."""
+        """End this process with the exit status of a requested stop."""
         raise SystemExit(STOPPED_STATUS)
 
     def stop_requested(self) -> bool:
-        """Whether pilot or driver want a checkpoint and an exit. Looks at the files at most every 0.2 s."""
+        """Whether the pilot or the driver requests a checkpoint and an exit. Reads the files at most every 0.2 s."""
         if self.directory is None or self._stop:
             return self._stop
         now = self.clock()
         if now - self._asked_at >= CONTROL_EVERY_S:
             self._asked_at = now
-            self._stop = _asks(self.directory / "control", None) or _asks(self.directory / "leave", self.incarnation)
+            self._stop = self._asks(self.directory.control, None) or self._asks(self.directory.leave, self.incarnation)
         return self._stop
 
     def act_as(self, rank: int) -> None:
-        """Ranks change at a rescale; rank 0 writes."""
+        """Take another rank after a rescale; rank 0 writes."""
         self._writes = rank == 0
 
-    def _write(self, phase: str, at_s: float) -> None:
+    def _asks(self, path: Path, number: int | None) -> bool:
+        """Whether a file requests a stop; one that is missing, or not readable now, does not."""
+        try:
+            message = read_json(ControlMessage, path)
+        except OtherVersionError as error:
+            if not self._complaint:
+                self._complaint = f"bftrainer: stop requests are not understood: {error}"
+                print(self._complaint, file=sys.stderr)
+            return False
+        except InputFileError:
+            return False
+        return message.request is Request.STOP and number in (None, message.number)
+
+    def _write(self, line: ProgressLine) -> None:
         if self.directory is None or not self._writes:
             return
-        head = {"time": round(at_s, 4), "phase": phase, "incarnation": self.incarnation}
-        line = json.dumps({**head, **self._last}, default=float) + "\n"
-        path = self.directory / "progress.jsonl"
+        path = self.directory.progress
         try:
             if path.exists() and path.stat().st_size > PROGRESS_BYTES:
-                path.replace(path.with_name("progress.jsonl.1"))
+                path.replace(older_part(path))
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(file, line.encode())
+                os.write(file, f"{format_progress(line)}\n".encode())
             finally:
                 os.close(file)
         except OSError as error:  # a full disk must not end the training
             print(f"bftrainer: progress is not written: {error}", file=sys.stderr)
-
-
-def _asks(path: Path, number: int | None) -> bool:
-    """A file that is not there, or not readable now, asks for nothing."""
-    try:
-        request = json.loads(path.read_text(encoding="utf-8"))
-        return request["request"] == "stop" and number in (None, request["number"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def track(

@@ -19,9 +19,10 @@ from patience import PATIENCE
 from promises import promised
 
 from bftrainer.plugins import driver_module
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.system.processes import identify
 
 CHECKOUT = Path(__file__).parents[1]
 EXAMPLE = CHECKOUT / "docs/examples/horovod_digits.py"
@@ -36,6 +37,7 @@ class Trainer:
 
     def __init__(self, folder: Path, command: list[str] | None = None, **driver: Any) -> None:
         self.path = folder
+        self.directory = TrainerDirectory(folder)
         self.folder_driver = driver.pop("driver", "horovod")
         self.driver_environment: dict[str, str] = driver.pop("driver_environment", {})
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,12 +59,12 @@ class Trainer:
             "stop_s": driver.pop("stop_s", 60),
         }
         settings = {"version": 1, "driver": self.folder_driver, **driver}
-        write_atomically(folder / "trainer.json", json.dumps(trainer).encode())
-        write_atomically(folder / "driver.json", json.dumps(settings).encode())
+        write_atomically(self.directory.trainer, json.dumps(trainer).encode())
+        write_atomically(self.directory.driver, json.dumps(settings).encode())
         self.events: list[Line] = []
         self.progress: list[Line] = []
-        self._events = JsonTail(folder / "events.jsonl")
-        self._progress = JsonTail(folder / "progress.jsonl")
+        self._events = JsonTail(self.directory.events)
+        self._progress = JsonTail(self.directory.progress)
         self._numbers = itertools.count(1)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -75,7 +77,7 @@ class Trainer:
     def hosts(self, text: str) -> float:
         """Replace the hosts file; ``a:1:7 b:1:8``. Returns when."""
         at_s = now_s()
-        write_atomically(self.path / "hosts", "".join(f"{line}\n" for line in text.split()).encode())
+        write_atomically(self.directory.hosts, "".join(f"{line}\n" for line in text.split()).encode())
         return at_s
 
     def start(self, hosts: str | None = None) -> None:
@@ -96,7 +98,7 @@ class Trainer:
     def control(self, request: str) -> None:
         """What the pilot asks of the script."""
         value = {"version": 1, "request": request, "number": next(self._numbers)}
-        write_atomically(self.path / "control", json.dumps(value).encode())
+        write_atomically(self.directory.control, json.dumps(value).encode())
 
     def read(self) -> None:
         """Take what is new."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
+from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
 from bftrainer.errors import InvalidValueError, UnknownStateError
 
 
@@ -221,7 +222,7 @@ class NodeRequest:
     gpus: int = 0
 
     def __post_init__(self) -> None:
-        if not self.node or "#" in self.node:
+        if not self.node or is_fragment_name(self.node):
             raise InvalidValueError(f"a claim needs the name of a node, got {self.node!r}")
 
 
@@ -254,12 +255,12 @@ class Fragment:
     @property
     def node(self) -> str:
         """The part before ``#``."""
-        return self.name.rpartition("#")[0]
+        return node_of(self.name)
 
     @property
     def id(self) -> str:
         """The holder's job id, the part after ``#``."""
-        return self.name.rpartition("#")[2]
+        return id_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Timed
 from bftrainer.persistence.spool import Spool
 from bftrainer.persistence.store import open_store
 from bftrainer.policies.needs import refusal
+from bftrainer.protocol.paths import TRAINERS
 from bftrainer.system.processes import this_process
 
 
@@ -103,7 +104,7 @@ def run_pilot(
         journal = LiveJournal(store, recorder, policy, settings)
         state = last_state(store) or State(settings.max_parallel)
         state = replace(state, max_parallel=settings.max_parallel)
-        launcher = DirectoryLauncher(parts.state_dir / "trainers", parts.driver)
+        launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
         if unseen := claim_hosts(parts, config):
             registry.note(clock.now_s(), "pilot", "", unseen)
         sharing = Sharing(parts.neighbours)

@@ -11,8 +11,12 @@ from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import StallSeen
-from bftrainer.live.trainers.launcher import DirectoryLauncher, Place
+from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.live.trainers.meter import MeterBook
+from bftrainer.protocol.events import DriverEvent
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import Phase
 from bftrainer.protocol.reports import DriverView, Ending
 from bftrainer.rehearsal.record import Line, Played, TrialOutcome, is_whole
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind
@@ -53,6 +57,7 @@ class Player:
     ) -> None:
         self.spec = spec
         self.folder = root / spec.name
+        directory = TrainerDirectory(self.folder)
         self.lines: list[Line] = []
         self.events: list[Line] = []
         self._launcher = DirectoryLauncher(root, {"poll_s": 0.05, "hang_s": patience_s, **settings})
@@ -62,10 +67,10 @@ class Player:
         self._meter = MeterBook(window_s)
         self._stalls: list[float] = []
         self._measured = False
-        self._places: tuple[Place, ...] = ()
+        self._places: tuple[HostSlots, ...] = ()
         self._count = 0
-        self._event_tail = JsonTail(self.folder / "events.jsonl")
-        self._line_tail = JsonTail(self.folder / "progress.jsonl")
+        self._event_tail = JsonTail(directory.events)
+        self._line_tail = JsonTail(directory.progress)
         self._pids: set[ProcessId] = set()
 
     def play(self, act: Act) -> Played:
@@ -122,7 +127,7 @@ class Player:
         return view
 
     def _wanted(self) -> frozenset[str]:
-        return frozenset(place.fragment_id for place in self._places)
+        return frozenset(place.fragment for place in self._places)
 
     def _order(self, act: Act) -> None:
         """Give the order, and note where it is to be afterwards."""
@@ -153,16 +158,16 @@ class Player:
                     self._places = self._places[: act.nodes]
                     self._launcher.order(self.spec.name, self._places)
 
-    def _new(self, count: int) -> tuple[Place, ...]:
+    def _new(self, count: int) -> tuple[HostSlots, ...]:
         self._count += count
         numbers = range(self._count - count + 1, self._count + 1)
-        return tuple(Place(f"node-{n}", self._slots, f"f{n}") for n in numbers)
+        return tuple(HostSlots(f"node-{n}", self._slots, f"f{n}") for n in numbers)
 
-    def _kill(self, place: Place) -> None:
+    def _kill(self, place: HostSlots) -> None:
         """The processes of the workers there, as when their node goes."""
-        mine = [e for e in self.events if e.get("fragment") == place.fragment_id]
-        ended = {e["pid"] for e in mine if e["event"] == "worker_exited"}
-        for pid in {e["pid"] for e in mine if e["event"] == "worker_started"} - ended:
+        mine = [e for e in self.events if e.get("fragment") == place.fragment]
+        ended = {e["pid"] for e in mine if e["event"] == DriverEvent.WORKER_EXITED}
+        for pid in {e["pid"] for e in mine if e["event"] == DriverEvent.WORKER_STARTED} - ended:
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == pid:  # with its children, as when a node goes
                     os.killpg(pid, signal.SIGKILL)
@@ -243,7 +248,7 @@ class Player:
         while time.monotonic() < give_up:
             self.look()
             new = self.lines[seen:]
-            saved = [number for number, line in enumerate(new) if line.get("phase") == "checkpointed"]
+            saved = [number for number, line in enumerate(new) if line.get("phase") == Phase.CHECKPOINTED]
             if saved and len(new) - saved[-1] > UNSAVED_STEPS:
                 return
             time.sleep(POLL_S / 4)

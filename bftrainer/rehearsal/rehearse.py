@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.protocol.events import DriverEvent
 from bftrainer.rehearsal.copies import copy_folder, moved
 from bftrainer.rehearsal.player import Player
 from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches
@@ -120,7 +121,10 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
 def _was_killed(player: Player, played: Played) -> bool:
     """It did not obey: every further change would take ``stop_s``, and show the same."""
     return played.act.kind in LEAVES and any(
-        e.get("event") == "worker_exited" and e.get("status") == -9 and e.get("planned") and e["time"] >= played.at_s
+        e.get("event") == DriverEvent.WORKER_EXITED
+        and e.get("status") == -9
+        and e.get("planned")
+        and e["time"] >= played.at_s
         for e in player.events
     )
 

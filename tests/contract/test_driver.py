@@ -15,7 +15,7 @@ import pytest
 from horovod_trainer import CHECKOUT, Trainer, on_a_word
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.system.processes import identify
 
 pytestmark = pytest.mark.slow
 

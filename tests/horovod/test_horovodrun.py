@@ -9,8 +9,8 @@ import pytest
 from horovod_trainer import EXAMPLE, Trainer
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.directory import TrainerDirectory
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path, host_and_command
 
 

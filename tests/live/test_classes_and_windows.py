@@ -13,6 +13,7 @@ from live_house import House, house, spec
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import NodeView, PendingJob
+from bftrainer.domain.fragments import node_of
 from bftrainer.errors import InputFileError, StoreError
 from bftrainer.live.explain import explain
 from bftrainer.live.nodes.classifier import PoolDemand, class_of
@@ -157,7 +158,7 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
     home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers.desired())))
     state = home.pilot(60)
     assert max(n for t, n in seen if t < 40) == 2
-    assert {n.partition("#")[0] for n in state.active[0].nodes} == {"n1", "n2", "n4"}
+    assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n2", "n4"}
     with closing(home.store()) as store:
         taken = [f for f in Registry(store).fragments() if f.node == "n3"]
         assert len(taken) == 1, "once, and then left alone until its window has ended"

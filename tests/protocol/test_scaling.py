@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress import Batches, LearningRate, LearningRateRule, Scaling, batches
 
+TRAINER = {"version": 1, "id": "t", "command": ["python"], "cwd": "/", "min_nodes": 1, "max_nodes": 2}
+
 
 def test_strong_scaling_by_hand() -> None:
     """256 samples on 3 workers: 86 + 85 + 85."""
@@ -51,11 +53,11 @@ def test_a_rank_outside_of_its_world_is_refused(rank: int, size: int) -> None:
 
 
 def test_the_trainer_file_outvotes_the_script(tmp_path: Path) -> None:
-    (tmp_path / "trainer.json").write_text(json.dumps({"version": 1, "scaling": "strong", "global_batch": 96}))
+    (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | {"scaling": "strong", "global_batch": 96}))
     here = {"BFTRAINER_TRAINER_DIR": str(tmp_path)}
     assert batches(Scaling.WEAK, 32, here) == Batches(Scaling.STRONG, 96)
     assert batches(Scaling.WEAK, 32, {}) == Batches(Scaling.WEAK, 32)
-    (tmp_path / "trainer.json").write_text(json.dumps({"version": 1, "scaling": None}))
+    (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | {"scaling": None}))
     assert batches(Scaling.WEAK, 32, here) == Batches(Scaling.WEAK, 32)
 
 

@@ -17,7 +17,7 @@ from horovod_trainer import CHECKOUT, Line, Trainer, on_a_word
 from promises import promised
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.system.processes import identify
 
 pytestmark = pytest.mark.slow
 EXAMPLE = CHECKOUT / "docs/examples/torch_digits.py"

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer_adapters.holding.back_off import BackOff
@@ -169,7 +170,7 @@ class JobHolder:
 
     def _submit(self, claim: NodeRequest) -> Fragment:
         job = self._jobs.submit(claim)
-        return self._add(f"{claim.node}#{job}", self._clock.elapsed_s()).fragment
+        return self._add(fragment_name(claim.node, job), self._clock.elapsed_s()).fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
@@ -248,7 +249,7 @@ class JobHolder:
     def _take_over(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
         """Holders of a predecessor with the same name; folders of those that are over go."""
         for job in listed.values():
-            name = f"{job.node}#{job.id}"
+            name = fragment_name(job.node, job.id)
             if job.phase is not JobPhase.OVER and name not in self._held:
                 self._add(name, now_s)
         for name in self._files.names():

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
 from bftrainer.system.processes import send, with_variable
@@ -63,7 +64,7 @@ class Allocation:
             if claim.node in held or claim.node not in self._nodes:
                 refusals.append(Refusal(claim.node, "is held already, or not a node of this job"))
                 continue
-            name = f"{claim.node}#{os.getpid()}-{self._clock.now_s():.3f}-{number}"
+            name = fragment_name(claim.node, f"{os.getpid()}-{self._clock.now_s():.3f}-{number}")
             (self._holders / name).mkdir(mode=0o700)
             held.add(claim.node)
             fragments.append(Fragment(name, FragmentPhase.PENDING))
@@ -90,7 +91,7 @@ class Allocation:
     def clear(self, names: frozenset[str]) -> None:
         """SIGKILL the workers, or the sruns that started them (Slurm then ends their steps within 0.1 s)."""
         for name in sorted(names):
-            for process in with_variable("BFTRAINER_FRAGMENT", name.rpartition("#")[2]):
+            for process in with_variable("BFTRAINER_FRAGMENT", id_of(name)):
                 with suppress(PermissionError):
                     send(process, signal.SIGKILL)
 
@@ -98,4 +99,6 @@ class Allocation:
         """The job's end ends everything; no lease is needed."""
 
     def _held(self) -> list[Fragment]:
-        return [Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if "#" in p.name]
+        return [
+            Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if is_fragment_name(p.name)
+        ]

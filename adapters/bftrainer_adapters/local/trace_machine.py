@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from bftrainer.domain.fragments import id_of, is_fragment_name
 from bftrainer.system.files import write_atomically
 from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.on_node.payload import Silence, limit_s
@@ -35,12 +36,12 @@ def watch(holders: Path, lease_s: float) -> None:
     last_seen = last_swept = time.monotonic()
     silences: dict[str, Silence] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
-        for folder in sorted(p for p in holders.iterdir() if "#" in p.name):
+        for folder in sorted(p for p in holders.iterdir() if is_fragment_name(p.name)):
             # A driver may have started a worker just when its fragment went; so gone ones are swept as long as they are seen.
             if not (folder / "gone").exists():
                 last_seen = time.monotonic()
                 play(folder, lease_s, silences.setdefault(folder.name, Silence(SWEEP_EVERY_S)))
-            elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(folder.name.rpartition("#")[2]):
+            elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(id_of(folder.name)):
                 last_seen = time.monotonic()
         if time.monotonic() - last_swept > SWEEP_EVERY_S:
             last_swept = time.monotonic()
@@ -65,7 +66,7 @@ def play(folder: Path, lease_s: float, silence: Silence) -> None:
     if why is None:
         return
     write_atomically(folder / "leaving", why.encode())
-    while sweep(folder.name.rpartition("#")[2]):
+    while sweep(id_of(folder.name)):
         time.sleep(0.01)
     with suppress(FileNotFoundError):
         write_atomically(folder / "gone", why.encode())

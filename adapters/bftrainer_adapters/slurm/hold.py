@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.fragments import id_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError
 from bftrainer.system import command
@@ -127,7 +128,7 @@ class _Slurm:
 
     def end_workers(self, names: list[str]) -> None:
         """All steps but the payload's. Waits a while until they are over: before that a new step there finds no memory."""
-        ids = [name.rpartition("#")[2] for name in names]
+        ids = [id_of(name) for name in names]
         steps = jobs.parse_worker_steps(self._run(jobs.steps_argv(ids)))
         if steps:
             self._run(jobs.kill_steps_argv(steps))

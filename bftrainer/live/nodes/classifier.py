@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.domain.cluster import NodeView, Observation
+from bftrainer.domain.fragments import node_of
 from bftrainer.domain.state import Classes, Nodes, State
 from bftrainer.live.nodes.fragments import matches
 
@@ -82,7 +83,7 @@ class NodeClassifier:
     def of(self, fragment: str) -> str | None:
         """The fragment's class; None before it can be known."""
         if fragment not in self._fragments:
-            found = self.of_node(fragment.rpartition("#")[0])
+            found = self.of_node(node_of(fragment))
             if found is None:
                 return None
             self._fragments[fragment] = found

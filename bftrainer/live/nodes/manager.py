@@ -15,6 +15,7 @@ from bftrainer.config.pilot import NodeClassConfig, PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import Ours
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.ports import Clock, NodeHolder, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
@@ -31,7 +32,6 @@ from bftrainer.live.nodes.fragments import (
     windows_of,
 )
 from bftrainer.live.nodes.sharing import Sharing
-from bftrainer.live.trainers.steps import id_of, node_of
 from bftrainer.persistence.registry import Registry
 
 _SLOWEST_POLL = 6.0  # times poll_s, after failed polls

@@ -16,8 +16,8 @@ from typing import Protocol
 from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
-from bftrainer.live.trainers.launcher import Place
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.steps import (
     AskToStop,
@@ -29,13 +29,12 @@ from bftrainer.live.trainers.steps import (
     carried_out,
     has_nothing_to_do,
     holds,
-    id_of,
     next_step,
-    node_of,
     rest,
 )
 from bftrainer.live.trainers.usage import UsageBook
 from bftrainer.persistence.registry import Registry, TrainerRecord, TrainerStatus
+from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending
 
 MAX_FAILURES = 4
@@ -46,11 +45,11 @@ RETRY_S = 5.0
 class Launcher(Protocol):
     """Starts, rescales and stops trainers, and says what their drivers report."""
 
-    def start(self, spec: TrainerSpec, places: Iterable[Place]) -> None:
-        """Start a driver on these places."""
+    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
+        """Start a driver on these hosts. ``interface``: of their node class, where it has its own."""
 
-    def order(self, name: str, places: Iterable[Place]) -> None:
-        """Tell a running driver its new places."""
+    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
+        """Tell a running driver its new hosts."""
 
     def ask_to_stop(self, name: str) -> None:
         """Checkpoint and leave."""
@@ -225,7 +224,7 @@ class TrainerManager:
                 case StartDriver(nodes):
                     it.kind = self._kind(nodes)
                     try:
-                        self._launcher.start(self._records[name].spec, self._places(name, nodes))
+                        self._launcher.start(self._records[name].spec, self._hosts(name, nodes), self._interface(nodes))
                     except OSError as error:
                         if error.errno in NO_DISK:
                             raise  # not this trainer's fault
@@ -233,7 +232,7 @@ class TrainerManager:
                         continue
                     it.view = replace(it.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset())
                 case ChangeHosts(nodes):
-                    self._launcher.order(name, self._places(name, nodes))
+                    self._launcher.order(name, self._hosts(name, nodes))
                 case AskToStop():
                     self._launcher.ask_to_stop(name)
                 case Kill():
@@ -297,11 +296,14 @@ class TrainerManager:
         samples = self._standings[name].view.samples
         return self._records[name].samples_done if samples is None else samples
 
-    def _places(self, name: str, nodes: Nodes) -> list[Place]:
+    def _hosts(self, name: str, nodes: Nodes) -> list[HostSlots]:
         kind = self.class_named(self._kind(nodes))
         slots = self._records[name].spec.slots or (kind and kind.slots) or self._slots
-        interface = kind.interface if kind else None
-        return [Place(node_of(f), slots, id_of(f), interface) for f in sorted(nodes)]
+        return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]
+
+    def _interface(self, nodes: Nodes) -> str | None:
+        kind = self.class_named(self._kind(nodes))
+        return kind.interface if kind else None
 
     def _kind(self, nodes: Nodes) -> str | None:
         """The class of nodes that are all of one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerOrder
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer_adapters.on_node.payload import NOTICE
 
 
@@ -25,7 +26,7 @@ def inside_step(setup: Sequence[str], command: Sequence[str]) -> list[str]:
 
 
 def worker_environment(
-    inherited: Mapping[str, str], settings: DriverSettings, trainer: TrainerOrder, further: Mapping[str, str]
+    inherited: Mapping[str, str], settings: DriverSettings, trainer: TrainerMessage, further: Mapping[str, str]
 ) -> dict[str, str]:
     """The inherited environment without what cripples a step, the trainer's own, then the driver's.
 

@@ -15,12 +15,12 @@ import sys
 import threading
 from collections.abc import Iterable
 
-from bftrainer_adapters.drivers.common.process import ProcessIdentity, identify
+from bftrainer.system.processes import ProcessId, identify
 
 
-def remaining(lines: Iterable[str]) -> dict[ProcessIdentity, bool]:
+def remaining(lines: Iterable[str]) -> dict[ProcessId, bool]:
     """Follow the lines to their end; what is left to kill, and whether as a group."""
-    left: dict[int, tuple[ProcessIdentity, bool]] = {}
+    left: dict[int, tuple[ProcessId, bool]] = {}
     for line in lines:
         match line.split():
             case ["+", pid, how]:
@@ -31,7 +31,7 @@ def remaining(lines: Iterable[str]) -> dict[ProcessIdentity, bool]:
     return dict(left.values())
 
 
-def kill(identity: ProcessIdentity, as_group: bool) -> None:
+def kill(identity: ProcessId, as_group: bool) -> None:
     """SIGKILL, unless it has ended.
 
     Only srun itself is killed, never its group: Slurm then ends the step within 0.1 s, whereas without its srun's helper

@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.protocol.events import WorkerExited, WorkerStarted
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import CappedLog, Pump
 from bftrainer_adapters.drivers.common.reaper import Reaper
 
@@ -86,7 +89,7 @@ class WorkerStarter:
     """Starts workers of one incarnation and reports their start and exit. Safe to use from several threads."""
 
     def __init__(
-        self, directory: TrainerDirectory, trainer: TrainerOrder, settings: DriverSettings, events: EventWriter
+        self, directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings, events: EventWriter
     ) -> None:
         self._directory = directory
         self._trainer = trainer
@@ -112,7 +115,7 @@ class WorkerStarter:
             "BFTRAINER_FRAGMENT": place.fragment,
             "BFTRAINER_NODE": place.host,
         }
-        log = self._directory.logs / str(self._events.incarnation) / f"{place.host}.{place.fragment}.{slot}.log"
+        log = self._directory.worker_log(self._events.incarnation, place.host, place.fragment, slot)
         prefix = filled_prefix(self._settings.prefix, place)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *inside_step(self._trainer.setup, command)],
@@ -132,10 +135,7 @@ class WorkerStarter:
         with self._lock:
             self._live.append(worker)
         self._events.write(
-            DriverEvent.WORKER_STARTED,
-            **_named(worker),
-            pid=process.pid,
-            log=str(log.relative_to(self._directory.path)),
+            WorkerStarted(place.host, place.fragment, slot, process.pid, str(log.relative_to(self._directory.path)))
         )
         return worker
 
@@ -148,7 +148,9 @@ class WorkerStarter:
             _close(worker)
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
         self._events.write(
-            DriverEvent.WORKER_EXITED, **_named(worker), pid=worker.process.pid, status=status, planned=worker.planned
+            WorkerExited(
+                worker.place.host, worker.place.fragment, worker.slot, worker.process.pid, status, worker.planned
+            )
         )
         with self._lock:
             self._live.remove(worker)
@@ -169,10 +171,6 @@ class WorkerStarter:
         """Kill what is left, with the reaper last."""
         self.kill_all()
         self._reaper.close()
-
-
-def _named(worker: WorkerProcess) -> dict[str, object]:
-    return {"host": worker.place.host, "fragment": worker.place.fragment, "slot": worker.slot}
 
 
 def _close(worker: WorkerProcess) -> None:

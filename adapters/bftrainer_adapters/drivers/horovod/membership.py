@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from bftrainer_adapters.drivers.common.directory import HostSlots
+from bftrainer.protocol.hosts import HostSlots
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.events import DriverEvent
+from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.protocol.events import Done, Failed, Stopped
+from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.logs import last_lines
 
 CANNOT_START = (126, 127)
@@ -44,24 +45,22 @@ class Exit:
 class DriverOutcome:
     """The driver's last line."""
 
-    report: DriverEvent
+    ending: Ending
     reason: str = ""
     status: int = 0
     log: Path | None = None
 
-    def fields(self, checkpointed: bool) -> dict[str, object]:
-        """Its further keys."""
-        if self.report is DriverEvent.STOPPED:
-            return {"reason": self.reason, "checkpointed": checkpointed}
-        if self.report is DriverEvent.FAILED:
-            tail = last_lines(self.log) if self.log is not None else []
-            return {"reason": self.reason, "status": self.status, "tail": tail}
-        return {}
+    def event(self, checkpointed: bool) -> Stopped | Failed | Done:
+        if self.ending is Ending.STOPPED:
+            return Stopped(self.reason, checkpointed)
+        if self.ending is Ending.FAILED:
+            return Failed(self.reason, self.status, tuple(last_lines(self.log)) if self.log is not None else ())
+        return Done()
 
     @property
     def exit_status(self) -> int:
         """The driver's own."""
-        return {DriverEvent.DONE: 0, DriverEvent.STOPPED: STOPPED_STATUS}.get(self.report, 1)
+        return {Ending.DONE: 0, Ending.STOPPED: STOPPED_STATUS}.get(self.ending, 1)
 
 
 def outcome(exits: Sequence[Exit], leave_reason: str | None) -> DriverOutcome:
@@ -71,12 +70,12 @@ def outcome(exits: Sequence[Exit], leave_reason: str | None) -> DriverOutcome:
     goes on from its last checkpoint when there are nodes again.
     """
     if leave_reason is not None:
-        return DriverOutcome(DriverEvent.STOPPED, leave_reason)
+        return DriverOutcome(Ending.STOPPED, leave_reason)
     for end in exits:
         if end.failed:
-            return DriverOutcome(DriverEvent.FAILED, f"a worker {end}", end.status, end.log)
+            return DriverOutcome(Ending.FAILED, f"a worker {end}", end.status, end.log)
     if any(end.status == STOPPED_STATUS for end in exits):
-        return DriverOutcome(DriverEvent.STOPPED, "the script left by itself")
+        return DriverOutcome(Ending.STOPPED, "the script left by itself")
     if any(end.status == 0 for end in exits):
-        return DriverOutcome(DriverEvent.DONE)
-    return DriverOutcome(DriverEvent.STOPPED, "every worker was lost")
+        return DriverOutcome(Ending.DONE)
+    return DriverOutcome(Ending.STOPPED, "every worker was lost")

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.directory import HostSlots, TrainerDirectory, parse_hosts
-from bftrainer_adapters.drivers.common.events import EventWriter
+from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
 
 _WITH_VALUE = ("-o", "-p", "-i", "-l", "-F")
@@ -34,8 +37,7 @@ def host_and_command(arguments: Sequence[str]) -> tuple[str, str]:
 
 def announced(directory: TrainerDirectory) -> tuple[HostSlots, ...]:
     """What horovodrun's discovery script is shown, with the fragments."""
-    path = announced_path(directory)
-    return parse_hosts(path.read_text(encoding="utf-8"), str(path))
+    return read_hosts(announced_path(directory))
 
 
 def announced_path(directory: TrainerDirectory) -> Path:
@@ -51,8 +53,9 @@ def main(argv: Sequence[str]) -> int:
     if place is None:
         print(f"{host} is not announced any more", file=sys.stderr)
         return 255
+    trainer, settings = read_json(TrainerMessage, directory.trainer), read_json(DriverSettings, directory.driver)
     events = EventWriter(directory.events, int(argv[2]))
-    starter = WorkerStarter(directory, directory.read_trainer(), directory.read_driver(), events)
+    starter = WorkerStarter(directory, trainer, settings, events)
     slot = int(command.partition("HOROVOD_LOCAL_RANK=")[2].partition(" ")[0] or 0)
     # "cd ... ; env ... COMMAND": with exec the process that is watched and signalled is the worker, not a shell above it.
     worker = starter.start(place, slot, ["/bin/sh", "-c", command.replace(" ; env ", " ; exec env ", 1)], {})

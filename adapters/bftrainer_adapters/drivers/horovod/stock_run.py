@@ -16,11 +16,18 @@ import sys
 import time
 
 from bftrainer.errors import InputFileError
+from bftrainer.protocol.control import ControlMessage, Request, is_stop_requested
+from bftrainer.protocol.events import Running, Stopping, Withheld, WorkerExited, parse_event
+from bftrainer.protocol.hosts import HostSlots, read_hosts, write_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import Phase, parse_progress
+from bftrainer.protocol.reports import Ending
+from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.command_line import worker_environment
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome, Exit, outcome
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
@@ -37,7 +44,7 @@ class StockRun:
     """``run()`` until the trainer is done, stopped or failed."""
 
     def __init__(
-        self, directory: TrainerDirectory, trainer: TrainerOrder, settings: DriverSettings, events: EventWriter
+        self, directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings, events: EventWriter
     ) -> None:
         self.directory = directory
         self.trainer = trainer
@@ -73,11 +80,11 @@ class StockRun:
                     self._follow_reports()
                     return outcome(self.exits, self.leave_reason)
                 if self.leave_reason is not None and (self.process is None or time.monotonic() >= self.leave_by_s):
-                    return DriverOutcome(DriverEvent.STOPPED, self.leave_reason)
+                    return DriverOutcome(Ending.STOPPED, self.leave_reason)
                 if self.heard_s is not None and time.monotonic() - self.heard_s >= self.settings.hang_s:
-                    return DriverOutcome(DriverEvent.STOPPED, f"silent for {self.settings.hang_s:g} s")
+                    return DriverOutcome(Ending.STOPPED, f"silent for {self.settings.hang_s:g} s")
                 time.sleep(self.settings.poll_s)
-            return DriverOutcome(DriverEvent.STOPPED, self.told_to_end)
+            return DriverOutcome(Ending.STOPPED, self.told_to_end)
         finally:
             self._end()
 
@@ -87,8 +94,8 @@ class StockRun:
 
     def _follow_orders(self) -> None:
         try:
-            hosts = [place for place in self.directory.read_hosts() if place.fragment not in self.withheld]
-            if self.directory.stop_requested():
+            hosts = [place for place in read_hosts(self.directory.hosts) if place.fragment not in self.withheld]
+            if is_stop_requested(self.directory.control):
                 self._ask_to_leave("the pilot asked for it")
         except InputFileError as error:
             print(f"hosts or control: {error}", flush=True)
@@ -123,33 +130,32 @@ class StockRun:
         self.announced, self.taken_back_s = there, time.monotonic()
 
     def _tell(self, hosts: tuple[HostSlots, ...]) -> None:
-        lines = "".join(f"{place.host}:{place.slots}:{place.fragment}\n" for place in hosts)
-        write_atomically(announced_path(self.directory), lines.encode())
+        write_hosts(announced_path(self.directory), hosts)
 
     def _follow_reports(self) -> None:
-        for line in self.reports.read():
-            if line["event"] != "worker_exited" or line["incarnation"] != self.events.incarnation:
+        for report in map(parse_event, self.reports.read()):
+            if report is None or report.incarnation != self.events.incarnation:
                 continue
-            name = f"{line['host']}.{line['fragment']}.{line['slot']}.log"
-            end = Exit(line["status"], line["planned"], self.directory.logs / str(self.events.incarnation) / name)
-            self.exits.append(end)
-            if (end.lost or end.failed) and line["fragment"] not in self.withheld:
-                self.withheld.add(line["fragment"])
-                place = {"host": line["host"], "fragment": line["fragment"]}
-                self.events.write(DriverEvent.WITHHELD, **place, reason=f"a worker {end}")
-        for line in self.progress.read():
-            if line.get("incarnation") != self.events.incarnation:
+            if isinstance(event := report.event, WorkerExited):
+                log = self.directory.worker_log(report.incarnation, event.host, event.fragment, event.slot)
+                end = Exit(event.status, event.planned, log)
+                self.exits.append(end)
+                if (end.lost or end.failed) and event.fragment not in self.withheld:
+                    self.withheld.add(event.fragment)
+                    self.events.write(Withheld(event.host, event.fragment, f"a worker {end}"))
+        for line in map(parse_progress, self.progress.read()):
+            if line.incarnation != self.events.incarnation:
                 continue
             self.heard_s = time.monotonic()
-            self.checkpointed |= line.get("phase") == "checkpointed" and self.leave_reason is not None
+            self.checkpointed |= line.phase is Phase.CHECKPOINTED and self.leave_reason is not None
             if self.settled or self.taken_back_s is not None:
                 continue
-            if line.get("world_size") != sum(place.slots for place in self.announced):
+            if line.world_size != sum(place.slots for place in self.announced):
                 self.deaf_commits += time.monotonic() - self.announced_s > NOTICE_S
             else:
                 self.settled, self.group = True, self.announced
-                fragments = sorted(place.fragment for place in self.announced)
-                self.events.write(DriverEvent.RUNNING, world_size=line["world_size"], fragments=fragments)
+                fragments = tuple(sorted(place.fragment for place in self.announced))
+                self.events.write(Running(line.world_size, fragments))
 
     def _start(self) -> None:
         work = self.directory.path / "horovodrun"
@@ -169,7 +175,7 @@ class StockRun:
         # Cool-down 1 to 1 s: without it a host that lost a worker once is never used again. No reset limit.
         options = ["-np", "1", "--min-np", "1", "--network-interfaces", self.settings.interface]
         options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
-        with (self.directory.logs / str(self.events.incarnation) / "horovodrun.log").open("ab") as log:
+        with (self.directory.incarnation_logs(self.events.incarnation) / "horovodrun.log").open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - the user's own command
                 [*launch, *options, *self.trainer.command], cwd=self.trainer.cwd, env=environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -186,8 +192,8 @@ class StockRun:
         if self.leave_reason is None:
             self.leave_reason = reason
             self.leave_by_s = time.monotonic() + self.trainer.stop_s
-            self.events.write(DriverEvent.STOPPING, reason=reason)
-            self.directory.ask_to_leave(self.events.incarnation)
+            self.events.write(Stopping(reason))
+            write_json(self.directory.leave, ControlMessage(Request.STOP, self.events.incarnation))
 
     def _end(self) -> None:
         """SIGTERM first: horovodrun then ends its ssh, and that its worker."""

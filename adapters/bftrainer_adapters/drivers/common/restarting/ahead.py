@@ -7,8 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer.protocol.events import Warm, Warming, WarmingCanceled
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.warm_start import MARKER
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
@@ -22,7 +25,7 @@ class Ahead:
     def __init__(
         self,
         directory: TrainerDirectory,
-        trainer: TrainerOrder,
+        trainer: TrainerMessage,
         settings: DriverSettings,
         command: Sequence[str],
         on_taken: Callable[[HostSlots, int], None],
@@ -44,7 +47,7 @@ class Ahead:
         for place in places:
             if place not in self._begun_s:
                 self._begun_s[place] = time.monotonic()
-                self.events.write(DriverEvent.WARMING, host=place.host, fragment=place.fragment)
+                self.events.write(Warming(place.host, place.fragment))
                 for slot in range(place.slots):
                     self._waiting[place, slot] = self.starter.start(place, slot, self._command, {}, MARKER.encode())
 
@@ -58,7 +61,7 @@ class Ahead:
             if all(worker.pump.marked.is_set() for worker in mine):
                 if place not in self._told:
                     self._told.add(place)
-                    self.events.write(DriverEvent.WARM, host=place.host, fragment=place.fragment)
+                    self.events.write(Warm(place.host, place.fragment))
             elif now - begun_s < PATIENCE_S:
                 ready = False
         return ready or self._broken
@@ -93,7 +96,7 @@ class Ahead:
             self._ending.append(threading.Thread(target=self.starter.wait, args=(worker,), daemon=True))
             self._ending[-1].start()
         if dropped:
-            self.events.write(DriverEvent.WARMING_CANCELLED, host=place.host, fragment=place.fragment)
+            self.events.write(WarmingCanceled(place.host, place.fragment))
 
     def _collect(self) -> None:
         """One that was killed has lost its node; one that ended by itself would do so again: it is started cold, and seen."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from bftrainer.progress import STOPPED_STATUS
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, Request
+from bftrainer.protocol.events import Done, Failed, Hung, Running, Stopped, Stopping
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import Phase, ProgressLine, parse_progress
+from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import last_lines
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
 from bftrainer_adapters.drivers.common.restarting.program import Program
@@ -24,7 +29,7 @@ class Orders(Protocol):
     """What an incarnation hears from its driver."""
 
     directory: TrainerDirectory
-    trainer: TrainerOrder
+    trainer: TrainerMessage
     settings: DriverSettings
     program: Program
 
@@ -91,11 +96,7 @@ class Incarnation:
             if worker is None:
                 worker = self._starter.start(place, slot, self._orders.trainer.command, environment)
             self._workers.append(worker)
-        self._events.write(
-            DriverEvent.RUNNING,
-            world_size=sum(p.slots for p in self._places),
-            fragments=[place.fragment for place in self._places],
-        )
+        self._events.write(Running(sum(it.slots for it in self._places), tuple(it.fragment for it in self._places)))
 
     def _collect(self) -> None:
         """Take note of workers that have ended."""
@@ -131,14 +132,11 @@ class Incarnation:
         waits = self._leave_s is None or self._orders.program.collective  # who leaves without its peers may still save
         if self._crashed_s is not None and now - self._crashed_s > GATHER_S and waits:
             self._kill_all()
-        if any(line.get("incarnation") == self._events.incarnation for line in self._progress.read()):
+        if any(line.incarnation == self._events.incarnation for line in map(parse_progress, self._progress.read())):
             self._heard_s = now
         if self._heard_s is not None and now - self._heard_s > self._orders.settings.hang_s:
             for worker in self._workers:
-                self._events.write(
-                    DriverEvent.HUNG,
-                    host=worker.place.host, fragment=worker.place.fragment, silent_s=round(now - self._heard_s, 1),
-                )  # fmt: skip
+                self._events.write(Hung(worker.place.host, worker.place.fragment, round(now - self._heard_s, 1)))
             self._heard_s = None
             self._leave_s = self._leave_s or now
             self._kill_all()
@@ -146,8 +144,8 @@ class Incarnation:
     def _leave(self, reason: str) -> None:
         self._leave_s = time.monotonic()
         self._asked_s = time.time()
-        self._events.write(DriverEvent.STOPPING, reason=reason)
-        self._orders.directory.ask_to_leave(self._events.incarnation)
+        self._events.write(Stopping(reason))
+        write_json(self._orders.directory.leave, ControlMessage(Request.STOP, self._events.incarnation))
         if signum := self._stop_signal():
             for worker in self._workers:
                 worker.process.send_signal(signum)
@@ -165,28 +163,30 @@ class Incarnation:
 
     def _says_done(self) -> bool:
         """It may be done just when it is asked to leave."""
-        lines = _latest(self._orders.directory)
-        return any(r.get("phase") == "done" and r.get("incarnation") == self._events.incarnation for r in lines)
+        return any(line.phase is Phase.DONE for line in self._own_latest())
 
     def _ends_with_a_checkpoint(self) -> bool:
         """It may have read `control`, saved and left before we looked there."""
-        lines = [r for r in _latest(self._orders.directory) if r.get("incarnation") == self._events.incarnation]
-        return bool(lines) and lines[-1].get("phase") == "checkpointed"
+        lines = self._own_latest()
+        return bool(lines) and lines[-1].phase is Phase.CHECKPOINTED
+
+    def _own_latest(self) -> list[ProgressLine]:
+        return [line for line in _latest(self._orders.directory) if line.incarnation == self._events.incarnation]
 
     def _outcome(self) -> int | None:
         if self._stop_is_final and not self._says_done():
             checkpointed = has_checkpointed(self._orders.directory, self._asked_s) or self._ends_with_a_checkpoint()
-            self._events.write(DriverEvent.STOPPED, reason="asked to", checkpointed=checkpointed)
+            self._events.write(Stopped("asked to", checkpointed))
             return STOPPED_STATUS
         failed = [(w, s) for w, s in self._exits if s not in (0, STOPPED_STATUS) and not w.planned]
         finished = self._leave_s is None or self._says_done()
         if finished and all(status == 0 for _, status in self._exits):
-            self._events.write(DriverEvent.DONE)
+            self._events.write(Done())
             return 0
         if failed and not self._taken and not self._orders.must_stop():
             worker, status = failed[0]
-            tail = last_lines(worker.log)
-            self._events.write(DriverEvent.FAILED, reason=f"status {status}", status=status, tail=tail)
+            tail = tuple(last_lines(worker.log))
+            self._events.write(Failed(f"status {status}", status, tail))
             return 1
         return None
 
@@ -198,10 +198,11 @@ def was_taken(status: int) -> bool:
 
 def has_checkpointed(directory: TrainerDirectory, since_s: float) -> bool:
     """Whether the program has said so since a time (seconds since 1970)."""
-    return any(r.get("phase") in ("checkpointed", "done") and r.get("time", 0.0) >= since_s for r in _latest(directory))
+    saved = (Phase.CHECKPOINTED, Phase.DONE)
+    return any(line.phase in saved and line.at_s >= since_s for line in _latest(directory))
 
 
-def _latest(directory: TrainerDirectory) -> list[dict[str, Any]]:
+def _latest(directory: TrainerDirectory) -> list[ProgressLine]:
     tail = JsonTail(directory.progress)
     tail.skip(1 << 16)
-    return tail.read()[-50:]
+    return [parse_progress(line) for line in tail.read()[-50:]]

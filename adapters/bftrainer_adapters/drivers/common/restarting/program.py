@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from bftrainer.errors import InputFileError
-from bftrainer_adapters.drivers.common.directory import HostSlots, TrainerDirectory
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.paths import TrainerDirectory
 
 Rank = tuple[HostSlots, int, dict[str, str]]
 """A worker to be: its place, its slot there, and the environment that tells it who it is."""
@@ -73,13 +71,3 @@ def ranks(places: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
             own |= {"LOCAL_WORLD_SIZE": str(place.slots), "BFTRAINER_HOSTS": hosts}
             found.append((place, slot, {**common, **own}))
     return found
-
-
-def is_started_once(path: Path) -> bool:
-    """``started_per`` of ``trainer.json``. Raises :class:`InputFileError`."""
-    value = json.loads((path / "trainer.json").read_text(encoding="utf-8")).get("started_per", "worker")
-    if value not in ("worker", "trainer"):
-        raise InputFileError(
-            f"{path / 'trainer.json'}: started_per", f"expected 'worker' or 'trainer', found {value!r}"
-        )
-    return bool(value == "trainer")

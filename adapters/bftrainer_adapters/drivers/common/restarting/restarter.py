@@ -10,16 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.errors import BFTrainerError
-from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
-from bftrainer_adapters.drivers.common.process import write_own_identity
+from bftrainer.protocol.control import STOPPED_STATUS, is_stop_requested
+from bftrainer.protocol.driver_pid import write_own_pid
+from bftrainer.protocol.events import Failed, Started, Stopped, Withheld
+from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
 from bftrainer_adapters.drivers.common.restarting.incarnation import Incarnation, has_checkpointed
 from bftrainer_adapters.drivers.common.restarting.program import Program
 from bftrainer_adapters.drivers.common.workers import WorkerStarter
 
-Make = Callable[[TrainerDirectory, TrainerOrder, DriverSettings], Program]
+Make = Callable[[TrainerDirectory, TrainerMessage, DriverSettings], Program]
 
 
 @dataclass
@@ -27,7 +31,7 @@ class Restarter:
     """Follows ``hosts`` and ``control``; every change of nodes is another incarnation."""
 
     directory: TrainerDirectory
-    trainer: TrainerOrder
+    trainer: TrainerMessage
     settings: DriverSettings
     program: Program
     asked_to_end: Callable[[], bool]
@@ -37,13 +41,13 @@ class Restarter:
     def run(self) -> int:
         """The driver's exit status."""
         events, starter = self._next()
-        events.write(DriverEvent.STARTED, driver=self.program.name, pid=write_own_identity(self.directory.pid).pid)
+        events.write(Started(self.program.name, write_own_pid(self.directory.driver_pid)))
         while True:
             places = self.places()
             if self.must_stop() or len(places) < self.trainer.min_nodes:
                 starter.close()
                 reason = "asked to" if self.must_stop() else f"{len(places)} nodes, needs {self.trainer.min_nodes}"
-                events.write(DriverEvent.STOPPED, reason=reason, checkpointed=has_checkpointed(self.directory, 0.0))
+                events.write(Stopped(reason, has_checkpointed(self.directory, 0.0)))
                 return STOPPED_STATUS
             ahead, self.ahead = self.ahead, None
             if ahead is not None:
@@ -59,11 +63,11 @@ class Restarter:
 
     def places(self) -> tuple[HostSlots, ...]:
         """The order, without what was withheld."""
-        return tuple(p for p in self.directory.read_hosts() if p.fragment not in self.withheld)
+        return tuple(p for p in read_hosts(self.directory.hosts) if p.fragment not in self.withheld)
 
     def must_stop(self) -> bool:
         """A signal, or the pilot's word."""
-        return self.asked_to_end() or self.directory.stop_requested()
+        return self.asked_to_end() or is_stop_requested(self.directory.control)
 
     def prepares(self, places: Sequence[HostSlots]) -> bool:
         """Warm workers for these places; False once they are ready, or cannot be had."""
@@ -85,7 +89,7 @@ class Restarter:
         if place.fragment not in self.withheld:
             self.withheld.add(place.fragment)
             reason = f"a worker ended with status {status}"
-            events.write(DriverEvent.WITHHELD, host=place.host, fragment=place.fragment, reason=reason)
+            events.write(Withheld(place.host, place.fragment, reason))
 
     def _next(self) -> tuple[EventWriter, WorkerStarter]:
         """The next incarnation's, which may have begun already."""
@@ -108,10 +112,11 @@ def run_driver(arguments: list[str], make: Make) -> int:
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda signum, _: ended.append(signum))
     try:
-        trainer, settings = directory.read_trainer(), directory.read_driver()
+        trainer = read_json(TrainerMessage, directory.trainer)
+        settings = read_json(DriverSettings, directory.driver)
         program = make(directory, trainer, settings)
         return Restarter(directory, trainer, settings, program, lambda: bool(ended)).run()
     except BFTrainerError as error:
         events = EventWriter(directory.events, directory.new_incarnation())
-        events.write(DriverEvent.FAILED, reason=f"{shlex.join(arguments)}: {error}", status=1, tail=[])
+        events.write(Failed(f"{shlex.join(arguments)}: {error}"))
         return 1

@@ -8,6 +8,7 @@ import re
 import string
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,16 @@ from hypothesis import strategies as st
 
 from bftrainer.errors import InputFileError
 from bftrainer.progress import Reporter
+from bftrainer.protocol.control import is_stop_requested
+from bftrainer.protocol.driver_pid import DriverPid, read_driver_pid, write_own_pid
+from bftrainer.protocol.events import Running
+from bftrainer.protocol.hosts import HostSlots, format_hosts, parse_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.json_tail import JsonTail
-from bftrainer_adapters.drivers.common.directory import HostSlots, TrainerDirectory, parse_hosts
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
-from bftrainer_adapters.drivers.common.process import identify, read_identity, write_own_identity
+from bftrainer.system.processes import identify, is_alive, this_process
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 
 TRAINER = {"version": 1, "id": "t", "command": ["python", "x.py"], "cwd": "/", "min_nodes": 1, "max_nodes": 2}
 LETTERS = string.ascii_letters + string.digits
@@ -29,8 +36,8 @@ NAMES = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._-"
 @settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, st.integers(1, 99), NAMES), unique_by=lambda line: line[0]))
 def test_hosts_round_trip(lines: list[tuple[str, int, str]]) -> None:
-    text = "".join(f"{host}:{slots}:{fragment}\n" for host, slots, fragment in lines)
-    assert parse_hosts(text, "hosts") == tuple(HostSlots(*line) for line in lines)
+    hosts = tuple(HostSlots(*line) for line in lines)
+    assert parse_hosts(format_hosts(hosts), "hosts") == hosts
 
 
 @pytest.mark.parametrize(
@@ -64,44 +71,27 @@ def test_what_is_wrong_in_trainer_json_is_said_with_its_key(
 ) -> None:
     (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | change))
     with pytest.raises(InputFileError, match=re.escape(message)):
-        TrainerDirectory(tmp_path).read_trainer()
+        read_json(TrainerMessage, TrainerDirectory(tmp_path).trainer)
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{"])
 def test_what_is_no_json_object_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "driver.json").write_text(content)
     with pytest.raises(InputFileError, match=r"driver\.json"):
-        TrainerDirectory(tmp_path).read_driver()
-
-
-def test_defaults_are_those_of_the_page(tmp_path: Path) -> None:
-    (tmp_path / "driver.json").write_text('{"version": 1, "driver": "horovod", "a key of tomorrow": 1}')
-    settings = TrainerDirectory(tmp_path).read_driver()
-    page = (Path(__file__).parents[3] / "docs/trainer-directory.md").read_text()
-    table = page.split("## `driver.json`")[1]
-    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]*?default `([^`]*)`", table, re.MULTILINE))
-    rows |= dict(
-        re.findall(
-            r"^\| `(\w+)` \| [^|]*?default ([\d.]+|true|false) \|", page.split("## `driver.json`")[1], re.MULTILINE
-        )
-    )
-    assert len(rows) >= 9
-    for key, default in rows.items():
-        found = getattr(settings, key)
-        assert json.loads(default) == (list(found) if isinstance(found, tuple) else found), key
+        read_json(DriverSettings, TrainerDirectory(tmp_path).driver)
 
 
 @pytest.mark.parametrize(("content", "stop"), [(None, False), ("run", False), ("stop", True)])
 def test_control(tmp_path: Path, content: str | None, stop: bool) -> None:
     if content is not None:
         (tmp_path / "control").write_text(json.dumps({"version": 1, "request": content, "number": 1}))
-    assert TrainerDirectory(tmp_path).stop_requested() is stop
+    assert is_stop_requested(TrainerDirectory(tmp_path).control) is stop
 
 
 def test_an_unknown_request_is_not_taken_for_run(tmp_path: Path) -> None:
     (tmp_path / "control").write_text('{"version": 1, "request": "halt", "number": 1}')
     with pytest.raises(InputFileError, match="'halt'"):
-        TrainerDirectory(tmp_path).stop_requested()
+        is_stop_requested(TrainerDirectory(tmp_path).control)
 
 
 def test_incarnations_count_on(tmp_path: Path) -> None:
@@ -116,7 +106,7 @@ def test_events_are_whole_lines_with_time_and_incarnation(tmp_path: Path) -> Non
     writer = EventWriter(tmp_path / "events.jsonl", 3, clock=lambda: 12.5)
     tail = JsonTail(tmp_path / "events.jsonl")
     assert tail.read() == []
-    writer.write(DriverEvent.RUNNING, world_size=2, fragments=["1"])
+    writer.write(Running(2, ("1",)))
     writer.close()
     assert tail.read() == [{"time": 12.5, "event": "running", "incarnation": 3, "world_size": 2, "fragments": ["1"]}]
     assert tail.read() == []
@@ -133,28 +123,30 @@ def test_half_a_line_waits_for_its_end_and_a_torn_one_is_passed_over(tmp_path: P
     assert JsonTail(path, tail.offset).read() == []
 
 
-def test_a_process_is_told_from_a_later_one_with_its_pid(tmp_path: Path) -> None:
-    me = write_own_identity(tmp_path / "driver.pid")
-    assert read_identity(tmp_path / "driver.pid") == me
-    assert me.pid == os.getpid()
-    assert me.alive
-    impostor = type(me)(me.pid, me.start_ticks + 1, me.host)
-    assert not impostor.alive
-    assert not type(me)(me.pid, me.start_ticks, "another-host").alive
-    assert read_identity(tmp_path / "nobody") is None
-    (tmp_path / "broken").write_text("{}")
-    with pytest.raises(InputFileError, match="broken"):
-        read_identity(tmp_path / "broken")
+def test_a_driver_is_told_from_a_later_process_with_its_pid(tmp_path: Path) -> None:
+    path = TrainerDirectory(tmp_path).driver_pid
+    assert read_driver_pid(path) is None
+    assert write_own_pid(path) == os.getpid()
+    assert read_driver_pid(path) == this_process()
+    written = read_json(DriverPid, path)
+    write_json(path, replace(written, start_ticks=written.start_ticks + 1))
+    impostor = read_driver_pid(path)
+    assert impostor is not None
+    assert not is_alive(impostor)
+    write_json(path, replace(written, host="another-host"))
+    assert read_driver_pid(path) is None
+    path.write_text("{}"[:1])
+    assert read_driver_pid(path) is None
 
 
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    identity = identify(child.pid)
-    assert identity is not None
+    process = identify(child.pid)
+    assert process is not None
     assert child.stdin is not None
     child.stdin.close()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert not identity.alive
+    assert not is_alive(process)
     child.wait()
 
 

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerOrder
+from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter, exit_code
 from bftrainer_adapters.drivers.horovod.membership import Member
 from bftrainer_adapters.drivers.horovod.rendezvous import RendezvousServer
-from bftrainer_adapters.drivers.horovod.warm import WaitingWorkers
+from bftrainer_adapters.drivers.horovod.waiting_workers import WaitingWorkers
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 Key = tuple[str, int]
@@ -26,7 +27,7 @@ class WorkerLauncher:
         starter: WorkerStarter,
         waiting: WaitingWorkers,
         rendezvous: RendezvousServer,
-        trainer: TrainerOrder,
+        trainer: TrainerMessage,
         settings: DriverSettings,
         members: Callable[[str], Member],
         refuge: Callable[[Member], HostSlots | None],

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from bftrainer.errors import BFTrainerError
-from bftrainer_adapters.drivers.common.directory import TrainerDirectory
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
-from bftrainer_adapters.drivers.common.process import write_own_identity
+from bftrainer.protocol.driver_pid import write_own_pid
+from bftrainer.protocol.events import Started
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.reports import Ending
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome
 
 
@@ -31,9 +33,9 @@ class HorovodRun(Protocol):
 def run_driver(name: str, folder: str, prepare: Callable[[TrainerDirectory, EventWriter], HorovodRun]) -> NoReturn:
     """The driver's whole life. Horovod's threads may sit in a barrier for ever, so the process ends by ``_exit``."""
     directory = TrainerDirectory(Path(folder).resolve())
-    write_own_identity(directory.pid)
+    pid = write_own_pid(directory.driver_pid)
     events = EventWriter(directory.events, directory.new_incarnation())
-    events.write(DriverEvent.STARTED, driver=name, pid=os.getpid())
+    events.write(Started(name, pid))
     checkpointed = False
     try:
         run = prepare(directory, events)
@@ -42,11 +44,11 @@ def run_driver(name: str, folder: str, prepare: Callable[[TrainerDirectory, Even
         checkpointed = run.checkpointed
     except ImportError as error:
         ended = DriverOutcome(
-            DriverEvent.FAILED, f"Horovod is not usable: {error}; docs/horovod.md says how to build it", 1
+            Ending.FAILED, f"Horovod is not usable: {error}; see docs/horovod.md for how to build it", 1
         )
     except BFTrainerError as error:
-        ended = DriverOutcome(DriverEvent.FAILED, str(error), 1)
-    events.write(ended.report, **ended.fields(checkpointed))
+        ended = DriverOutcome(Ending.FAILED, str(error), 1)
+    events.write(ended.event(checkpointed))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ended.exit_status)

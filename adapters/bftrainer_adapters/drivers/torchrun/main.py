@@ -6,7 +6,7 @@ their store finds missing nodes by silence (``make stalls``), and they unpickle 
 change of nodes is prepared while training goes on: workers of the next size do their imports; then the trainer checkpoints,
 ends, and starts again from there.
 
-Run as ``python -m bftrainer_adapters.drivers.torchrun.torchrun_driver TRAINER_DIR``.
+Run as ``python -m bftrainer_adapters.drivers.torchrun.main TRAINER_DIR``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.restarting.program import Program, Rank, ranks
 from bftrainer_adapters.drivers.common.restarting.restarter import run_driver
 from bftrainer_adapters.drivers.common.warm_command import warm_command
@@ -28,7 +30,7 @@ from bftrainer_adapters.drivers.torchrun.store import StoreHost
 class TorchProgram:
     """Launcher ``torchrun``: torchrun's environment for each worker, and a store for each incarnation."""
 
-    trainer: TrainerOrder
+    trainer: TrainerMessage
     interface: str
     warm: Sequence[str] | None
     name: str = "torchrun"
@@ -70,7 +72,7 @@ def _role(env: dict[str, str], group: str) -> dict[str, str]:
     return {"ROLE_RANK": env["RANK"], "ROLE_WORLD_SIZE": env["WORLD_SIZE"], "GROUP_RANK": group}
 
 
-def make(directory: TrainerDirectory, trainer: TrainerOrder, settings: DriverSettings) -> Program:
+def make(directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings) -> Program:
     """For the script itself: its workers are started here."""
     if Path(trainer.command[0]).name == "torchrun" or "torch.distributed.run" in trainer.command[:4]:
         raise InvalidValueError(

@@ -11,29 +11,36 @@ import time
 from collections.abc import Callable, Sequence
 
 from bftrainer.errors import InputFileError
+from bftrainer.protocol.control import ControlMessage, Request, is_stop_requested
+from bftrainer.protocol.events import Hung, Running, Stopping, Warm, Warming, WarmingCanceled, Withheld
+from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import Phase, parse_progress
+from bftrainer.protocol.reports import Ending
+from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.network import interface_address
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
-from bftrainer_adapters.drivers.horovod.driver import AnnouncedHosts, FragmentDriver
-from bftrainer_adapters.drivers.horovod.launch import Key, WorkerLauncher
+from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
+from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
 from bftrainer_adapters.drivers.horovod.membership import Announce, Drop, Leave, Member, Membership, StartWarming
 from bftrainer_adapters.drivers.horovod.outcome import CANNOT_START, DriverOutcome, Exit, outcome
 from bftrainer_adapters.drivers.horovod.rendezvous import RendezvousServer
-from bftrainer_adapters.drivers.horovod.warm import WaitingWorkers
-from bftrainer_adapters.drivers.horovod.watch import HangWatch
+from bftrainer_adapters.drivers.horovod.waiting_workers import WaitingWorkers
+from bftrainer_adapters.drivers.horovod.worker_launcher import Key, WorkerLauncher
 
 LAST_EXITS_S = 5.0
 """Horovod has ended when the last worker has told it so; the processes follow."""
 
 
-class TrainerRun:
+class ElasticRun:
     """``run()`` until the trainer is done, stopped or failed."""
 
     def __init__(
-        self, directory: TrainerDirectory, trainer: TrainerOrder, settings: DriverSettings, events: EventWriter
+        self, directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings, events: EventWriter
     ) -> None:
         self.directory = directory
         self.trainer = trainer
@@ -93,7 +100,7 @@ class TrainerRun:
 
     def end(self, reason: str) -> None:
         """From another thread, or a signal: stop now, without a checkpoint."""
-        self.messages.put(lambda: self._finish(DriverOutcome(DriverEvent.STOPPED, reason)))
+        self.messages.put(lambda: self._finish(DriverOutcome(Ending.STOPPED, reason)))
 
     # --- what comes in ------------------------------------------------------------------------------------------------
 
@@ -108,9 +115,9 @@ class TrainerRun:
 
     def _follow_orders(self) -> None:
         try:
-            if self.leave_reason is None and self.directory.stop_requested():
+            if self.leave_reason is None and is_stop_requested(self.directory.control):
                 self._ask_to_leave("the pilot asked for it")
-            self._do(self.membership.order(self.directory.read_hosts(), time.monotonic()))
+            self._do(self.membership.order(read_hosts(self.directory.hosts), time.monotonic()))
         except InputFileError as error:  # half-made by hand, or gone: the last order holds
             self._do(self.membership.tick(time.monotonic()))
             if str(error) != getattr(self, "_complaint", ""):
@@ -119,13 +126,13 @@ class TrainerRun:
 
     def _follow_progress(self) -> None:
         now = time.monotonic()
-        for line in self.progress.read():
-            if line.get("incarnation") != self.events.incarnation:
+        for line in map(parse_progress, self.progress.read()):
+            if line.incarnation != self.events.incarnation:
                 continue
             self.watch.heard(now)
-            if line.get("phase") == "checkpointed" and self.leave_reason is not None:
+            if line.phase is Phase.CHECKPOINTED and self.leave_reason is not None:
                 self.checkpointed = True
-            if line.get("world_size") == self._group_size():
+            if line.world_size == self._group_size():
                 self._running()
         if self.watch.heard_s is None and self.unreported_since_s is not None and now - self.unreported_since_s > 10:
             self._running()  # a script that reports nothing
@@ -134,7 +141,7 @@ class TrainerRun:
 
     def _warmed(self, member: Member) -> None:
         self.membership.warmed(member, time.monotonic())
-        self.events.write(DriverEvent.WARM, host=member.place.host, fragment=member.place.fragment)
+        self.events.write(Warm(member.place.host, member.place.fragment))
 
     def _lost_waiting(self, member: Member, worker: WorkerProcess) -> None:
         status = worker.status()
@@ -144,10 +151,10 @@ class TrainerRun:
         everywhere = not (self.membership.group or self.membership.warming or self.membership.warm)
         if end.status in CANNOT_START:
             self._finish(
-                DriverOutcome(DriverEvent.FAILED, f"the command cannot be started: a worker {end}", end.status, end.log)
+                DriverOutcome(Ending.FAILED, f"the command cannot be started: a worker {end}", end.status, end.log)
             )
         elif everywhere and end.failed and not self.started:
-            self._finish(DriverOutcome(DriverEvent.FAILED, f"every worker {end} while it started", end.status, end.log))
+            self._finish(DriverOutcome(Ending.FAILED, f"every worker {end} while it started", end.status, end.log))
 
     def _formed(self, labels: list[str]) -> None:
         self.membership.formed(labels)
@@ -165,7 +172,7 @@ class TrainerRun:
     def _withhold(self, member: Member, end: Exit) -> None:
         if self.membership.lost(member):
             place = member.place
-            self.events.write(DriverEvent.WITHHELD, host=place.host, fragment=place.fragment, reason=f"a worker {end}")
+            self.events.write(Withheld(place.host, place.fragment, f"a worker {end}"))
         self.driver.announce(self.membership.announced)
 
     def _running(self) -> None:
@@ -175,8 +182,8 @@ class TrainerRun:
             return  # a stand-in trains in its place, until the rescale that is on its way
         if self.unreported_since_s is not None and all(label in labels for label, _ in self.training):
             self.unreported_since_s = None
-            fragments = sorted(member.place.fragment for member in self.membership.group)
-            self.events.write(DriverEvent.RUNNING, world_size=self._group_size(), fragments=fragments)
+            fragments = tuple(sorted(member.place.fragment for member in self.membership.group))
+            self.events.write(Running(self._group_size(), fragments))
 
     def _group_size(self) -> int:
         return sum(member.place.slots for member in self.membership.group)
@@ -191,7 +198,7 @@ class TrainerRun:
                 case Drop(member):
                     self.waiting.drop(member)
                     place = member.place
-                    self.events.write(DriverEvent.WARMING_CANCELLED, host=place.host, fragment=place.fragment)
+                    self.events.write(WarmingCanceled(place.host, place.fragment))
                 case Announce(members):
                     self._announce(members)
                 case Leave(reason):
@@ -202,7 +209,7 @@ class TrainerRun:
         if self.warm is None:
             self.membership.warmed(member, time.monotonic())
         else:
-            self.events.write(DriverEvent.WARMING, host=member.place.host, fragment=member.place.fragment)
+            self.events.write(Warming(member.place.host, member.place.fragment))
             self.waiting.start(member)
 
     def _announce(self, members: tuple[Member, ...]) -> None:
@@ -217,10 +224,10 @@ class TrainerRun:
         self.leave_reason = reason
         self.leave_by_s = time.monotonic() + self.trainer.stop_s
         self.membership.leaving = True
-        self.events.write(DriverEvent.STOPPING, reason=reason)
-        self.directory.ask_to_leave(self.events.incarnation)
+        self.events.write(Stopping(reason))
+        write_json(self.directory.leave, ControlMessage(Request.STOP, self.events.incarnation))
         if not self.started:
-            self._finish(DriverOutcome(DriverEvent.STOPPED, reason))
+            self._finish(DriverOutcome(Ending.STOPPED, reason))
 
     def _finish(self, how: DriverOutcome) -> None:
         self.ended = self.ended or how
@@ -228,9 +235,7 @@ class TrainerRun:
     def _end_what_must_end(self) -> None:
         now = time.monotonic()
         if self.leave_reason is not None and now >= self.leave_by_s:
-            self._finish(
-                DriverOutcome(DriverEvent.STOPPED, f"{self.leave_reason}; killed after {self.trainer.stop_s:g} s")
-            )
+            self._finish(DriverOutcome(Ending.STOPPED, f"{self.leave_reason}; killed after {self.trainer.stop_s:g} s"))
             return
         hung = self.watch.hung(*self.driver.stragglers(), now) if self.started else set()
         group = {member.label for member in self.membership.group}
@@ -238,7 +243,7 @@ class TrainerRun:
             if (label, slot) in hung:
                 silent_s = round(now - (self.watch.heard_s or now), 1)
                 place = worker.place
-                self.events.write(DriverEvent.HUNG, host=place.host, fragment=place.fragment, silent_s=silent_s)
+                self.events.write(Hung(place.host, place.fragment, silent_s))
                 worker.kill()
             elif (self.unreported_since_s is not None and label not in group) or any(
                 event.is_set() for event in told_to_end

@@ -1,18 +1,20 @@
-"""``python -m bftrainer_adapters.drivers.horovod.horovodrun_driver DIR``: one trainer under stock horovodrun, if allowed."""
+"""``python -m bftrainer_adapters.drivers.horovod.stock DIR``: one trainer under stock horovodrun, if allowed."""
 
 from __future__ import annotations
 
 import sys
 
 from bftrainer.errors import InvalidValueError
-from bftrainer_adapters.drivers.common.directory import TrainerDirectory
-from bftrainer_adapters.drivers.common.events import EventWriter
-from bftrainer_adapters.drivers.horovod.program import HorovodRun, run_driver
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.horovod.lifecycle import HorovodRun, run_driver
 
 
 def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
     """Stock horovodrun, if the configuration says so."""
-    settings = directory.read_driver()
+    settings = read_json(DriverSettings, directory.driver)
     if not settings.allow_stock_horovodrun:
         raise InvalidValueError(
             "stock horovodrun runs whatever is sent to its port, on every interface; use the launcher 'horovod', or set "
@@ -21,7 +23,7 @@ def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
     import horovod.runner  # noqa: F401  # say so now if it is missing
     from bftrainer_adapters.drivers.horovod.stock_run import StockRun
 
-    return StockRun(directory, directory.read_trainer(), settings, events)
+    return StockRun(directory, read_json(TrainerMessage, directory.trainer), settings, events)
 
 
 if __name__ == "__main__":

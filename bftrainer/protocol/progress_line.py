@@ -1,0 +1,73 @@
+"""``progress.jsonl``: what rank 0 of a training reports, one JSON object a line. Training scripts write it, in any language."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Phase(str, Enum):
+    """The values of ``phase``."""
+
+    RUNNING = "running"
+    CHECKPOINTED = "checkpointed"
+    """The state of the last reported step is on disk."""
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressLine:
+    """One line. ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training.
+
+    ``formed``: a new group of workers has been formed; its last committed step is repeated. ``further`` is the script's own.
+    """
+
+    at_s: float
+    phase: Phase | None = Phase.RUNNING
+    incarnation: int | None = None
+    world_size: int | None = None
+    step: int | None = None
+    samples: float | None = None
+    loss: float | None = None
+    formed: bool = False
+    further: Mapping[str, object] = field(default_factory=dict)
+
+
+def format_progress(line: ProgressLine) -> str:
+    """The JSON object, without a line end. Numbers of NumPy or torch are written as plain ones."""
+    phase = line.phase and line.phase.value
+    value: dict[str, object] = {"time": round(line.at_s, 4), "phase": phase, "incarnation": line.incarnation}
+    value |= {"world_size": line.world_size, "step": line.step, "samples": line.samples, "loss": line.loss}
+    value |= line.further
+    if line.formed:
+        value["formed"] = True
+    return json.dumps(value, default=float)
+
+
+def parse_progress(line: Mapping[str, Any]) -> ProgressLine:
+    """A line's object. What a script leaves out, or writes in another type, is None; it must not disturb the rest."""
+    phase = line.get("phase")
+    return ProgressLine(
+        at_s=_number(line.get("time")) or 0.0,
+        phase=_PHASES.get(phase) if isinstance(phase, str) else None,
+        incarnation=_whole(line.get("incarnation")),
+        world_size=_whole(line.get("world_size")),
+        step=_whole(line.get("step")),
+        samples=_number(line.get("samples")),
+        loss=_number(line.get("loss")),
+        formed=line.get("formed") is True,
+    )
+
+
+_PHASES = {phase.value: phase for phase in Phase}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
