@@ -117,8 +117,8 @@ class Reason(Enum):
     """Why a solver's turn passed to the next one of the chain."""
 
     NO_PACKAGE = "no package"
-    NO_LICENCE = "no licence"
-    TOO_LARGE = "too large for the licence"
+    NO_LICENSE = "no license"
+    TOO_LARGE = "too large for the license"
     TIME_LIMIT = "time limit"
     INFEASIBLE = "infeasible"
     NUMERICAL = "numerical trouble"
@@ -130,7 +130,7 @@ class SolverError(BFTrainerError):
 
     def __init__(self, solver: str, reason: Reason, detail: str) -> None:
         super().__init__(f"{solver}: {reason.value}: {detail}")
-        if reason in (Reason.NO_PACKAGE, Reason.NO_LICENCE, Reason.TOO_LARGE):
+        if reason in (Reason.NO_PACKAGE, Reason.NO_LICENSE, Reason.TOO_LARGE):
             self.exit_status = UserError.exit_status  # the user asked for it and can get it
         self.solver = solver
         self.reason = reason

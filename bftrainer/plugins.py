@@ -19,6 +19,7 @@ from bftrainer.policies.settings import PolicySettings
 
 POLICY_GROUP = "bftrainer.policies"
 LAUNCHER_GROUP = "bftrainer.launchers"
+SITE_GROUP = "bftrainer.sites"
 
 
 def policy_names() -> tuple[str, ...]:
@@ -37,6 +38,16 @@ def driver_module(launcher: str, where: str = "") -> str:
     if launcher not in modules:
         raise UnknownNameError("launcher", launcher, modules, where)
     return modules[launcher]
+
+
+def site_names() -> tuple[str, ...]:
+    """All installed sites, by name."""
+    return tuple(sorted(point.name for point in entry_points(group=SITE_GROUP)))
+
+
+def load_site(name: str) -> object:
+    """The object of an installed site: a ``bftrainer.live.site.SitePlugin``."""
+    return next(point for point in entry_points(group=SITE_GROUP) if point.name == name).load()
 
 
 def build_policy(name: str, settings: PolicySettings) -> Policy:

@@ -9,6 +9,7 @@ from typing import Any
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.cluster import (
     Acquired,
+    Availability,
     Fragment,
     FragmentPhase,
     NodeRequest,
@@ -78,8 +79,8 @@ class FakeCluster:
             raise SchedulerError("the scheduler does not answer")
         held = {f.node for f in self.fragments.values() if f.phase is not FragmentPhase.GONE}
         names = sorted(self.idle | self.busy)
-        states = {n: "IDLE" if n in self.idle and n not in held else "ALLOCATED" for n in names}
-        nodes = (replace(self.hardware.get(n, NodeView(n, "")), state=state) for n, state in states.items())
+        states = {n: Availability.FREE if n in self.idle and n not in held else Availability.BUSY for n in names}
+        nodes = (replace(self.hardware.get(n, NodeView(n, state)), availability=state) for n, state in states.items())
         return Observation(self.clock.now_s(), tuple(nodes), tuple(self.pending))
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:

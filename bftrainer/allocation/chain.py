@@ -17,7 +17,7 @@ from bftrainer.domain.problem import Answer, Fallback, Problem, Status
 from bftrainer.errors import Reason, RejectedAnswerError, SolverError, UnknownNameError
 
 # Nothing that a later event could mend: the user asked for a solver that is not there.
-ABSENT = (Reason.NO_PACKAGE, Reason.NO_LICENCE)
+ABSENT = (Reason.NO_PACKAGE, Reason.NO_LICENSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _ILLEGAL = -(1 << 61)
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Solver ``exact``: needs no licence and no time limit, and gives the same counts for the same problem, always."""
+    """Solver ``exact``: needs no license and no time limit, and gives the same counts for the same problem, always."""
 
     name: str = "exact"
 

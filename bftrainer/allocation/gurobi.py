@@ -1,4 +1,4 @@
-"""Gurobi, the paper's solver: SOS2 natively. Optional, and the licence that comes with the package is a small one."""
+"""Gurobi, the paper's solver: SOS2 natively. Optional, and the license that comes with the package is a small one."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def load() -> Any:
 class Gurobi:
     """Solves with gurobipy within ``time_limit_s``.
 
-    Raises ``SolverError``: NO_PACKAGE, NO_LICENCE (both remembered: they do not change while a process runs), TOO_LARGE
-    for the licence (remembered as a size, so the next model as large is not even handed over), INFEASIBLE (the chain
+    Raises ``SolverError``: NO_PACKAGE, NO_LICENSE (both remembered: they do not change while a process runs), TOO_LARGE
+    for the license (remembered as a size, so the next model as large is not even handed over), INFEASIBLE (the chain
     decides whether that is so), TIME_LIMIT (nothing found and nothing to keep), NUMERICAL (everything else).
     """
 
@@ -67,7 +67,7 @@ class Gurobi:
             if error.errno == SIZE_LIMIT_EXCEEDED:
                 self._too_large = size
                 raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size)) from error
-            reason = Reason.NO_LICENCE if error.errno == NO_LICENSE else Reason.NUMERICAL
+            reason = Reason.NO_LICENSE if error.errno == NO_LICENSE else Reason.NUMERICAL
             raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
 
     def _package(self) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ class Gurobi:
         try:
             return package, _environment(package)
         except package.GurobiError as error:
-            self._unusable = SolverError(self.name, Reason.NO_LICENCE, f"error {error.errno}: {error}")
+            self._unusable = SolverError(self.name, Reason.NO_LICENSE, f"error {error.errno}: {error}")
             raise self._unusable from error
 
     def _answer(self, package: Any, model: Any, variables: list[Any], problem: Problem, milp: Milp) -> Answer:
@@ -101,7 +101,7 @@ class Gurobi:
 
 @lru_cache(maxsize=4)
 def _environment(package: Any) -> Any:
-    """One environment per process: starting one asks for the licence, which may mean a network round trip."""
+    """One environment per process: starting one asks for the license, which may mean a network round trip."""
     return package.Env(params={"OutputFlag": 0})
 
 
@@ -136,7 +136,7 @@ def _size_text(size: tuple[int, int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Licence:
+class License:
     """What ``doctor`` tells of Gurobi. ``restricted``: the one of the package, 2,000 variables and rows at most."""
 
     version: str | None
@@ -149,18 +149,18 @@ class Licence:
         if self.version is None or not self.usable:
             return self.detail
         kind = "restricted, non-production" if self.restricted else "full size"
-        return f"{PACKAGE} {self.version}, licence {kind}" + (f", expires {self.expires}" if self.expires else "")
+        return f"{PACKAGE} {self.version}, license {kind}" + (f", expires {self.expires}" if self.expires else "")
 
 
-def licence(load: Callable[[], Any] = load) -> Licence:
-    """Find out by trying: a model of 2,001 variables is refused under the restricted licence, and under no other.
+def find_license(load: Callable[[], Any] = load) -> License:
+    """Find out by trying: a model of 2,001 variables is refused under the restricted license, and under no other.
 
-    Neither parameters nor attributes name the kind of licence (gurobipy 11 to 13); only the expiry is an attribute.
+    Neither parameters nor attributes name the kind of license (gurobipy 11 to 13); only the expiry is an attribute.
     """
     try:
         package = load()
     except ImportError as error:
-        return Licence(None, False, False, None, f"{PACKAGE} is not installed: {error}")
+        return License(None, False, False, None, f"{PACKAGE} is not installed: {error}")
     version = ".".join(map(str, package.gurobi.version()))
     try:
         with package.Model(env=_environment(package)) as model:
@@ -172,13 +172,13 @@ def licence(load: Callable[[], Any] = load) -> Licence:
             except package.GurobiError as error:
                 if error.errno != SIZE_LIMIT_EXCEEDED:
                     raise
-                return Licence(version, True, True, expires, str(error))
-            return Licence(version, True, False, expires, "")
+                return License(version, True, True, expires, str(error))
+            return License(version, True, False, expires, "")
     except package.GurobiError as error:
-        return Licence(version, False, False, None, f"{PACKAGE} {version}: error {error.errno}: {error}")
+        return License(version, False, False, None, f"{PACKAGE} {version}: error {error.errno}: {error}")
 
 
 def _date(yyyymmdd: int) -> str | None:
-    """20271129 as 2027-11-29. Licences without an end say 99999999 or 0."""
+    """20271129 as 2027-11-29. Licenses without an end say 99999999 or 0."""
     text = str(yyyymmdd)
     return f"{text[:4]}-{text[4:6]}-{text[6:]}" if len(text) == 8 and text < "99990000" else None

@@ -1,4 +1,4 @@
-"""HiGHS, the MILP solver that needs no licence. It has no SOS2: adjacency comes from segment binaries."""
+"""HiGHS, the MILP solver that needs no license. It has no SOS2: adjacency comes from segment binaries."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ def learned(record: TrainerRecord, state: State | None) -> dict[str, Any]:
     if trainer is None:
         return {}
     lesson = (
-        dict(state.lessons).get(key_of(trainer), Measurements()) if trainer.learning is not None else Measurements()
+        dict(state.measurements).get(key_of(trainer), Measurements())
+        if trainer.learning is not None
+        else Measurements()
     )
     return {"curve": _points(trainer, lesson), "costs": _costs(trainer, lesson)}
 

@@ -104,7 +104,7 @@ _REPLAY = LazyGroup(
         "advise": ("bftrainer_replay.cli.advise", "advise", "From a log, the settings that it asks for."),
         "demo": ("bftrainer_replay.cli.demo", "demo", "A sample log, two policies, one page: no input needed."),
         "policy": ("bftrainer.cli.policy", "policy", "The installed policies, and a start for your own."),
-        "doctor": ("bftrainer.cli.doctor", "doctor", "What works here, what is missing, and how to get it."),
+        "doctor": ("bftrainer.cli.doctor.command", "doctor", "What works here, what is missing, and how to get it."),
     },
 )
 @click.version_option(__version__, prog_name="bftrainer")

@@ -36,7 +36,7 @@ _POLICY = '''\
 from dataclasses import dataclass
 
 from bftrainer.domain.events import Event
-from bftrainer.policies.equal_share import largest_legal
+from bftrainer.domain.sizes import largest_legal
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
@@ -67,7 +67,7 @@ _README = """\
 An allocation policy for bftrainer.
 
     pip install -e .
-    pytest --pyargs bftrainer_replay.conformance.policy_contract --policy {name}
+    pytest --pyargs bftrainer_replay.conformance.policy_contract --bftrainer-policy {name}
     bftrainer replay compare --log LOG --trainers TRAINERS --policies {name},bftrainer,equal-share
 
 `decide` is a function of the state and the event: no clock, no files, no random numbers but those from a seed in the memory.
@@ -116,7 +116,7 @@ def new(name: str, out: Path | None) -> None:
     Example:
       bftrainer policy new my-policy
       pip install -e my-policy
-      pytest --pyargs bftrainer_replay.conformance.policy_contract --policy my-policy
+      pytest --pyargs bftrainer_replay.conformance.policy_contract --bftrainer-policy my-policy
     """
     from bftrainer.plugins import policy_names
     from bftrainer.system.files import write_atomically

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
-from bftrainer.errors import InvalidValueError
+from bftrainer.errors import InvalidValueError, UnknownNameError
 
 _QUIET = re.compile(r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -216,11 +216,23 @@ class PilotConfig(ConfigTable):
     metrics: MetricsConfig = MetricsConfig()
     log: LogConfig = LogConfig()
     classes: dict[str, NodeClassConfig] = Field(default_factory=dict)
-    slurm: dict[str, Any] = Field(default_factory=dict)
-    lsf: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(extra="allow")
+
+    def site_table(self, site: str) -> dict[str, Any]:
+        """The table of a site's own, which its plug-in validates; empty where the file has none."""
+        table: dict[str, Any] = (self.model_extra or {}).get(site, {})
+        return table
 
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
+        for key, value in sorted((self.model_extra or {}).items()):
+            from bftrainer.plugins import site_names  # installed packages are searched
+
+            if key not in site_names():
+                raise InvalidValueError(str(UnknownNameError("key", key, (*type(self).model_fields, *site_names()))))
+            if not isinstance(value, dict):
+                raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
         if self.times.file_poll_s > self.times.poll_s:
             raise InvalidValueError(
                 f"times.file_poll_s {self.times.file_poll_s:g} is larger than times.poll_s {self.times.poll_s:g}"

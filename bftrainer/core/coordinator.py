@@ -61,7 +61,7 @@ def observe(state: State, event: Event) -> State:
     if not event.measured and not guessed_anew and all(trainer.learning is None for trainer in admitted):
         return after
     lessons, learned = updated(state, event.measured)
-    return with_estimates(replace(after, lessons=lessons), learned)
+    return with_estimates(replace(after, measurements=lessons), learned)
 
 
 def decide(state: State, policy: Policy, event: Event) -> Plan:

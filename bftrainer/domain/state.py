@@ -62,7 +62,7 @@ class Active:
 class State:
     """Pool, admitted trainers in admission order, queue in submission order, and the policy's memory.
 
-    ``lessons`` holds what was learned, by :func:`~bftrainer.estimation.update.key_of`, the latest last.
+    ``measurements`` are by key (:func:`~bftrainer.estimation.update.key_of`), the most recently updated last.
 
     ``classes`` are the pool's, without empty ones; nodes in none are a class of their own. ``window_ends`` has one entry per
     node whose backfill window is known to end: (node, when).
@@ -80,7 +80,7 @@ class State:
     wake_at_s: float | None = None
     classes: Classes = ()
     window_ends: tuple[tuple[str, float], ...] = ()
-    lessons: tuple[tuple[str, Measurements], ...] = ()
+    measurements: tuple[tuple[str, Measurements], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

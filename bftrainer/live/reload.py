@@ -29,8 +29,9 @@ def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str
 def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
     """The keys whose values differ, as ``table.key``."""
     keys: list[str] = []
-    for name in PilotConfig.model_fields:
-        was, now = getattr(old, name), getattr(fresh, name)
+    sites = {*(old.model_extra or {}), *(fresh.model_extra or {})}
+    for name in (*PilotConfig.model_fields, *sorted(sites)):
+        was, now = getattr(old, name, {}), getattr(fresh, name, {})
         before = was if isinstance(was, dict) else dict(was)
         after = now if isinstance(now, dict) else dict(now)
         keys += (f"{name}.{key}" for key in sorted({*before, *after}) if before.get(key) != after.get(key))

@@ -20,9 +20,11 @@ from bftrainer.live.notices import Notices
 from bftrainer.live.reload import changed, merged, said
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.live.world import LiveWorld
+from bftrainer.persistence import codec
 from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Settings, TimedPolicy
 from bftrainer.persistence.registry import Registry
 from bftrainer.plugins import build_policy, find_objective
+from bftrainer.policies.guard import unguarded
 from bftrainer.policies.settings import PolicySettings
 
 
@@ -54,9 +56,11 @@ def settings_of(config: PilotConfig) -> Settings:
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
-    """The policy of these settings on this allocator."""
+    """The policy of these settings on this allocator. From now on its memories can be journaled."""
     objective = find_objective(settings.objective)
-    return build_policy(settings.policy, PolicySettings(allocator, objective, settings.forward_s, settings.seed))
+    policy = build_policy(settings.policy, PolicySettings(allocator, objective, settings.forward_s, settings.seed))
+    codec.allow(type(unguarded(policy)).__module__)
+    return policy
 
 
 def claim_hosts(parts: PilotDependencies, config: PilotConfig) -> str:
@@ -134,7 +138,9 @@ class PilotRuntime:
         """The site's table and the host list: both, or neither where the list is another pilot's."""
         parts = self.parts
         if parts.reconfigure is None:
-            return tuple(key for key in changed(self.config, fresh) if key.startswith(("slurm.", "lsf.")))
+            return tuple(
+                key for key in changed(self.config, fresh) if key.partition(".")[0] not in PilotConfig.model_fields
+            )
         kept = parts.reconfigure(fresh)
         if fresh.nodes.hosts == self.config.nodes.hosts:
             return kept

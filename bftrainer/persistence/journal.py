@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bftrainer import __version__
@@ -124,38 +124,60 @@ class LiveJournal:
                 db.execute("INSERT INTO states VALUES (?, ?)", after)
 
 
+Admit = Callable[[Settings], object]
+"""Builds the policy of these settings, so that its memories may be read (:func:`bftrainer.persistence.codec.allow`)."""
+
+
 def last_state(store: Store) -> State | None:
-    """The state after the last decision, or None before the first."""
+    """The state after the last decision, or None before the first.
+
+    A policy memory of a class that is not loaded comes as :class:`~bftrainer.persistence.codec.Unread`.
+    """
     for row in store.read("SELECT state FROM last_state"):
-        state: State = codec.loads(row["state"])
+        state: State = codec.loads(row["state"], strict=False)
         return state
     return None
 
 
-def state_before(store: Store, at_s: float) -> tuple[int, State | None]:
-    """The latest state that is kept from before a moment, and the number of the decision that left it (0: the beginning)."""
-    query = "SELECT journal, state FROM states JOIN journal ON number = journal WHERE at_s < ? ORDER BY journal DESC LIMIT 1"
+def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | None]:
+    """The latest snapshot from before a moment, and the number of its decision (0: the beginning of the journal)."""
+    query = (
+        "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE at_s < ? "
+        "ORDER BY journal DESC LIMIT 1"
+    )
     for row in store.read(query, min(at_s, 1e300)):
+        admit(_settings(store)[row["settings"]])
         return int(row["journal"]), codec.loads(row["state"])
     return 0, None
 
 
-def entries(store: Store, after: int = 0) -> Iterator[JournalEntry]:
-    """The journal in order, a few rows at a time."""
-    settings = {
+def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterator[JournalEntry]:
+    """The journal in order, a few rows at a time.
+
+    ``admit`` is called with the settings of a row before the row is read; then a class that is not admitted raises
+    :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is :class:`~bftrainer.persistence.codec.Unread`.
+    """
+    strict = admit is not None
+    settings = _settings(store)
+    while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
+        for row in rows:
+            after = row["number"]
+            if admit is not None:
+                admit(settings[row["settings"]])
+            yield JournalEntry(
+                after,
+                settings[row["settings"]],
+                codec.loads(row["event"], strict=strict),
+                codec.loads(row["plan"], strict=strict),
+                codec.loads(row["answers"], strict=strict),
+                row["took_s"],
+            )
+
+
+def _settings(store: Store) -> dict[int, Settings]:
+    return {
         row["number"]: Settings(
             row["policy"], row["solver"], row["objective"], row["forward_s"], row["seed"], row["max_parallel"]
         )
         for row in store.read("SELECT * FROM settings")
     }
-    while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
-        for row in rows:
-            after = row["number"]
-            yield JournalEntry(
-                after,
-                settings[row["settings"]],
-                codec.loads(row["event"]),
-                codec.loads(row["plan"]),
-                codec.loads(row["answers"]),
-                row["took_s"],
-            )

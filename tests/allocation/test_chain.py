@@ -120,7 +120,7 @@ def test_without_a_legal_current_map_the_failure_is_told() -> None:
     assert told.value.reason is Reason.NUMERICAL
 
 
-@pytest.mark.parametrize("reason", [Reason.NO_PACKAGE, Reason.NO_LICENCE])
+@pytest.mark.parametrize("reason", [Reason.NO_PACKAGE, Reason.NO_LICENSE])
 def test_a_solver_that_is_not_there_is_an_error_not_a_kept_map(reason: Reason) -> None:
     """Else ``--solver gurobi`` without gurobipy would keep every trainer where it is, for ever."""
     with pytest.raises(SolverError) as told:

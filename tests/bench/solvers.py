@@ -29,7 +29,7 @@ from rich.table import Table
 
 from bftrainer.allocation.check import checked
 from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gurobi import Gurobi, licence
+from bftrainer.allocation.gurobi import Gurobi, find_license
 from bftrainer.allocation.highs import Highs
 from bftrainer.domain.ports import Allocator
 from bftrainer.domain.problem import Problem, Status
@@ -127,7 +127,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 110)
     packages = ", ".join(f"{name} {version(name)}" for name in ("bftrainer", "highspy", "gurobipy", "numpy"))
     console.print(f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {packages}")
-    console.print(f"Gurobi: {licence()}. Each MILP solver: one thread, gap 0, {LIMIT_S:g} s limit. Seed {seed}.")
+    console.print(f"Gurobi: {find_license()}. Each MILP solver: one thread, gap 0, {LIMIT_S:g} s limit. Seed {seed}.")
 
     for solver in (Highs(), Gurobi()):  # importing a package and starting its environment is not solving
         solver.solve(random_problems.like_table_2(random.Random(seed), 2, 4))

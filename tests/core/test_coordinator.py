@@ -11,7 +11,8 @@ from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, Traine
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, Decision, Rescale, State
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
-from bftrainer.policies.equal_share import EqualShare, equal_shares
+from bftrainer.policies.equal_share import EqualShare
+from bftrainer.policies.shares import equal_shares
 
 CURVE = Curve((1, 8), (1.0, 8.0))
 

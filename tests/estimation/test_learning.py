@@ -19,7 +19,7 @@ from bftrainer.domain.measurements import WINDOWS, Measurements, middle
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.domain.state import State
 from bftrainer.estimation.estimates import estimate
-from bftrainer.estimation.update import MAX_LESSONS
+from bftrainer.estimation.update import MAX_KEPT
 from bftrainer.policies.bftrainer import BFTrainer
 
 POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
@@ -172,7 +172,7 @@ def test_without_learning_nothing_is_touched() -> None:
     state = begun(plain)
     later = after(state, RateSeen("a", 16, 1.0, 20.0), RateSeen("gone", 1, 1.0, 20.0), at_s=60.0)
     assert later.active[0].trainer is plain
-    assert later.lessons == ()
+    assert later.measurements == ()
     assert state.wake_at_s is None
 
 
@@ -250,11 +250,11 @@ def test_exploring_ends_when_no_measurement_comes() -> None:
 
 def test_lessons_are_bounded() -> None:
     state = State(10_000)
-    trainers = [learned(f"t{i}", TRUTH) for i in range(MAX_LESSONS + 5)]
+    trainers = [learned(f"t{i}", TRUTH) for i in range(MAX_KEPT + 5)]
     state = after(state, at_s=0.0, changes=tuple(TrainerSubmitted(t) for t in trainers))
     state = after(state, *(RateSeen(t.id, 1, 50.0, 20.0) for t in trainers), at_s=60.0)
-    assert len(state.lessons) == MAX_LESSONS
-    assert state.lessons[-1][0] == f"trainer t{MAX_LESSONS + 4}"
+    assert len(state.measurements) == MAX_KEPT
+    assert state.measurements[-1][0] == f"trainer t{MAX_KEPT + 4}"
 
 
 @settings(deadline=None)

@@ -38,4 +38,4 @@ def test_invariants_hold_while_learning(
             assert active.trainer.max_nodes == active.submitted.max_nodes
             assert all(active.submitted.is_legal(n) for n in active.trainer.sizes or ())
     if not way.startswith("learn"):
-        assert state.lessons == ()
+        assert state.measurements == ()

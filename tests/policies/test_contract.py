@@ -77,8 +77,8 @@ def test_broken_promises_are_found(wrong: str, check: checks.Build, complaint: s
         check(lambda: Spoiled(wrong))  # type: ignore[call-arg]
 
 
-def test_a_memory_that_cannot_be_journalled_is_found() -> None:
-    with pytest.raises(Exception, match="cannot be journalled"):
+def test_a_memory_that_cannot_be_journaled_is_found() -> None:
+    with pytest.raises(Exception, match="cannot be journaled"):
         checks.check_memory_survives(lambda: Spoiled("list as memory"))
 
 
@@ -90,7 +90,7 @@ def test_a_name_with_blanks_is_found() -> None:
 def conformance(folder: Path, policy: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs"]
     return subprocess.run(
-        [*command, "bftrainer_replay.conformance.policy_contract", "--policy", policy],
+        [*command, "bftrainer_replay.conformance.policy_contract", "--bftrainer-policy", policy],
         cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)}, check=False,
         timeout=120 * PATIENCE,
     )  # fmt: skip

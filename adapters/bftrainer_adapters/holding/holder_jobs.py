@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import bftrainer
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import UserError
+from bftrainer.system.installed import Installed, installed_file
 from bftrainer_adapters.holding.held import HolderTimeouts, ListedJob
 
 
@@ -80,12 +79,9 @@ class HolderSettings(HolderTimeouts, Protocol):
 
 
 def holder_script(chosen: Path | None, name: str) -> Path:
-    """The job script: the site's, the checkout's or the installed one."""
-    places = [chosen] if chosen else [
-        Path(bftrainer.__file__).parents[1] / "jobscripts" / name,
-        Path(sys.prefix) / "share" / "bftrainer" / "jobscripts" / name,
-    ]  # fmt: skip
-    for place in places:
-        if place.is_file():
-            return place.absolute()
-    raise UserError(f"no holder script at {' or '.join(str(place) for place in places)}")
+    """The job script: the site's own, or the one that comes with bftrainer. Raises ``UserError``."""
+    if chosen is None:
+        return installed_file(Installed.JOBSCRIPT, name)
+    if not chosen.is_file():
+        raise UserError(f"no holder script at {chosen}")
+    return chosen.absolute()

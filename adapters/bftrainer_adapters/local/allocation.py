@@ -9,33 +9,23 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.cluster import (
+    Acquired,
+    Availability,
+    Fragment,
+    FragmentPhase,
+    NodeRequest,
+    NodeView,
+    Observation,
+    Refusal,
+)
 from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
 from bftrainer.system.processes import send, with_variable
-
-SRUN = (
-    "srun", "--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none", "--export=ALL",
-)  # fmt: skip
-
-
-def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The nodes of the Slurm job around us; this machine alone where there is none."""
-    from bftrainer.live.nodes.fragments import expanded_list
-
-    names = environment.get("SLURM_JOB_NODELIST", "")
-    return tuple(expanded_list(names)) if names else ("localhost",)
-
-
-def prefix_of_job(environment: Mapping[str, str]) -> list[str]:
-    """How a worker starts on one of them: a step of the job, or simply here."""
-    job = environment.get("SLURM_JOB_ID")
-    return [SRUN[0], f"--jobid={job}", *SRUN[1:]] if job else []
 
 
 class Allocation:
@@ -54,7 +44,9 @@ class Allocation:
         """Those that are not held are idle, without an end."""
         held = {f.node for f in self._held()}
         now_s = self._clock.now_s()
-        return Observation(now_s, tuple(NodeView(n, "ALLOCATED" if n in held else "IDLE") for n in self._nodes))
+        return Observation(
+            now_s, tuple(NodeView(n, Availability.BUSY if n in held else Availability.FREE) for n in self._nodes)
+        )
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         """Ready at once, but reported as pending, as every holder does."""

@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.config.pilot import TraceConfig
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.cluster import (
+    Acquired,
+    Availability,
+    Fragment,
+    FragmentPhase,
+    NodeRequest,
+    NodeView,
+    Observation,
+    Refusal,
+)
 from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.system.files import write_atomically
@@ -91,7 +100,10 @@ class TraceCluster:
         def is_idle(node: str) -> bool:
             return node not in held and self._timeline.until_s(node, at_s - self._begun_s) is not None
 
-        return Observation(at_s, tuple(NodeView(n, "IDLE" if is_idle(n) else "ALLOCATED") for n in self._timeline.idle))
+        return Observation(
+            at_s,
+            tuple(NodeView(n, Availability.FREE if is_idle(n) else Availability.BUSY) for n in self._timeline.idle),
+        )
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         """One folder per fragment; the machine does the rest."""

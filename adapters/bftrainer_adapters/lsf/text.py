@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bftrainer.domain.cluster import NodeView, PendingJob
+from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.errors import SchedulerError, UnknownStateError
 
 HOST_FIELDS = "host_name status max njobs run ssusp ususp rsv"
@@ -20,26 +20,15 @@ PENDING_FIELDS = "jobid stat user queue nreq_slot job_name"
 _NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
 _HOST_HEADER = ["HOST_NAME", "STATUS", "JL/U", "MAX", "NJOBS", "RUN", "SSUSP", "USUSP", "RSV"]
 
-# bhosts' words (bhosts reference of LSF 10.1, and -w's) in the flags of domain/cluster.py. A host that is "closed" for any
-# reason takes no job, so none of these is IDLE alone.
+# bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason takes no job.
 _STATES = {
-    "ok": "IDLE",
-    "unavail": "DOWN",
-    "unreach": "DOWN+NOT_RESPONDING",
-    "unlicensed": "DOWN",
-    "closed": "DRAIN",
-    "closed_Adm": "DRAIN",
-    "closed_Busy": "BLOCKED",
-    "closed_cu_Excl": "RESERVED",
-    "closed_EGO": "RESERVED",
-    "closed_Excl": "ALLOCATED",
-    "closed_Full": "ALLOCATED",
-    "closed_LIM": "NOT_RESPONDING",
-    "closed_Lock": "DRAIN",
-    "closed_RC": "POWERED_DOWN",
-    "closed_Wind": "RESERVED",
+    "ok": Availability.FREE,
+    **dict.fromkeys(("closed_Excl", "closed_Full"), Availability.BUSY),
+    **dict.fromkeys(("unavail", "unreach", "unlicensed", "closed", "closed_Adm", "closed_Busy"), Availability.UNUSABLE),
+    **dict.fromkeys(("closed_cu_Excl", "closed_EGO", "closed_LIM", "closed_Lock"), Availability.UNUSABLE),
+    **dict.fromkeys(("closed_RC", "closed_Wind"), Availability.UNUSABLE),
 }
-_BY_LOWER = {word.lower(): flags for word, flags in _STATES.items()}
+_BY_LOWER = {word.lower(): availability for word, availability in _STATES.items()}
 # "Please wait": mbatchd is restarting, the command tries again by itself; LSF 10.1 prints it before the answer.
 _WAITING = re.compile(r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE)
 _NOTHING = re.compile(
@@ -192,8 +181,8 @@ def value_of(item: dict[str, Any], key: str) -> str:
 
 
 def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int) -> NodeView:
-    flags = _BY_LOWER.get(status.lower())
-    if flags is None:
+    availability = _BY_LOWER.get(status.lower())
+    if availability is None:
         raise UnknownStateError("node", status)
     if not name:
         raise SchedulerError("bhosts lists a host without a name")
@@ -201,12 +190,12 @@ def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int
     if min(counts) < 0 or jobs == "-":
         raise SchedulerError(f"host {name}: {most!r}, {jobs!r}, {reserved!r} are no numbers of slots")
     # NJOBS counts suspended jobs too: they keep memory and GPUs. RSV: slots kept for a job that waits for more.
-    if flags == "IDLE" and counts[1]:
-        flags = "MIXED" if counts[1] > counts[2] else "IDLE+RESERVED"
-    elif flags == "IDLE" and counts[2]:
-        flags = "IDLE+RESERVED"
-    gres = f"gpu:{gpus}" if gpus else ""
-    return NodeView(name, flags, features=(status,), gres=gres, cpus=counts[0])
+    if availability is Availability.FREE and counts[1] > counts[2]:
+        availability = Availability.BUSY
+    elif availability is Availability.FREE and (counts[1] or counts[2]):
+        availability = Availability.UNUSABLE
+    devices = (Device("", gpus),) if gpus else ()
+    return NodeView(name, availability, devices=devices, cpus=counts[0], state=status)
 
 
 def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:

@@ -12,8 +12,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from bftrainer.domain.cluster import NodeView, PendingJob, Reservation, flags_of
+from bftrainer.domain.cluster import NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.states import node_view
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
 
 
@@ -41,15 +42,8 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 
 def _node(item: dict[str, Any]) -> NodeView:
     state = "+".join([*_upper(item.get("state")), *_upper(item.get("state_flags"))])
-    flags_of(state)
-    return NodeView(
-        name=_text(item, "name"),
-        state=state,
-        partitions=_words(item.get("partitions")),
-        features=_words(item.get("active_features")),
-        gres=item.get("gres") or "",
-        cpus=int(_number(item.get("cpus")) or 0),
-    )
+    partitions, gres = _words(item.get("partitions")), item.get("gres") or ""
+    return node_view(_text(item, "name"), state, partitions, gres, int(_number(item.get("cpus")) or 0))
 
 
 def _job(item: dict[str, Any]) -> PendingJob:

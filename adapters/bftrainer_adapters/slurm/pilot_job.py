@@ -7,6 +7,7 @@ wait for other pilots of its user. What was given to sbatch, and not in the scri
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,6 +99,11 @@ class SlurmPilotJob:
 
     def _run(self, argv: list[str]) -> str:
         return command.run(argv, timeout_s=self.timeout_s, env={**self.env, "SLURM_TIME_FORMAT": "%s"})
+
+
+def is_installed() -> bool:
+    """Whether this host has Slurm's commands."""
+    return shutil.which("scontrol") is not None
 
 
 def job_is_gone(job: str) -> bool | None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bftrainer.domain.cluster import NodeView, Observation, PendingJob, flags_of
+from bftrainer.domain.cluster import NodeView, Observation, PendingJob
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.system import command
 from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_adapters.slurm.states import node_view
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
 
 _PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm.__version__)"
@@ -56,16 +57,8 @@ class PyslurmScheduler:
 
 
 def _node(node: Any) -> NodeView:
-    state = str(node.state)
-    flags_of(state)
-    return NodeView(
-        name=str(node.name),
-        state=state,
-        partitions=_words(getattr(node, "partitions", ())),
-        features=_words(getattr(node, "active_features", ())),
-        gres=_gres(getattr(node, "configured_gres", None)),
-        cpus=int(getattr(node, "total_cpus", 0) or 0),
-    )
+    partitions, gres = _words(getattr(node, "partitions", ())), _gres(getattr(node, "configured_gres", None))
+    return node_view(str(node.name), str(node.state), partitions, gres, int(getattr(node, "total_cpus", 0) or 0))
 
 
 def _pending(job: Any) -> PendingJob:

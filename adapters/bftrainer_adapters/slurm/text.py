@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation, flags_of
+from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.states import node_view
 
 NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")
 JOB_FORMAT = "%i|%u|%P|%S|%Y|%D|%r|%j"
@@ -44,18 +45,10 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
     for line in whole_lines(text, "nodes"):
         name = _value(line, "NodeName", required=True)
         state = _value(line, "State", required=True)
-        flags_of(state)
         cpus = _value(line, "CPUTot")
-        nodes.append(
-            NodeView(
-                name=name,
-                state=state,
-                partitions=_words(_value(line, "Partitions")),
-                features=_words(_value(line, "ActiveFeatures")),
-                gres="" if (gres := _value(line, "Gres")) in NOTHING else gres,
-                cpus=int(cpus) if cpus.isdecimal() else 0,
-            )
-        )
+        gres = "" if (gres := _value(line, "Gres")) in NOTHING else gres
+        partitions = _words(_value(line, "Partitions"))
+        nodes.append(node_view(name, state, partitions, gres, int(cpus) if cpus.isdecimal() else 0))
     return _distinct(nodes)
 
 

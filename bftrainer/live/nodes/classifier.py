@@ -42,7 +42,7 @@ def _meets(node: NodeView, it: NodeClassConfig) -> bool:
         return False
     if it.hosts and not matches(node.name, it.hosts):
         return False
-    return it.gpu is None or it.gpu in {kind for kind, _ in node.gpus}
+    return it.gpu is None or it.gpu in {device.kind for device in node.devices}
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class NodeClassifier:
         if dict(classes) != self._classes:
             self._classes, self._traits = dict(classes), {}
         for n in seen.nodes:
-            traits = (n.partitions, n.gres, n.cpus)
+            traits = (n.partitions, n.devices, n.cpus)
             if self._traits.get(n.name) != traits:
                 self._traits[n.name] = traits
                 self._nodes[n.name] = (class_of(n, classes), n.gpu_count)

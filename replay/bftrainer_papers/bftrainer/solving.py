@@ -20,7 +20,7 @@ Times = dict[str, dict[str, list[float]]]
 
 
 def solvers() -> tuple[Allocator, ...]:
-    """Ours that need no licence: the paper's model in counts under HiGHS, and the exact programme."""
+    """Ours that need no license: the paper's model in counts under HiGHS, and the exact programme."""
     return Highs(LIMIT_S), Exact()
 
 

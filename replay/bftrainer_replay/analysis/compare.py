@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.sizes import largest_legal, sizes_of
 from bftrainer.errors import UserError
-from bftrainer.policies.equal_share import largest_legal
-from bftrainer.policies.sizes import sizes_of
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import OnTime, Scenario, play

@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import bftrainer
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import UserError
 from bftrainer.live.rerun import decide_again
@@ -24,6 +23,7 @@ from bftrainer.persistence.registry import FragmentRecord, Registry
 from bftrainer.persistence.store import open_store
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.system.installed import Installed, installed_file
 from bftrainer.system.processes import send, with_variable
 from bftrainer_replay.figures.live import live_figure
 from bftrainer_replay.figures.style import png
@@ -68,7 +68,7 @@ class LivePilot:
         shutil.copy(log, folder / "log.csv.gz")
         text = _CONFIG.format(nodes=NODES, start_h=START_H, speedup=SPEEDUP)
         (folder / "bftrainer.toml").write_text(text, encoding="utf-8")
-        script = example("numpy_parallel.py")
+        script = str(installed_file(Installed.EXAMPLE, "numpy_parallel.py"))
         for name, (most, pace_s) in _TRAINERS.items():
             options = [
                 "--name",
@@ -164,18 +164,6 @@ class LivePilot:
         path = TrainerDirectory.of(self.folder, name).events
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return Counter(json.loads(line)["event"] for line in lines)[DriverEvent.RUNNING.value]
-
-
-def example(name: str) -> str:
-    """A file of docs/examples: the checkout's, or the installed one."""
-    places = [
-        Path(bftrainer.__file__).parents[1] / "docs" / "examples" / name,
-        Path(sys.prefix) / "share" / "bftrainer" / "examples" / name,
-    ]
-    for place in places:
-        if place.is_file():
-            return str(place)
-    raise UserError(f"no example {name} at {' or '.join(map(str, places))}")
 
 
 def live_window(log_window: LogWindow) -> LogWindow:

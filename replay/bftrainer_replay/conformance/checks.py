@@ -14,6 +14,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, Plan, State
 from bftrainer.errors import RejectedAnswerError
 from bftrainer.persistence import codec
+from bftrainer.policies.guard import unguarded
 from bftrainer.policies.needs import is_rigid
 from bftrainer_replay.conformance.cases import a_scenario, a_state
 from bftrainer_replay.simulation.play import Scenario
@@ -67,6 +68,7 @@ def check_pure(build: Build) -> None:
 
 def check_memory_survives(build: Build) -> None:
     """Its memory can be journalled and read back at every event of a replay, and nothing changes by it."""
+    codec.allow(type(unguarded(build())).__module__)
     for seed in range(8):
         scenario = a_scenario(random.Random(seed), fixed=False)
         assert plans(scenario, build()) == plans(scenario, Forgetful(build())), (

@@ -1,6 +1,6 @@
 """The conformance suite that any policy must pass::
 
-    pytest --pyargs bftrainer_replay.conformance.policy_contract --policy NAME
+    pytest --pyargs bftrainer_replay.conformance.policy_contract --bftrainer-policy NAME
 
 NAME is an installed policy, or ``module:name`` of a class without arguments or of a function that takes the settings.
 """
@@ -31,7 +31,7 @@ def builder_of(name: str) -> Build:
 @pytest.fixture
 def build(request: pytest.FixtureRequest) -> Build:
     """How to build the policy under test."""
-    name = request.config.getoption("--policy", None)
+    name = request.config.getoption("--bftrainer-policy", None)
     if not name:
         pytest.fail("which policy? Say --policy NAME or --policy module:name", pytrace=False)
     return builder_of(name)

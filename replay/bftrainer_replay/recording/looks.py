@@ -41,9 +41,7 @@ def look_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> Clust
     """The nodes that a pilot could have now: idle, and free for longer than no time at all.
 
     ``chosen`` are the only nodes to look at (None: all). Whose jobs are hidden does not matter for idle nodes, so
-    ``ours.assume_window_s`` should be infinite. Windows that stand as jobs of nobody (LSF) do not wait.
-
-    Raises :class:`~bftrainer.errors.UnknownStateError` for a state nobody knows.
+    ``ours.assume_window_s`` should be infinite.
     """
     names = frozenset(node.name for node in seen.nodes)
     among = names if chosen is None else names & chosen
@@ -53,7 +51,7 @@ def look_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> Clust
         waiting = frozenset(
             (job.id, max(job.size, 1))
             for job in seen.pending
-            if job.user and job.is_eligible and not (job.partitions and ours.partitions.issuperset(job.partitions))
+            if job.is_eligible and not (job.partitions and ours.partitions.issuperset(job.partitions))
         )
     return ClusterSample(seen.at_s, idle, len(among), waiting)
 

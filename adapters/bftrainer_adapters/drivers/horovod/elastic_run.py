@@ -20,8 +20,8 @@ from bftrainer.protocol.progress_line import Phase, parse_progress
 from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.network import interface_address
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.network import interface_address
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver

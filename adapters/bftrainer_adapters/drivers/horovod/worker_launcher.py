@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
@@ -14,7 +16,6 @@ from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStart
 from bftrainer_adapters.drivers.horovod.membership import Member
 from bftrainer_adapters.drivers.horovod.rendezvous import RendezvousServer
 from bftrainer_adapters.drivers.horovod.waiting_workers import WaitingWorkers
-from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 Key = tuple[str, int]
 

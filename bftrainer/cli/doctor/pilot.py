@@ -1,4 +1,4 @@
-"""``bftrainer doctor --state``: a pilot's directory, its configuration, its user, its site, and what its drivers need."""
+"""``bftrainer doctor --state``: a pilot's directory, configuration, user and site, and what its drivers need."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from bftrainer.cli.doctor import Check, CheckStatus
 from bftrainer.cli.pilot import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.config.validation import check_table
+from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError
+from bftrainer.live.site import SitePlugin, find_site
 from bftrainer.persistence.spool import open_state_dir
 from bftrainer.persistence.store import DB_NAME, open_store
 from bftrainer.system import command
+from bftrainer.system.network import interface_address
 from bftrainer.system.processes import is_alive
-from bftrainer_adapters.drivers.common.network import interface_address
 
 _LITTLE_BYTES = 100_000_000
 _IMPORT_S = 120.0
@@ -31,40 +31,46 @@ print(json.dumps([torch.__version__, horovod.__version__, bool(horovod.torch.glo
 
 
 def examine_pilot(state: Path, keep: Path) -> list[Check]:
-    """All of it; a site is looked at as the configuration says."""
+    """All checks; the site is that of the configuration."""
     try:
         folder = open_state_dir(state)
     except StateDirError as error:
         remedy = f"`bftrainer init --state {state}`" if not state.exists() else (
             "a directory of your own with mode 700, below directories that only you and root can change"
         )  # fmt: skip
-        return [Check("state", CheckStatus.BROKEN, str(error), remedy)]
+        return [Check.broken("state", str(error), remedy)]
     checks = [_space(folder), _pilot(folder)]
     try:
         config = read(folder, None)
+        site = find_site(config.nodes.holder)
     except BFTrainerError as error:
-        return [*checks, Check("config", CheckStatus.BROKEN, str(error), "mend it; `bftrainer init` shows every key")]
+        return [*checks, Check.broken("config", str(error), "fix it; `bftrainer init` shows every key")]
     source = CONFIG_NAME if (folder / CONFIG_NAME).exists() else "defaults"
-    checks.append(
-        Check("config", CheckStatus.OK, f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}")
-    )
-    return [*checks, _root(config), *_interface(config), _horovod(), *_site(config, folder, keep)]
+    checks.append(Check.ok("config", f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}"))
+    return [
+        *checks,
+        _root(config, site),
+        *_interface(config, site),
+        _horovod(),
+        *site.check(config, str(folder / CONFIG_NAME), keep),
+    ]
 
 
 def _space(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free
     if free < _LITTLE_BYTES:
         remedy = "make room: a pilot that cannot write its journal ends"
-        return Check("state", CheckStatus.WARNING, f"{folder}: {free / 1e6:.0f} MB are free", remedy, required=False)
-    return Check(
-        "state", CheckStatus.OK, f"{folder}: mode 700, yours, and nobody can replace it; {free / 1e9:.1f} GB are free"
+        return Check.warning("state", f"{folder}: {free / 1e6:.0f} MB are free", remedy)
+    return Check.ok(
+        "state",
+        f"{folder}: mode 700, yours, and nobody else can replace it; {free / 1e9:.1f} GB are free",
     )
 
 
 def _pilot(folder: Path) -> Check:
-    """The journal opens, and who writes it."""
+    """Whether the journal opens, and which pilot writes it."""
     if not (folder / DB_NAME).exists():
-        return Check("journal", CheckStatus.OK, "none yet")
+        return Check.ok("journal", "none yet")
     try:
         with closing(open_store(folder)) as store:
             holder = store.holder()
@@ -73,53 +79,49 @@ def _pilot(folder: Path) -> Check:
         weight, remedy = (
             (CheckStatus.WARNING, "start the pilot") if migrates else (CheckStatus.BROKEN, "use the newer bftrainer")
         )
-        return Check("journal", weight, str(error), remedy, required=not migrates)
+        return Check("journal", weight, str(error), remedy)
     except BFTrainerError as error:
-        return Check("journal", CheckStatus.BROKEN, str(error), "look at the disk; the last copy is pilot.db.schema-*")
+        return Check.broken("journal", str(error), "look at the disk; the last copy is pilot.db.schema-*")
     if holder is None:
-        return Check("journal", CheckStatus.OK, "no pilot runs")
+        return Check.ok("journal", "no pilot runs")
     job = f", job {holder.job_id}" if holder.job_id else ""
     seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
     here = "" if holder.host != os.uname().nodename else ", alive" if is_alive(holder.process) else ", dead"
-    return Check("journal", CheckStatus.OK, f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
+    return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
 
 
-def _root(config: PilotConfig) -> Check:
+def _root(config: PilotConfig, site: SitePlugin) -> Check:
     if os.geteuid() != 0:
-        return Check("user", CheckStatus.OK, f"uid {os.geteuid()}: trainers run with its rights")
+        return Check.ok("user", f"uid {os.geteuid()}: trainers run with its rights")
     if config.workers.allow_root:
         remedy = "an ordinary user is enough for everything"
-        return Check(
+        return Check.warning(
             "user",
-            CheckStatus.WARNING,
             "root, as workers.allow_root says: trainers run as root",
             remedy,
-            required=False,
         )
     detail = "root: every trainer's command would run as root"
-    if config.nodes.holder == "trace":  # the pilot would start: see refuse_root
-        return Check(
-            "user", CheckStatus.WARNING, f"{detail}, on this machine only", "run it as an ordinary user", required=False
-        )
-    return Check("user", CheckStatus.BROKEN, detail, "run it as an ordinary user, or set workers.allow_root = true")
+    if site.runs_here:  # the pilot would start: see refuse_root
+        return Check.warning("user", f"{detail}, on this machine only", "run it as an ordinary user")
+    return Check.broken("user", detail, "run it as an ordinary user, or set workers.allow_root = true")
 
 
-def _interface(config: PilotConfig) -> list[Check]:
+def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
     name, networks = config.workers.interface, config.workers.allow_from
     try:
         address = interface_address(name)
         allowed = [ipaddress.ip_network(network) for network in networks]
     except (InvalidValueError, ValueError) as error:
         remedy = "set workers.interface (`ip -4 address` lists them) and workers.allow_from"
-        return [Check("interface", CheckStatus.BROKEN, str(error), remedy)]
+        return [Check.broken("interface", str(error), remedy)]
     if not any(ipaddress.ip_address(address) in network for network in allowed):
         detail = f"{name} has {address}, and workers.allow_from has {', '.join(networks)}: no worker could connect"
-        return [Check("interface", CheckStatus.BROKEN, detail, "set workers.allow_from to the nodes' networks")]
-    if config.nodes.holder != "trace" and ipaddress.ip_address(address).is_loopback:
+        return [Check.broken("interface", detail, "set workers.allow_from to the nodes' networks")]
+    if not site.runs_here and ipaddress.ip_address(address).is_loopback:
         detail = f"{name} is {address}: Horovod workers on other hosts could not connect"
         remedy = "set workers.interface and workers.allow_from to the nodes' network"
-        return [Check("interface", CheckStatus.WARNING, detail, remedy, required=False)]
-    return [Check("interface", CheckStatus.OK, f"{name} has {address}, open to {', '.join(networks)}")]
+        return [Check.warning("interface", detail, remedy)]
+    return [Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}")]
 
 
 def _horovod() -> Check:
@@ -132,30 +134,13 @@ def _horovod() -> Check:
         state = CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN
         return Check("horovod", state, error.problem.rpartition(" / ")[2][:160], remedy, required=False)
     except (ValueError, IndexError) as error:
-        return Check("horovod", CheckStatus.BROKEN, f"prints something else: {error}", remedy, required=False)
+        return Check.broken("horovod", f"prints something else: {error}", remedy, required=False)
     if not gloo:
         built = "HOROVOD_WITH_GLOO=1 pip install --no-cache-dir --force-reinstall horovod"
-        return Check(
+        return Check.broken(
             "horovod",
-            CheckStatus.BROKEN,
             f"{horovod} is built without gloo, which elastic runs need",
             built,
             required=False,
         )
-    return Check("horovod", CheckStatus.OK, f"{horovod} with gloo, torch {torch}", required=False)
-
-
-def _site(config: PilotConfig, folder: Path, keep: Path) -> list[Check]:
-    if config.nodes.holder == "lsf":
-        from bftrainer_adapters.lsf.doctor import examine_lsf
-
-        return examine_lsf(config.lsf, f"{folder / CONFIG_NAME}: lsf", keep)
-    if config.nodes.holder != "slurm":
-        return []
-    from bftrainer_adapters.slurm.config import SlurmSettings
-    from bftrainer_adapters.slurm.doctor import examine_slurm
-
-    try:
-        return examine_slurm(check_table(config.slurm, SlurmSettings, f"{folder / CONFIG_NAME}: slurm"))
-    except BFTrainerError as error:
-        return [Check("slurm", CheckStatus.BROKEN, str(error), "mend the table [slurm]")]
+    return Check.ok("horovod", f"{horovod} with gloo, torch {torch}", required=False)

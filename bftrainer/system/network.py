@@ -1,4 +1,4 @@
-"""Where a driver listens: the configured interface, and no other."""
+"""The network interfaces of this host."""
 
 from __future__ import annotations
 

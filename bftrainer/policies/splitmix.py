@@ -1,6 +1,6 @@
-"""Drawing lots without a generator object: SplitMix64 (Steele, Lea, Flood 2014), whose whole state is one integer.
+"""Random numbers without a generator object: SplitMix64 (Steele, Lea, Flood 2014).
 
-A policy's memory is a frozen value that is journalled, and so is this.
+Its whole state is one integer, so a policy can keep it in its memory, which is frozen and journaled.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ _MASK = (1 << 64) - 1
 
 
 def draw(state: int, sides: int) -> tuple[int, int]:
-    """(a number in 0 .. sides - 1, the next state)."""
+    """(a random number in 0 .. sides - 1, the next state)."""
     state = (state + 0x9E3779B97F4A7C15) & _MASK
     z = state
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
