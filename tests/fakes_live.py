@@ -164,6 +164,7 @@ class FakeDriver:
     spec: TrainerSpec
     hosts: tuple[HostSlots, ...]
     view: DriverView
+    interface: str | None = None
 
 
 @dataclass
@@ -184,7 +185,9 @@ class FakeLauncher:
         assert old is None or not old.view.alive, "two drivers of one trainer"
         incarnation = 1 + (old.view.incarnation if old else 0)
         samples = old.view.samples if old else None
-        self.drivers[name] = FakeDriver(spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples))
+        self.drivers[name] = FakeDriver(
+            spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples), interface
+        )
         self._note("start", name, there)
         self._say(name, Started())
         if self.behaviour.get(name) == "fails":

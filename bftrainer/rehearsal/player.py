@@ -33,6 +33,7 @@ UNSAVED_S = 3.0
 UNSAVED_STEPS = 3
 STARTS = 3
 """A driver that has lost all its nodes is started again so often in one act."""
+_DRIVER_LOG = TrainerDirectory(Path()).driver_log
 _OUTCOMES = {
     Ending.STOPPED: TrialOutcome.STOPPED,
     Ending.DONE: TrialOutcome.DONE,
@@ -217,7 +218,7 @@ class Player:
         reasons = {
             TrialOutcome.FAILED: view.reason,
             TrialOutcome.TIMEOUT: f"not within {until_s - at_s:.0f} s",
-            TrialOutcome.DIED: "its driver ended without a word, see logs/driver.log",
+            TrialOutcome.DIED: f"its driver ended without a word, see {_DRIVER_LOG}",
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         reason = reasons.get(outcome, "")

@@ -66,9 +66,9 @@ def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path:
     with closing(home.store()) as store:
         assert explain(store, "nowhere").why == "no node of class 4 h100 is idle, and it runs on no other (node_class)"
         assert explain(store, "named").why == "it has as many nodes as it can use (max_nodes)"
-    places = home.launcher.drivers["named"].places
-    assert {(p.slots, p.interface) for p in places} == {(4, "ib0")}
-    assert {(p.slots, p.interface) for p in home.launcher.drivers["hardware"].places} == {(1, None)}
+    named, hardware = (home.launcher.drivers[name] for name in ("named", "hardware"))
+    assert ({it.slots for it in named.hosts}, named.interface) == ({4}, "ib0")
+    assert ({it.slots for it in hardware.hosts}, hardware.interface) == ({1}, None)
     assert_one_class_each(home)
 
 

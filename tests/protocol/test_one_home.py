@@ -78,7 +78,7 @@ def table(section: str) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize(("section", "kind"), [("`trainer.json`", TrainerMessage), ("`driver.json`", DriverSettings)])
 def test_the_tables_of_messages_are_the_fields(section: str, kind: type[Any]) -> None:
     found = table(section)
-    assert list(found) == ["version", *(it.name for it in fields(kind))]
+    assert set(found) == {"version", *(it.name for it in fields(kind))}
     for it in fields(kind):
         default = it.default if it.default_factory is MISSING else it.default_factory()
         says = re.search(r"default (?:`([^`]*)`|([^ ]+))$", found[it.name][0])
@@ -112,5 +112,5 @@ def test_the_other_files_are_as_the_page_says() -> None:
     keys = ", ".join(f'"{key}": ' + ('"..."' if key == "host" else "n") for key in to_fields(DriverPid(1, 1, "")))
     assert f'{{"version": {VERSION}, {keys}}}' in PAGE
     assert f"`{format_hosts([HostSlots('host', 1, 'fragment')]).strip().replace('1', 'slots')}`" in PAGE
-    for name in file_names() - {"driver.lock", "driver.log"}:
+    for name in file_names() - {"driver.log"}:
         assert f"`{name}" in PAGE, name
