@@ -37,6 +37,7 @@ from typing import Any, NoReturn, TypeVar
 
 from bftrainer.errors import InputFileError
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, Request
+from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
@@ -66,7 +67,7 @@ State = TypeVar("State")
 
 def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ) -> Batches:
     """The trainer file's ``scaling`` and ``global_batch``; outside bftrainer, and where it sets none, the arguments."""
-    path = environment.get("BFTRAINER_TRAINER_DIR")
+    path = environment.get(TRAINER_DIR)
     if not path:
         return Batches(scaling, global_batch)
     trainer = read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer)
@@ -82,13 +83,13 @@ class Reporter:
         clock: Callable[[], float] = time.time,
         rank: int | None = None,
     ) -> None:
-        path = environment.get("BFTRAINER_TRAINER_DIR")
+        path = environment.get(TRAINER_DIR)
         self.directory = TrainerDirectory(Path(path)) if path else None
-        self.incarnation = int(environment.get("BFTRAINER_INCARNATION", "1"))
+        self.incarnation = int(environment.get(INCARNATION, "1"))
         self.clock = clock
         given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
         self._writes = (rank if rank is not None else int(given)) == 0
-        self._every_s = float(environment.get("BFTRAINER_REPORT_EVERY_S", LINE_EVERY_S))
+        self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
         self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
         self._written_at = -self._every_s
         self._asked_at = -CONTROL_EVERY_S

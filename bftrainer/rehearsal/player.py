@@ -13,6 +13,7 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import StallSeen
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.live.trainers.meter import MeterBook
+from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
@@ -256,5 +257,5 @@ class Player:
 
     def _mine(self) -> set[ProcessId]:
         """Processes of this trainer's workers, by what they were started with."""
-        self._pids |= set(with_variable("BFTRAINER_TRAINER_DIR", str(self.folder)))
+        self._pids |= set(with_variable(TRAINER_DIR, str(self.folder)))
         return self._pids

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.protocol.environment import REPORT_EVERY_S
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.rehearsal.copies import copy_folder, moved
 from bftrainer.rehearsal.player import Player
@@ -48,7 +49,7 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
     """Play it. ``spec`` is settled; everything that is written comes below ``scratch``, unless ``in_place``."""
     home = spec.cwd
     # Every step is wanted, not one line a second.
-    spec = spec.model_copy(update={"env": {**spec.env, "BFTRAINER_REPORT_EVERY_S": "0"}})
+    spec = spec.model_copy(update={"env": {**spec.env, REPORT_EVERY_S: "0"}})
     here = spec
     if not options.in_place:
         copy_folder(home, scratch / "work", options.copy_bytes, where)

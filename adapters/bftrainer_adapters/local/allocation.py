@@ -25,6 +25,7 @@ from bftrainer.domain.cluster import (
 from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
+from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.processes import send, with_variable
 
 
@@ -83,7 +84,7 @@ class Allocation:
     def clear(self, names: frozenset[str]) -> None:
         """SIGKILL the workers, or the sruns that started them (Slurm then ends their steps within 0.1 s)."""
         for name in sorted(names):
-            for process in with_variable("BFTRAINER_FRAGMENT", id_of(name)):
+            for process in with_variable(FRAGMENT, id_of(name)):
                 with suppress(PermissionError):
                     send(process, signal.SIGKILL)
 

@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.domain.fragments import id_of, is_fragment_name
+from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.files import write_atomically
 from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.on_node.payload import Silence, limit_s
@@ -74,7 +75,7 @@ def play(folder: Path, lease_s: float, silence: Silence) -> None:
 
 def sweep(fragment_id: str) -> int:
     """SIGKILL what runs in a fragment; how many processes that were."""
-    found = list(with_variable("BFTRAINER_FRAGMENT", fragment_id))
+    found = list(with_variable(FRAGMENT, fragment_id))
     for process in found:
         with suppress(PermissionError):
             send(process, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.protocol.environment import FRAGMENT, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
 
 
@@ -29,6 +30,6 @@ def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
     """``stage_in`` as one line of ``setup``: the first worker of a fragment runs it, the others wait for the lock."""
     if not lines:
         return ()
-    mark = '"$BFTRAINER_TRAINER_DIR/staged-$BFTRAINER_FRAGMENT"'
+    mark = f'"${TRAINER_DIR}/staged-${FRAGMENT}"'
     work = " && ".join(f"{{ {line}; }}" for line in lines)
     return (f"( flock 9 && {{ [ -s {mark} ] || {{ {work} && echo done >&9; }}; }} ) 9>>{mark}",)

@@ -21,6 +21,7 @@ from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.codec import loads
 from bftrainer.persistence.registry import FragmentRecord, Registry
 from bftrainer.persistence.store import open_store
+from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.installed import Installed, installed_file
@@ -151,7 +152,7 @@ class LivePilot:
             self.process.kill()
             self.process.wait()
         for name in _TRAINERS:
-            for process in with_variable("BFTRAINER_TRAINER_DIR", str(TrainerDirectory.of(self.folder, name).path)):
+            for process in with_variable(TRAINER_DIR, str(TrainerDirectory.of(self.folder, name).path)):
                 send(process, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -17,6 +17,7 @@ import time
 
 from bftrainer.errors import InputFileError
 from bftrainer.protocol.control import ControlMessage, Request, is_stop_requested
+from bftrainer.protocol.environment import INCARNATION, TRAINER_DIR
 from bftrainer.protocol.events import Running, Stopping, Withheld, WorkerExited, parse_event
 from bftrainer.protocol.hosts import HostSlots, read_hosts, write_hosts
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
@@ -168,8 +169,8 @@ class StockRun:
         environment = worker_environment(os.environ, self.settings, self.trainer, {})
         environment["PATH"] = f"{work / 'bin'}:{environment.get('PATH', os.defpath)}"
         environment |= {
-            "BFTRAINER_TRAINER_DIR": str(self.directory.path),
-            "BFTRAINER_INCARNATION": str(self.events.incarnation),
+            TRAINER_DIR: str(self.directory.path),
+            INCARNATION: str(self.events.incarnation),
         }
         launch = [sys.executable, "-c", "from horovod.runner.launch import run_commandline; run_commandline()"]
         # Cool-down 1 to 1 s: without it a host that lost a worker once is never used again. No reset limit.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bftrainer.protocol.environment import HOSTS
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 
@@ -68,6 +69,6 @@ def ranks(places: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
     for place in places:
         for slot in range(place.slots):
             own = {"RANK": str(len(found)), "WORLD_SIZE": str(size), "LOCAL_RANK": str(slot)}
-            own |= {"LOCAL_WORLD_SIZE": str(place.slots), "BFTRAINER_HOSTS": hosts}
+            own |= {"LOCAL_WORLD_SIZE": str(place.slots), HOSTS: hosts}
             found.append((place, slot, {**common, **own}))
     return found
