@@ -1,4 +1,4 @@
-"""What a training script imports: it reports progress to the pilot and obeys its stop requests.
+"""For training scripts: reports progress to the pilot and obeys its stop requests.
 
 Elastic Horovod, one changed line::
 
@@ -21,8 +21,8 @@ Any other program, after each step, on rank 0::
         report.checkpointed()
         report.leave()
 
-Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all of it does nothing, and the script runs as it is. Only the standard
-library is used. The files are described in ``docs/trainer-directory.md``.
+Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all calls do nothing, and the script runs as it is. Only the standard
+library is needed. ``docs/trainer-directory.md`` describes the files.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 LINE_EVERY_S = 1.0
 CONTROL_EVERY_S = 0.2
 PROGRESS_BYTES = 20_000_000
-"""A longer ``progress.jsonl`` becomes ``progress.jsonl.1``; there is never more than twice that."""
+"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice this size."""
 RANK_VARIABLES = ("HOROVOD_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 State = TypeVar("State")
@@ -188,12 +188,12 @@ def track(
     further: Callable[[], Mapping[str, object]] | None = None,
     reporter: Reporter | None = None,
 ) -> State:
-    """Make Horovod's elastic ``state`` report at each ``commit()`` and obey stop requests there; returns it.
+    """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``; returns the state.
 
-    ``hvd`` is the framework's module (``import horovod.torch as hvd``). Read from the state, where it has them: ``step``,
-    ``samples``, ``loss``. ``checkpoint()`` saves to disk; rank 0 calls it at a stop request, and every
-    ``checkpoint_every_s``. ``on_rescale(old, new)`` runs on every worker that stays, before the state is synchronized:
-    set the learning rate there. ``further()`` adds keys to the lines.
+    ``hvd`` is the framework's module (``import horovod.torch as hvd``). The attributes ``step``, ``samples`` and ``loss`` of
+    the state are reported where they exist. ``checkpoint()`` saves to disk; rank 0 calls it at a stop request and every
+    ``checkpoint_every_s``. ``on_rescale(old, new)`` runs on every remaining worker before the state is synchronized: set
+    the learning rate there. ``further()`` adds keys to the lines.
     """
     tracker = _Tracker(state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, on_rescale, further)
     tracker.install()
@@ -201,10 +201,10 @@ def track(
 
 
 class Agreement:
-    """Whether to leave, as all workers together see it: they must go at the same step.
+    """Lets all workers stop at the same step.
 
-    ``broadcast`` gives every worker what rank 0 passes to it. ``to_stop()`` is called by all workers after each step; rank 0
-    says after how many steps the question comes again, about every 0.2 s, since asking at each would cost too much.
+    ``broadcast`` returns rank 0's argument on every worker. All workers call ``to_stop()`` after each step. A broadcast at
+    each step would cost too much: rank 0 says after how many steps the next one takes place, about every 0.2 s.
     """
 
     def __init__(self, reporter: Reporter, broadcast: Callable[[object], Any]) -> None:
@@ -214,7 +214,7 @@ class Agreement:
 
     @classmethod
     def of_torch(cls, reporter: Reporter, distributed: Any) -> Agreement:
-        """Over ``torch.distributed`` (the module), whose process group has been made."""
+        """Over ``torch.distributed`` (the module), whose process group has been initialized."""
 
         def broadcast(value: object) -> Any:
             box = [value]
@@ -224,12 +224,12 @@ class Agreement:
         return cls(reporter, broadcast)
 
     def begin(self) -> None:
-        """A new group: the next call asks."""
+        """Begin with a new group: the next call broadcasts."""
         self._calls_left = self._every = 1
         self._asked_at = self.reporter.clock()
 
     def to_stop(self) -> bool:
-        """Whether all are to checkpoint and leave now."""
+        """Whether all workers are to checkpoint and leave now."""
         self._calls_left -= 1
         if self._calls_left:
             return False
@@ -243,7 +243,7 @@ class Agreement:
 
 
 class _Tracker:
-    """The wrapped ``commit`` of one state. Outside bftrainer only ``on_rescale`` is left of it."""
+    """The wrapped ``commit`` of one state. Outside bftrainer only ``on_rescale`` is active."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class _Tracker:
         self.clock = reporter.clock
         self.size = int(hvd.size())
         self.saved_at = self.clock()
-        self.last: dict[str, Any] | None = None  # what the last commit had to tell
+        self.last: dict[str, Any] | None = None  # what the last commit reported
         self.fresh = True  # no step of this group has been reported
         self.agreement = Agreement(reporter, lambda value: hvd.broadcast_object(value, root_rank=0))
 
@@ -283,7 +283,7 @@ class _Tracker:
         self.original()  # leaves by HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
             self.save()
-            self.hvd.broadcast_object(True, root_rank=0)  # nobody leaves while rank 0 saves
+            self.hvd.broadcast_object(True, root_rank=0)  # no worker leaves while rank 0 saves
             self.reporter.leave()
         if self.checkpoint_every_s is not None and self.clock() - self.saved_at >= self.checkpoint_every_s:
             self.save()
@@ -295,7 +295,7 @@ class _Tracker:
             self.reporter.checkpointed()
 
     def resized(self) -> None:
-        """A new group is formed. The last commit of the old one is written too, so that the stall can be measured."""
+        """Report a new group. The last commit of the old group is written too, so that the stall can be measured."""
         old, self.size = self.size, int(self.hvd.size())
         self.fresh = True
         self.agreement.begin()

@@ -249,4 +249,4 @@ class FakeLauncher:
         driver.view = replace(after_event(driver.view, line), alive=True)
 
     def _note(self, what: str, name: str, hosts: tuple[HostSlots, ...]) -> None:
-        self.orders.append((what, name, frozenset(fragment_name(it.host, it.fragment) for it in hosts)))
+        self.orders.append((what, name, frozenset(fragment_name(it.node, it.fragment) for it in hosts)))

@@ -14,16 +14,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostSlots:
-    """``slots`` workers on the node ``host``, inside the fragment whose holder has the id ``fragment``."""
+    """``slots`` workers on a node, inside the fragment whose holder has the id ``fragment``."""
 
-    host: str
+    node: str
     slots: int
     fragment: str
 
 
 def format_hosts(hosts: Iterable[HostSlots]) -> str:
     """The content of ``hosts``; empty: leave all nodes."""
-    return "".join(f"{it.host}:{it.slots}:{it.fragment}\n" for it in hosts)
+    return "".join(f"{it.node}:{it.slots}:{it.fragment}\n" for it in hosts)
 
 
 def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:

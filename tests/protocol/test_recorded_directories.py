@@ -137,7 +137,7 @@ def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> 
     ("story", "status", "word", "says"),
     [
         ("restart-failed", 1, DriverEvent.FAILED, {"reason": "status 3", "tail": ["no data"]}),
-        ("restart-stopped", STOPPED_STATUS, DriverEvent.STOPPED, {"reason": "asked to"}),
+        ("restart-stopped", STOPPED_STATUS, DriverEvent.STOPPED, {"reason": "stop requested"}),
     ],
 )
 def test_a_driver_of_today_does_what_the_directory_says(

@@ -51,7 +51,7 @@ def done(status: int, planned: bool = False) -> Exit:
     ("exits", "asked", "ending", "status"),
     [
         ([done(0), done(0)], None, Ending.DONE, 0),
-        ([done(83), done(83)], "the pilot asked for it", Ending.STOPPED, 83),
+        ([done(83), done(83)], "the pilot requested a stop", Ending.STOPPED, 83),
         ([done(83)], None, Ending.STOPPED, 83),
         ([done(-9), done(-9)], None, Ending.STOPPED, 83),
         ([done(137), done(143)], None, Ending.STOPPED, 83),

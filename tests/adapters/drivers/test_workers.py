@@ -30,7 +30,7 @@ from bftrainer_adapters.drivers.common.logs import CappedLog, last_lines
 from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
 from bftrainer_adapters.on_node.payload import NOTICE
 
-PLACE = HostSlots("n1", 1, "77")
+HOST = HostSlots("n1", 1, "77")
 SRUN = ("srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n1")
 
 
@@ -73,8 +73,8 @@ def starter(directory: TrainerDirectory, order: TrainerMessage, settings: Driver
 
 
 def test_the_prefix_is_filled_in() -> None:
-    assert filled_prefix(SRUN, PLACE) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
-    assert filled_prefix(["env", "A={x}"], PLACE) == ["env", "A={x}"]
+    assert filled_prefix(SRUN, HOST) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
+    assert filled_prefix(["env", "A={x}"], HOST) == ["env", "A={x}"]
 
 
 def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> None:
@@ -116,7 +116,7 @@ def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: 
 
 
 def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(PLACE, 0, ["sh", "-c", "echo $BFTRAINER_NODE $BFTRAINER_FRAGMENT; echo no >&2; exit 3"], {})
+    worker = starter.start(HOST, 0, ["sh", "-c", "echo $BFTRAINER_NODE $BFTRAINER_FRAGMENT; echo no >&2; exit 3"], {})
     assert starter.wait(worker) == 3
     begun, ended = JsonTail(directory.events).read()
     assert (begun["event"], begun["pid"]) == ("worker_started", worker.process.pid)
@@ -126,7 +126,7 @@ def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: Trai
 
 
 def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(PLACE, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {})
+    worker = starter.start(HOST, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {})
     child = directory.path / "child"
     until(lambda: child.exists() and child.read_text().strip())
     starter.kill_all()
@@ -135,7 +135,7 @@ def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory
 
 
 def test_children_of_a_local_worker_end_when_it_does(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(PLACE, 0, ["sh", "-c", "sleep 60 & echo $! > child; exit 4"], {})
+    worker = starter.start(HOST, 0, ["sh", "-c", "sleep 60 & echo $! > child; exit 4"], {})
     assert starter.wait(worker) == 4
     until(lambda: identify(int((directory.path / "child").read_text())) is None)
 
@@ -147,7 +147,7 @@ def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory
     )
     events = EventWriter(directory.events, 1)
     starter = WorkerStarter(directory, order, read_json(DriverSettings, directory.driver), events)
-    worker = starter.start(PLACE, 0, ["sleep", "60"], {})
+    worker = starter.start(HOST, 0, ["sleep", "60"], {})
     helper = directory.path / "helper"
     until(lambda: helper.exists() and helper.read_text().strip())
     worker.kill()
@@ -160,7 +160,7 @@ def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory
 
 def test_a_marked_worker_takes_one_line(starter: WorkerStarter) -> None:
     worker = starter.start(
-        PLACE, 0, ["sh", "-c", "printf 'rea'; sleep 0.1; echo 'dy!'; read line; echo $line"], {}, b"ready!"
+        HOST, 0, ["sh", "-c", "printf 'rea'; sleep 0.1; echo 'dy!'; read line; echo $line"], {}, b"ready!"
     )
     assert worker.wait_until_marked(60)
     assert worker.send(b"go\n")

@@ -9,9 +9,9 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer_adapters.on_node.payload import NOTICE
 
 
-def filled_prefix(template: Sequence[str], place: HostSlots) -> list[str]:
+def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
     """The prefix for one host: ``{fragment_id}`` and ``{node}`` are replaced, other braces stay."""
-    return [word.replace("{fragment_id}", place.fragment).replace("{node}", place.host) for word in template]
+    return [word.replace("{fragment_id}", host.fragment).replace("{node}", host.node) for word in template]
 
 
 def inside_step(setup: Sequence[str], command: Sequence[str]) -> list[str]:

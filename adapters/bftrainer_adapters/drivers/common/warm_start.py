@@ -53,6 +53,7 @@ def attempt(name: str, own_folder: str) -> None:
 
 
 def main() -> None:
+    """Run the script, or the module, that the arguments name."""
     module = sys.argv[1] == "-m"
     target, arguments = (sys.argv[2], sys.argv[3:]) if module else (sys.argv[1], sys.argv[2:])
     sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(target))  # noqa: PTH100, PTH109, PTH120

@@ -26,7 +26,7 @@ from bftrainer_adapters.drivers.common.reaper import Reaper
 class WorkerProcess:
     """A started worker; ``planned`` is set before the driver ends it."""
 
-    place: HostSlots
+    host: HostSlots
     slot: int
     log: Path
     process: subprocess.Popen[bytes]
@@ -64,7 +64,7 @@ class WorkerProcess:
                 return
 
     def end_group_with_leader(self) -> None:
-        """Wait until a local worker ends, then kill its children: they would keep memory of the node, or continue on their own."""
+        """Wait until a local worker ends, then kill its children, which would keep the node's memory or continue."""
         if not self.as_group:
             return
         try:
@@ -101,7 +101,7 @@ class WorkerStarter:
 
     def start(
         self,
-        place: HostSlots,
+        host: HostSlots,
         slot: int,
         command: Sequence[str],
         environment: Mapping[str, str],
@@ -109,9 +109,9 @@ class WorkerStarter:
         inherited: Mapping[str, str] = os.environ,
     ) -> WorkerProcess:
         """Start one worker. With a ``marker`` its standard input is a pipe (see :meth:`WorkerProcess.send`), else empty."""
-        own = worker_variables(self._directory.path, self._events.incarnation, place.fragment, place.host)
-        log = self._directory.worker_log(self._events.incarnation, place.host, place.fragment, slot)
-        prefix = filled_prefix(self._settings.prefix, place)
+        own = worker_variables(self._directory.path, self._events.incarnation, host.fragment, host.node)
+        log = self._directory.worker_log(self._events.incarnation, host.node, host.fragment, slot)
+        prefix = filled_prefix(self._settings.prefix, host)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *inside_step(self._trainer.setup, command)],
             cwd=self._trainer.cwd,
@@ -125,12 +125,12 @@ class WorkerStarter:
         pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self._settings.log_bytes), marker)
         process.stdout.close()
         pump.start()
-        worker = WorkerProcess(place, slot, log, process, pump, as_group=not prefix)
+        worker = WorkerProcess(host, slot, log, process, pump, as_group=not prefix)
         self._reaper.watch(process.pid, worker.as_group)
         with self._lock:
             self._live.append(worker)
         self._events.write(
-            WorkerStarted(place.host, place.fragment, slot, process.pid, str(log.relative_to(self._directory.path)))
+            WorkerStarted(host.node, host.fragment, slot, process.pid, str(log.relative_to(self._directory.path)))
         )
         return worker
 
@@ -144,7 +144,7 @@ class WorkerStarter:
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
         self._events.write(
             WorkerExited(
-                worker.place.host, worker.place.fragment, worker.slot, worker.process.pid, status, worker.planned
+                worker.host.node, worker.host.fragment, worker.slot, worker.process.pid, status, worker.planned
             )
         )
         with self._lock:

@@ -1,4 +1,4 @@
-"""``python -m bftrainer_adapters.drivers.horovod.elastic DIR``: one Elastic Horovod trainer."""
+"""Driver ``horovod``: ``python -m bftrainer_adapters.drivers.horovod.elastic TRAINER_DIR``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bftrainer_adapters.drivers.horovod.lifecycle import HorovodRun, run_driver
 
 
 def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
-    """Our own driver: warm workers, fragments, a closed rendezvous."""
+    """Elastic Horovod with warm workers, fragments and a protected rendezvous."""
     from bftrainer_adapters.drivers.horovod.elastic_run import ElasticRun
 
     return ElasticRun(

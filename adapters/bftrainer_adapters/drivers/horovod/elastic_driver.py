@@ -1,4 +1,4 @@
-"""Horovod's ElasticDriver, made to fit nodes that go without warning. Written against Horovod 0.28.1."""
+"""Horovod's ElasticDriver, adapted to nodes that leave without warning. Written against Horovod 0.28.1."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ _NOT_IN_THE_GROUP = ",".join(["-1"] * 6).encode()
 
 
 class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no types
-    """What Horovod may use: labels and slots, set from outside."""
+    """The hosts that Horovod may use: labels and slots."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._slots: dict[str, int] = {}
 
     def announce(self, members: Sequence[Member]) -> None:
-        """Replace the list."""
         with self._lock:
-            self._slots = {member.label: member.place.slots for member in members}
+            self._slots = {member.label: member.host.slots for member in members}
 
     def find_available_hosts_and_slots(self) -> dict[str, int]:
-        """Called by Horovod. A new dict each time: it compares by value."""
+        """Called by Horovod, which compares by value and needs a new dict each time."""
         with self._lock:
             return dict(self._slots)
 
@@ -42,9 +41,9 @@ class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no typ
 class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no types
     """Level-triggered where the stock driver is edge-triggered.
 
-    - A change of hosts is told again until the group has changed. Stock: once, lost if rank 0 is not listening yet.
-    - A group is formed of what is announced at that moment. Stock: of what the last poll saw, up to 1 s before.
-    - Nothing talks to a worker while it holds the lock of discovery.
+    - A notice of changed hosts is repeated until the group has changed. Stock: sent once, lost if rank 0 does not listen yet.
+    - A group is formed of the hosts that are announced at that moment. Stock: of the last poll, up to 1 s before.
+    - No thread talks to a worker while it holds the lock of discovery.
     """
 
     def __init__(
@@ -56,20 +55,20 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._told: object = None
         self._told_at = 0.0
         self._changed = threading.Event()
-        # Labels are never used twice, so a blacklisted one needs no way back (cooldown_range). A smaller group than the
-        # trainer's minimum trains on until the pilot decides. No reset limit: every rescale would count.
+        # A label is never used twice, so a blacklisted one need not return (no cooldown_range). A group smaller than
+        # min_nodes trains until the pilot decides. No reset limit: every rescale would count.
         super().__init__(rendezvous, hosts, min_num_proc=1, max_num_proc=None, timeout=24 * 3600, reset_limit=None)
         rendezvous.start(Callbacks(self.place_in_next_group, self.register_worker_server))
         threading.Thread(target=self._reconcile, name="notices", daemon=True).start()
 
     def announce(self, members: Sequence[Member]) -> None:
-        """These may be used from now on."""
+        """Replace the hosts that Horovod may use."""
         self._hosts.announce(members)
         self._refresh()
         self._changed.set()
 
     def place_in_next_group(self, host: str, slot: int) -> bytes:
-        """A worker has left the last group and asks for its rank; blocks until all have."""
+        """Called for a worker that has left the last group and asks for its rank; blocks until all have."""
         if not self.has_rank_assignment(host, slot):
             return _NOT_IN_THE_GROUP
         self.record_ready(host, slot)
@@ -77,12 +76,12 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         return found.encode("ascii")
 
     def register_worker_server(self, host: str, slot: int, addresses: Addresses, secret_key: bytes) -> None:
-        """Where a worker takes notices."""
+        """Note where a worker receives notices."""
         self._listening[host, slot] = (addresses, secret_key)
         self._changed.set()
 
     def stragglers(self) -> tuple[set[tuple[str, int]], bool]:
-        """Workers (label, slot) of the group that wait for nobody, and whether any other one waits for them."""
+        """Workers (label, slot) that have not left the group, and whether other workers wait for them."""
         registry = self._worker_registry
         arrived = set(registry.get(READY)) | set(registry.get(FAILURE))
         group = {(label, info.local_rank) for label, infos in self.host_assignments.items() for info in infos}
@@ -103,7 +102,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         return pending
 
     def _notify_workers_host_changes(self, current_hosts: Any, update_res: Any) -> None:
-        """Called by Horovod with its lock held: leave the talking to the thread."""
+        """Called by Horovod, which holds its lock: the notice is sent by the thread."""
         self._changed.set()
 
     def _reconcile(self) -> None:

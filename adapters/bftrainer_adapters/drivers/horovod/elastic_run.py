@@ -1,6 +1,6 @@
-"""One incarnation of one trainer: the hosts file on one side, Horovod on the other.
+"""One incarnation under Elastic Horovod: follows the hosts file and drives Horovod.
 
-All decisions are taken by one thread. Horovod's threads and the workers' waiters only put messages into its queue.
+One thread takes all decisions. Horovod's threads, and those that wait for workers, only put messages into its queue.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from bftrainer_adapters.drivers.horovod.waiting_workers import WaitingWorkers
 from bftrainer_adapters.drivers.horovod.worker_launcher import Key, WorkerLauncher
 
 LAST_EXITS_S = 5.0
-"""Horovod has ended when the last worker has told it so; the processes follow."""
+"""How long processes may take to end after Horovod has ended, which is when the last worker has reported its end."""
 
 
 class ElasticRun:
-    """``run()`` until the trainer is done, stopped or failed."""
+    """``run()`` returns when the trainer is done, stopped or failed."""
 
     def __init__(
         self, directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings, events: EventWriter
@@ -80,7 +80,7 @@ class ElasticRun:
         self.ended: DriverOutcome | None = None
 
     def run(self) -> DriverOutcome:
-        """Follow the hosts file until the end; every worker has ended when this returns."""
+        """Follow the hosts file to the end; all workers have ended when this returns."""
         try:
             while self.ended is None:
                 self._hear()
@@ -92,20 +92,20 @@ class ElasticRun:
                     self.ended = outcome(self.exits, self.leave_reason)
             return self.ended
         finally:
-            self.driver._shutdown.set()  # no group may be formed any more; stop() would wait for discovery
+            self.driver._shutdown.set()  # no group may be formed now; stop() would wait for discovery
             self.rendezvous.stop()
             self.starter.kill_all()
             self._wait_for_last_exits(self.starter.live)
             self.starter.close()
 
     def end(self, reason: str) -> None:
-        """From another thread, or a signal: stop now, without a checkpoint."""
+        """Stop at once, without a checkpoint; called from another thread or a signal handler."""
         self.messages.put(lambda: self._finish(DriverOutcome(Ending.STOPPED, reason)))
 
-    # --- what comes in ------------------------------------------------------------------------------------------------
+    # --- inputs -------------------------------------------------------------------------------------------------------
 
     def _hear(self, timeout_s: float | None = None) -> None:
-        """Wait for a message, for one poll at most, then take all there are."""
+        """Wait up to one poll for a message, then handle all that have arrived."""
         try:
             self.messages.get(timeout=self.settings.poll_s if timeout_s is None else timeout_s)()
             while True:
@@ -116,9 +116,9 @@ class ElasticRun:
     def _follow_orders(self) -> None:
         try:
             if self.leave_reason is None and is_stop_requested(self.directory.control):
-                self._ask_to_leave("the pilot asked for it")
+                self._ask_to_leave("the pilot requested a stop")
             self._do(self.membership.order(read_hosts(self.directory.hosts), time.monotonic()))
-        except InputFileError as error:  # half-made by hand, or gone: the last order holds
+        except InputFileError as error:  # edited by hand, or missing: the last one stays in force
             self._do(self.membership.tick(time.monotonic()))
             if str(error) != getattr(self, "_complaint", ""):
                 self._complaint = str(error)
@@ -135,13 +135,13 @@ class ElasticRun:
             if line.world_size == self._group_size():
                 self._running()
         if self.watch.heard_s is None and self.unreported_since_s is not None and now - self.unreported_since_s > 10:
-            self._running()  # a script that reports nothing
+            self._running()  # the script reports nothing
 
-    # --- what has happened --------------------------------------------------------------------------------------------
+    # --- what happened -------------------------------------------------------------------------------------------------
 
     def _warmed(self, member: Member) -> None:
         self.membership.warmed(member, time.monotonic())
-        self.events.write(Warm(member.place.host, member.place.fragment))
+        self.events.write(Warm(member.host.node, member.host.fragment))
 
     def _lost_waiting(self, member: Member, worker: WorkerProcess) -> None:
         status = worker.status()
@@ -158,7 +158,7 @@ class ElasticRun:
 
     def _formed(self, labels: list[str]) -> None:
         self.membership.formed(labels)
-        self.exits.clear()  # whoever ended before this group is not part of its end
+        self.exits.clear()  # workers that ended before this group do not explain its end
         self.watch.regrouped(time.monotonic())
         self.unreported_since_s = time.monotonic()
 
@@ -171,24 +171,24 @@ class ElasticRun:
 
     def _withhold(self, member: Member, end: Exit) -> None:
         if self.membership.lost(member):
-            place = member.place
-            self.events.write(Withheld(place.host, place.fragment, f"a worker {end}"))
+            host = member.host
+            self.events.write(Withheld(host.node, host.fragment, f"a worker {end}"))
         self.driver.announce(self.membership.announced)
 
     def _running(self) -> None:
-        """The group trains; told once, and not before every worker outside of it has ended."""
+        """The group trains: reported once, and only after all workers outside of it have ended."""
         labels = {member.label for member in self.membership.group}
-        if any(member.place.fragment in self.membership.withheld for member in self.membership.group):
-            return  # a stand-in trains in its place, until the rescale that is on its way
+        if any(member.host.fragment in self.membership.withheld for member in self.membership.group):
+            return  # a stand-in trains until the rescale that follows
         if self.unreported_since_s is not None and all(label in labels for label, _ in self.training):
             self.unreported_since_s = None
-            fragments = tuple(sorted(member.place.fragment for member in self.membership.group))
+            fragments = tuple(sorted(member.host.fragment for member in self.membership.group))
             self.events.write(Running(self._group_size(), fragments))
 
     def _group_size(self) -> int:
-        return sum(member.place.slots for member in self.membership.group)
+        return sum(member.host.slots for member in self.membership.group)
 
-    # --- what is done about it ----------------------------------------------------------------------------------------
+    # --- actions ------------------------------------------------------------------------------------------------------
 
     def _do(self, actions: Sequence[StartWarming | Drop | Announce | Leave]) -> None:
         for action in actions:
@@ -197,8 +197,8 @@ class ElasticRun:
                     self._start_warming(member)
                 case Drop(member):
                     self.waiting.drop(member)
-                    place = member.place
-                    self.events.write(WarmingCanceled(place.host, place.fragment))
+                    host = member.host
+                    self.events.write(WarmingCanceled(host.node, host.fragment))
                 case Announce(members):
                     self._announce(members)
                 case Leave(reason):
@@ -209,7 +209,7 @@ class ElasticRun:
         if self.warm is None:
             self.membership.warmed(member, time.monotonic())
         else:
-            self.events.write(Warming(member.place.host, member.place.fragment))
+            self.events.write(Warming(member.host.node, member.host.fragment))
             self.waiting.start(member)
 
     def _announce(self, members: tuple[Member, ...]) -> None:
@@ -242,8 +242,8 @@ class ElasticRun:
         for (label, slot), (worker, told_to_end) in list(self.training.items()):
             if (label, slot) in hung:
                 silent_s = round(now - (self.watch.heard_s or now), 1)
-                place = worker.place
-                self.events.write(Hung(place.host, place.fragment, silent_s))
+                host = worker.host
+                self.events.write(Hung(host.node, host.fragment, silent_s))
                 worker.kill()
             elif (self.unreported_since_s is not None and label not in group) or any(
                 event.is_set() for event in told_to_end
@@ -252,12 +252,12 @@ class ElasticRun:
                 worker.kill()
 
     def _refuge(self, lost: Member) -> HostSlots | None:
-        """A place of the group where a worker still trains; called from Horovod's threads."""
+        """A host of the group on which a worker still trains; called from Horovod's threads."""
         alive = {label for label, _ in list(self.training)}
         withheld = set(self.membership.withheld)
         for member in self.membership.group:
-            if member != lost and member.label in alive and member.place.fragment not in withheld:
-                return member.place
+            if member != lost and member.label in alive and member.host.fragment not in withheld:
+                return member.host
         return None
 
     def _wait_for_last_exits(self, left: Callable[[], object]) -> None:

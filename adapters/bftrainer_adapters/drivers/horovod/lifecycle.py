@@ -1,4 +1,4 @@
-"""What both Horovod drivers do around their run: pid file, first and last event, SIGTERM, exit status."""
+"""What both Horovod drivers do before and after their run: pid file, first and last event, SIGTERM, exit status."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class HorovodRun(Protocol):
     checkpointed: bool
 
     def run(self) -> DriverOutcome:
-        """To its end; every worker has ended when this returns."""
+        """Run to the end; all workers have ended when this returns."""
 
     def end(self, reason: str) -> None:
-        """Stop now, without a checkpoint."""
+        """Stop at once, without a checkpoint."""
 
 
 def run_driver(name: str, folder: str, prepare: Callable[[TrainerDirectory, EventWriter], HorovodRun]) -> NoReturn:
-    """The driver's whole life. Horovod's threads may sit in a barrier for ever, so the process ends by ``_exit``."""
+    """Run the driver to its end. Threads of Horovod may wait in a barrier forever, so the process ends by ``_exit``."""
     directory = TrainerDirectory(Path(folder).resolve())
     pid = write_own_pid(directory.driver_pid)
     events = EventWriter(directory.events, directory.new_incarnation())
@@ -39,7 +39,7 @@ def run_driver(name: str, folder: str, prepare: Callable[[TrainerDirectory, Even
     checkpointed = False
     try:
         run = prepare(directory, events)
-        signal.signal(signal.SIGTERM, lambda *_: run.end("the driver was told to end"))
+        signal.signal(signal.SIGTERM, lambda *_: run.end("the driver received SIGTERM"))
         ended = run.run()
         checkpointed = run.checkpointed
     except ImportError as error:

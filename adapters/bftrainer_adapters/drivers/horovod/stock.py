@@ -1,4 +1,4 @@
-"""``python -m bftrainer_adapters.drivers.horovod.stock DIR``: one trainer under stock horovodrun, if allowed."""
+"""Driver ``horovodrun``: ``python -m bftrainer_adapters.drivers.horovod.stock TRAINER_DIR``, if the site allows it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bftrainer_adapters.drivers.horovod.lifecycle import HorovodRun, run_driver
 
 
 def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
-    """Stock horovodrun, if the configuration says so."""
+    """Stock horovodrun. Raises :class:`InvalidValueError` unless the configuration allows it."""
     settings = read_json(DriverSettings, directory.driver)
     if not settings.allow_stock_horovodrun:
         raise InvalidValueError(
-            "stock horovodrun runs whatever is sent to its port, on every interface; use the launcher 'horovod', or set "
-            "allow_stock_horovodrun where nobody else reaches this host"
+            "stock horovodrun executes code that anyone sends to its port, and listens on every interface; use the launcher "
+            "'horovod', or set allow_stock_horovodrun if nobody else can reach this host"
         )
-    import horovod.runner  # noqa: F401  # say so now if it is missing
+    import horovod.runner  # noqa: F401  # fail now if it is missing
 
     from bftrainer_adapters.drivers.horovod.stock_run import StockRun
 

@@ -1,9 +1,9 @@
-"""One incarnation under stock ``horovodrun``: its discovery script, its ssh, and what can be made good from outside.
+"""One incarnation under stock ``horovodrun``: its discovery script, its ssh, and workarounds from outside.
 
-It cannot be made safe: its server listens on every interface and runs what it is sent (docs/security-horovod.md). It knows
-hosts, not fragments, polls once a second, starts workers cold and tells of a change once, whether rank 0 listens or not. So a
-change waits here until rank 0 has reported that it trains; and where rank 0 goes on as before all the same, the change is taken
-back and made again: that is the only way to have it told again.
+It cannot be made safe: its server listens on every interface and executes what it receives (docs/security-horovod.md). It
+knows hosts, not fragments, polls once a second, starts workers cold and sends one notice of a change, whether rank 0 listens
+or not. So a change waits here until rank 0 has reported that it trains. If rank 0 continues as before all the same, the change
+is withdrawn and made again: horovodrun sends a second notice in no other way.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome, Exit, outc
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0
-"""How long a change waits for rank 0 at most: a script may report nothing, or begin later (then its notice is lost)."""
+"""How long a change waits for rank 0: a script may report nothing, or start later (then the notice is lost)."""
 NOTICE_S = 3.0
-"""In which horovodrun has seen a change, or that it was taken back: it looks once a second."""
+"""Within this time horovodrun, which polls once a second, has seen a change or its withdrawal."""
 DEAF_COMMITS = 2
-"""Reports of a group as it was, NOTICE_S after a change: each is a commit, and a commit obeys a notice that has come."""
+"""Reports of the unchanged group, NOTICE_S after a change: each is a commit, and a commit obeys a notice that has arrived."""
 
 
 class StockRun:
-    """``run()`` until the trainer is done, stopped or failed."""
+    """``run()`` returns when the trainer is done, stopped or failed."""
 
     def __init__(
         self, directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings, events: EventWriter
@@ -58,7 +58,7 @@ class StockRun:
         self.announced: tuple[HostSlots, ...] = ()
         self.announced_s = 0.0
         self.settled = True
-        self.group: tuple[HostSlots, ...] = ()  # on which it trains, as far as is known
+        self.group: tuple[HostSlots, ...] = ()  # the hosts on which it trains, as far as is known
         self.deaf_commits = 0
         self.taken_back_s: float | None = None
         self.withheld: set[str] = set()
@@ -72,10 +72,9 @@ class StockRun:
         self.reaper = Reaper()
 
     def run(self) -> DriverOutcome:
-        """Follow the hosts file until the end."""
         try:
             while self.told_to_end is None:
-                self._follow_orders()  # first: a checkpoint counts if it came after the order to stop
+                self._follow_orders()  # first: a checkpoint counts if it was reported after the stop request
                 self._follow_reports()
                 if self.process is not None and self.process.poll() is not None:
                     self._follow_reports()
@@ -90,21 +89,21 @@ class StockRun:
             self._end()
 
     def end(self, reason: str) -> None:
-        """Stop now, without a checkpoint."""
+        """Stop at once, without a checkpoint."""
         self.told_to_end = reason
 
     def _follow_orders(self) -> None:
         try:
-            hosts = [place for place in read_hosts(self.directory.hosts) if place.fragment not in self.withheld]
+            hosts = [host for host in read_hosts(self.directory.hosts) if host.fragment not in self.withheld]
             if is_stop_requested(self.directory.control):
-                self._ask_to_leave("the pilot asked for it")
+                self._ask_to_leave("the pilot requested a stop")
         except InputFileError as error:
             print(f"hosts or control: {error}", flush=True)
             return
         if self.leave_reason is not None:
             return
         if self.process is not None and not set(hosts) & set(self.announced):
-            if any(place.fragment not in self.withheld for place in self.announced):
+            if any(host.fragment not in self.withheld for host in self.announced):
                 self._ask_to_leave("no nodes" if not hosts else "none of its nodes is left")
         elif self.taken_back_s is not None:
             if time.monotonic() - self.taken_back_s > NOTICE_S:
@@ -124,9 +123,9 @@ class StockRun:
             self._start()
 
     def _take_back(self) -> None:
-        """Show horovodrun what it had; the same order follows, as news."""
-        there = tuple(place for place in self.group if place.fragment not in self.withheld)
-        print("rank 0 has not heard of the last change; it is made again", flush=True)
+        """Show horovodrun the hosts of its group; the same change follows as a new one."""
+        there = tuple(host for host in self.group if host.fragment not in self.withheld)
+        print("rank 0 has not received the notice of the last change; the change is repeated", flush=True)
         self._tell(there)
         self.announced, self.taken_back_s = there, time.monotonic()
 
@@ -151,11 +150,11 @@ class StockRun:
             self.checkpointed |= line.phase is Phase.CHECKPOINTED and self.leave_reason is not None
             if self.settled or self.taken_back_s is not None:
                 continue
-            if line.world_size != sum(place.slots for place in self.announced):
+            if line.world_size != sum(host.slots for host in self.announced):
                 self.deaf_commits += time.monotonic() - self.announced_s > NOTICE_S
             else:
                 self.settled, self.group = True, self.announced
-                fragments = tuple(sorted(place.fragment for place in self.announced))
+                fragments = tuple(sorted(host.fragment for host in self.announced))
                 self.events.write(Running(line.world_size, fragments))
 
     def _start(self) -> None:
@@ -164,8 +163,8 @@ class StockRun:
         hosts = shlex.quote(str(announced_path(self.directory)))
         discover = self._program("discover_hosts.sh", f"exec sed 's/:[^:]*$//' {hosts}")
         shim = [sys.executable, "-m", "bftrainer_adapters.drivers.horovod.ssh_shim"]
-        place = [str(self.directory.path), str(self.events.incarnation)]
-        self._program("bin/ssh", f'exec {shlex.join([*shim, *place])} "$@"')
+        where = [str(self.directory.path), str(self.events.incarnation)]
+        self._program("bin/ssh", f'exec {shlex.join([*shim, *where])} "$@"')
         environment = worker_environment(os.environ, self.settings, self.trainer, {})
         environment["PATH"] = f"{work / 'bin'}:{environment.get('PATH', os.defpath)}"
         environment |= {
@@ -173,7 +172,7 @@ class StockRun:
             INCARNATION: str(self.events.incarnation),
         }
         launch = [sys.executable, "-c", "from horovod.runner.launch import run_commandline; run_commandline()"]
-        # Cool-down 1 to 1 s: without it a host that lost a worker once is never used again. No reset limit.
+        # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset limit.
         options = ["-np", "1", "--min-np", "1", "--network-interfaces", self.settings.interface]
         options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
         with (self.directory.incarnation_logs(self.events.incarnation) / "horovodrun.log").open("ab") as log:
@@ -197,7 +196,7 @@ class StockRun:
             write_json(self.directory.leave, ControlMessage(Request.STOP, self.events.incarnation))
 
     def _end(self) -> None:
-        """SIGTERM first: horovodrun then ends its ssh, and that its worker."""
+        """SIGTERM first: horovodrun then ends its ssh processes, and these end their workers."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:

@@ -1,4 +1,4 @@
-"""The workers that wait: started when a place is asked for, handed their ranks when Horovod takes them."""
+"""Warm workers: started when their host is listed, and sent their ranks when Horovod takes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bftrainer_adapters.drivers.horovod.membership import Member
 
 
 class WaitingWorkers:
-    """Warm workers by member and slot. ``on_warm`` and ``on_lost`` are called from threads of their own."""
+    """Waiting workers by member and slot. ``on_warm`` and ``on_lost`` are called from their own threads."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class WaitingWorkers:
 
     def start(self, member: Member) -> None:
         """Start all the member's workers."""
-        for slot in range(member.place.slots):
-            worker = self._starter.start(member.place, slot, self._command, {}, MARKER.encode())
+        for slot in range(member.host.slots):
+            worker = self._starter.start(member.host, slot, self._command, {}, MARKER.encode())
             with self._lock:
                 self._waiting[member.label, slot] = worker
         threading.Thread(target=self._watch, args=(member,), name=f"warm {member.label}", daemon=True).start()
 
     def take(self, label: str, slot: int, environment: Mapping[str, str]) -> WorkerProcess | None:
-        """The waiting worker, with its orders; None if there is none (any more)."""
+        """The waiting worker, after sending it its environment; None if there is none."""
         with self._lock:
             worker = self._waiting.pop((label, slot), None)
         if worker is None or not worker.send(json.dumps(dict(environment)).encode() + b"\n"):
@@ -45,8 +45,8 @@ class WaitingWorkers:
         return worker
 
     def drop(self, member: Member) -> None:
-        """End those that still wait."""
-        for slot in range(member.place.slots):
+        """End the member's waiting workers."""
+        for slot in range(member.host.slots):
             with self._lock:
                 worker = self._waiting.pop((member.label, slot), None)
             if worker is not None:
@@ -55,7 +55,7 @@ class WaitingWorkers:
                 threading.Thread(target=self._starter.wait, args=(worker,), daemon=True).start()
 
     def _watch(self, member: Member) -> None:
-        """Until all are warm, then until all are taken; one that ends by itself before that is lost."""
+        """Watch until all are warm, then until all are taken; a worker that ends before that is lost."""
         told = False
         while mine := self._of(member):
             if ended := [worker for worker in mine if worker.status() is not None]:

@@ -1,4 +1,4 @@
-"""Horovod's ``create_worker``: one call per worker, in a thread of its own, until the worker has ended."""
+"""Horovod's ``create_worker``: one call per worker, in its own thread, until the worker has ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Key = tuple[str, int]
 
 
 class WorkerLauncher:
-    """Callable as Horovod wants it. The callbacks are called from its threads."""
+    """Callable with Horovod's signature. The callbacks are called from Horovod's threads."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class WorkerLauncher:
         self._on_exited = on_exited
 
     def __call__(self, slot: Any, told_to_end: Sequence[threading.Event]) -> tuple[int, float]:
-        """Exit code and time, as Horovod wants them."""
+        """Exit code and time, as Horovod expects them."""
         member = self._members(slot.hostname)
         group = self._rendezvous.group
         environment = self._environment(slot)
         worker = self._waiting.take(slot.hostname, slot.local_rank, environment)
         if worker is None:
-            worker = self._starter.start(member.place, slot.local_rank, self._trainer.command, environment)
+            worker = self._starter.start(member.host, slot.local_rank, self._trainer.command, environment)
         status = self._follow(member, slot, worker, told_to_end)
         if status not in (0, STOPPED_STATUS) and not worker.planned:
             stand_in = self._stand_in(member, slot, group, environment)
@@ -68,11 +68,11 @@ class WorkerLauncher:
         return status
 
     def _stand_in(self, member: Member, slot: Any, group: int, environment: dict[str, str]) -> WorkerProcess | None:
-        """Another worker of the same rank, on a node of the group, for one that died before it joined.
+        """Another worker of the same rank, on a node of the group, for a worker that died before it joined.
 
-        The others already wait for this rank in Gloo, which nothing can interrupt: after its timeout they would abort, and
-        what they have learnt since the last checkpoint with them (seen with Horovod 0.28.1). So the rank comes, and leaves
-        in the rescale that follows, for its fragment is withheld.
+        The others already wait for this rank in Gloo, which cannot be interrupted: after its timeout they would abort and
+        lose all work since the last checkpoint (seen with Horovod 0.28.1). So the rank joins, and leaves in the rescale
+        that follows, because its fragment is withheld.
         """
         if self._rendezvous.group != group or self._rendezvous.has_joined(slot.rank):
             return None

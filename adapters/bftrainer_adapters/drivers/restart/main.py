@@ -1,8 +1,8 @@
-"""Driver ``restart``: any program that can checkpoint. Every change of nodes is checkpoint, stop, start on the new nodes.
+"""Driver ``restart``: any program that can checkpoint. At each change of nodes it saves, stops and starts on the new nodes.
 
-The program is asked to leave by the ``leave`` file that ``bftrainer.progress`` reads, and by its ``stop_signal`` where it
-named one; what is not gone after ``stop_s`` is killed. It is started once per slot, or (``started_per`` "trainer") once on
-the first node, for programs such as ``mpiexec`` that start their own workers. Needs neither torch nor Horovod.
+The driver requests a stop in the file ``leave``, which ``bftrainer.progress`` reads, and with ``stop_signal`` if it is set;
+workers that are left after ``stop_s`` are killed. The program is started once per slot, or (``started_per = "trainer"``) once
+on the first node, for programs such as ``mpiexec`` that start their own workers. Neither torch nor Horovod is needed.
 
 Run as ``python -m bftrainer_adapters.drivers.restart.main TRAINER_DIR``.
 """
@@ -18,7 +18,7 @@ from bftrainer_adapters.drivers.common.restarting.restarter import run_driver
 
 
 def make(directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings) -> Program:
-    """By the trainer's ``started_per``."""
+    """A program that is started as the trainer's ``started_per`` says."""
     return PlainProgram(directory, trainer.started_per is StartedPer.TRAINER)
 
 

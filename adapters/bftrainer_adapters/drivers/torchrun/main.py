@@ -1,10 +1,10 @@
-"""Driver ``torchrun``: what runs under torchrun runs here, on nodes that come and go (docs/torchrun.md).
+"""Driver ``torchrun``: programs written for torchrun, on a changing set of nodes (docs/torchrun.md).
 
 Workers get torchrun's environment (RANK, LOCAL_RANK, GROUP_RANK, MASTER_ADDR, TORCHELASTIC_RUN_ID, ...) and meet at a store
-that the driver holds. torchrun's own agents are left out: with torch 2.13 they stall training four to six times as long, since
-their store finds missing nodes by silence (``make stalls``), and they unpickle what an outsider may have put there. Here a
-change of nodes is prepared while training goes on: workers of the next size do their imports; then the trainer checkpoints,
-ends, and starts again from there.
+that the driver holds. torchrun's own agents are not used: with torch 2.13 their stalls are four to six times as long, because
+their store detects missing nodes by silence (``make stalls``), and they unpickle data that an outsider may have written. Here
+a change of nodes is prepared while training continues: workers of the next size do their imports; then the trainer
+checkpoints, ends, and resumes from the checkpoint.
 
 Run as ``python -m bftrainer_adapters.drivers.torchrun.main TRAINER_DIR``.
 """
@@ -37,8 +37,8 @@ class TorchProgram:
     collective: bool = True
     store: StoreHost | None = None
 
-    def begin(self, incarnation: int, places: Sequence[HostSlots]) -> list[Rank]:
-        """Names as in torch/distributed/elastic/agent/server/local_elastic_agent.py (2.13)."""
+    def begin(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
+        """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py (2.13)."""
         self.store = StoreHost(self.interface)
         common = {
             "MASTER_ADDR": self.store.address,
@@ -51,18 +51,17 @@ class TorchProgram:
             "GLOO_SOCKET_IFNAME": self.interface,
             "NCCL_SOCKET_IFNAME": self.interface,
             "ROLE_NAME": "default",
-            "GROUP_WORLD_SIZE": str(len(places)),
+            "GROUP_WORLD_SIZE": str(len(hosts)),
         }
-        if any(place.slots > 1 for place in places):
-            common["OMP_NUM_THREADS"] = "1"  # as torchrun does: workers that share a node share its cores
+        if any(host.slots > 1 for host in hosts):
+            common["OMP_NUM_THREADS"] = "1"  # as torchrun sets it: workers on one node share its cores
         common = {k: v for k, v in common.items() if k not in dict(self.trainer.environment)}
-        group = {place: str(number) for number, place in enumerate(places)}
+        group = {host: str(number) for number, host in enumerate(hosts)}
         return [
-            (place, slot, env | _role(env, group[place])) for place, slot, env in ranks(places, common)
+            (host, slot, env | _role(env, group[host])) for host, slot, env in ranks(hosts, common)
         ]  # fmt: skip
 
     def end(self) -> None:
-        """The store goes with its incarnation."""
         if self.store is not None:
             self.store.close()
             self.store = None
@@ -73,7 +72,7 @@ def _role(env: dict[str, str], group: str) -> dict[str, str]:
 
 
 def make(directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings) -> Program:
-    """For the script itself: its workers are started here."""
+    """The program of a training script. Raises :class:`InvalidValueError` if the command is torchrun itself."""
     if Path(trainer.command[0]).name == "torchrun" or "torch.distributed.run" in trainer.command[:4]:
         raise InvalidValueError(
             f"command {trainer.command[0]}: the launcher torchrun starts the workers itself; expected the script alone, as in "
