@@ -51,6 +51,6 @@ def read_hosts(path: Path) -> tuple[HostSlots, ...]:
 
 def write_hosts(path: Path, hosts: Iterable[HostSlots]) -> None:
     """Replace a file of this form by atomic rename."""
-    from bftrainer.system.files import write_atomically
+    from bftrainer.system.files import write_atomically  # as in write_json
 
     write_atomically(path, format_hosts(hosts).encode())

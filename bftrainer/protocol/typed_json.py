@@ -40,7 +40,9 @@ def read_json(kind: type[T], path: Path) -> T:
     if not isinstance(found, dict):
         raise InputFileError(str(path), f"expected an object, found {type(found).__name__}")
     if (version := found.get("version")) != VERSION:
-        raise OtherVersionError(f"{path}: version", f"expected {VERSION}, found {version!r}")
+        kind_of_error = InputFileError if version is None else OtherVersionError
+        problem = f"expected {VERSION}, found {version!r}; another version of bftrainer wrote this file"
+        raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
     return from_fields(kind, found, str(path))
 
 

@@ -2,7 +2,7 @@
 
     bftrainer submit --name light --launcher torchrun --max-nodes 4 --set samples_per_s=500 -- python lightning_digits.py
 
-At a change of nodes the script checkpoints, stops and starts again; Lightning resumes from the checkpoint, even within an epoch.
+At a change of nodes the script checkpoints and starts again. Lightning resumes from the checkpoint, also within an epoch.
 """
 
 import os
