@@ -140,10 +140,14 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}", uri=True, isolation_level=None, timeout=10.0
         )
-        connection.row_factory = sqlite3.Row
-        for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {pragma}")
-        _bring_up_to_date(connection, path, create)
+        try:
+            connection.row_factory = sqlite3.Row
+            for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            _bring_up_to_date(connection, path, create)
+        except BaseException:
+            connection.close()
+            raise
     except sqlite3.Error as error:
         raise StoreError(f"{path}: cannot be opened: {error}") from error
     return Store(connection, path, at_step)
