@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from bftrainer.errors import InputFileError
-from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, Request
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory, older_part
@@ -160,7 +160,7 @@ class Reporter:
             return False
         except InputFileError:
             return False
-        return message.request is Request.STOP and number in (None, message.number)
+        return message.request is ControlRequest.STOP and number in (None, message.number)
 
     def _write(self, line: ProgressLine) -> None:
         if self.directory is None or not self._writes:

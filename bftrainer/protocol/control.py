@@ -12,7 +12,7 @@ STOPPED_STATUS = 83
 """Exit status of a worker that left after a stop request, and of a driver after ``stopped``."""
 
 
-class Request(Enum):
+class ControlRequest(Enum):
     """What is asked for."""
 
     RUN = "run"
@@ -24,10 +24,10 @@ class Request(Enum):
 class ControlMessage:
     """``number``: in ``control``, how many requests the pilot has made; in ``leave``, the incarnation that is to exit."""
 
-    request: Request
+    request: ControlRequest
     number: int = 0
 
 
 def is_stop_requested(control: Path) -> bool:
     """Whether the pilot's ``control`` says stop; a missing file means run. Raises :class:`InputFileError`."""
-    return control.exists() and read_json(ControlMessage, control).request is Request.STOP
+    return control.exists() and read_json(ControlMessage, control).request is ControlRequest.STOP

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bftrainer.protocol import VERSION
-from bftrainer.protocol.control import STOPPED_STATUS, Request
+from bftrainer.protocol.control import STOPPED_STATUS, ControlRequest
 from bftrainer.protocol.driver_pid import DriverPid
 from bftrainer.protocol.events import _TYPES, DriverEvent
 from bftrainer.protocol.hosts import HostSlots, format_hosts
@@ -107,7 +107,7 @@ def test_the_table_of_progress_is_the_type() -> None:
 
 def test_the_other_files_are_as_the_page_says() -> None:
     assert f'`"version": {VERSION}`' in PAGE
-    assert " | ".join(f'"{request.value}"' for request in Request) in PAGE
+    assert " | ".join(f'"{request.value}"' for request in ControlRequest) in PAGE
     assert f"**{STOPPED_STATUS}**" in PAGE
     keys = ", ".join(f'"{key}": ' + ('"..."' if key == "host" else "n") for key in to_fields(DriverPid(1, 1, "")))
     assert f'{{"version": {VERSION}, {keys}}}' in PAGE

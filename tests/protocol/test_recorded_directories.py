@@ -18,7 +18,7 @@ from patience import PATIENCE
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.plugins import driver_module
 from bftrainer.progress import STOPPED_STATUS, Reporter, Scaling, batches
-from bftrainer.protocol.control import ControlMessage, Request, is_stop_requested
+from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
 from bftrainer.protocol.driver_pid import DriverPid, write_own_pid
 from bftrainer.protocol.events import DriverEvent, parse_event
 from bftrainer.protocol.hosts import HostSlots, read_hosts
@@ -101,7 +101,7 @@ def test_a_pilot_that_was_upgraded_adopts_the_driver_that_runs(tmp_path: Path) -
         assert (view.alive, view.on, view.withheld) == (True, {"f1", "f3"}, {"f2"})
         requests = read_json(ControlMessage, directory.control).number
         launcher.ask_to_stop("t")
-        assert read_json(ControlMessage, directory.control) == ControlMessage(Request.STOP, requests + 1)
+        assert read_json(ControlMessage, directory.control) == ControlMessage(ControlRequest.STOP, requests + 1)
         directory.events.write_text("".join(lines))
         assert launcher.look("t").ending is Ending.STOPPED
 
@@ -119,7 +119,7 @@ def test_what_a_pilot_of_that_version_wrote_is_read(tmp_path: Path) -> None:
     assert not is_stop_requested(done.control)
     assert read_hosts(TrainerDirectory(RECORDED / "restart-hung").hosts) == ()
     leave = read_json(ControlMessage, TrainerDirectory(RECORDED / "restart-hung").leave)
-    assert leave == ControlMessage(Request.STOP, 2)
+    assert leave == ControlMessage(ControlRequest.STOP, 2)
 
 
 def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_weak_scaling_by_hand() -> None:
 def test_the_workers_batches_sum_to_the_global_batch(scaling: Scaling, global_batch: int, size: int) -> None:
     rule = Batches(scaling, global_batch)
     if rule.total(size) < size:
-        with pytest.raises(InvalidValueError, match="cannot be shared"):
+        with pytest.raises(InvalidValueError, match="cannot be divided"):
             rule.of(0, size)
         return
     shares = [rule.of(rank, size) for rank in range(size)]

@@ -14,7 +14,7 @@ from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.plugins import driver_module
 from bftrainer.progress import Reporter, Scaling, batches
 from bftrainer.protocol import VERSION
-from bftrainer.protocol.control import ControlMessage, Request, is_stop_requested
+from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
 from bftrainer.protocol.driver_pid import write_own_pid
 from bftrainer.protocol.events import Running, parse_event
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
@@ -27,7 +27,7 @@ def directory(tmp_path: Path) -> TrainerDirectory:
     made = TrainerDirectory(tmp_path / "t")
     write_json(made.trainer, TrainerMessage("t", (sys.executable, "-c", "pass"), tmp_path, 1, 1))
     write_json(made.driver, DriverSettings("restart"))
-    write_json(made.control, ControlMessage(Request.STOP, 1))
+    write_json(made.control, ControlMessage(ControlRequest.STOP, 1))
     write_own_pid(made.driver_pid)
     return made
 

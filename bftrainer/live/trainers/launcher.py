@@ -11,7 +11,7 @@ from bftrainer.errors import InputFileError
 from bftrainer.live.trainers.driver_process import DriverProcess
 from bftrainer.live.trainers.trainer_message import trainer_message
 from bftrainer.plugins import driver_module
-from bftrainer.protocol.control import ControlMessage, Request
+from bftrainer.protocol.control import ControlMessage, ControlRequest
 from bftrainer.protocol.hosts import HostSlots, write_hosts
 from bftrainer.protocol.messages import DriverSettings
 from bftrainer.protocol.paths import TrainerDirectory
@@ -34,7 +34,7 @@ class _Driver:
     view: DriverView = field(default_factory=DriverView)
     looks: int = 0
 
-    def request(self, request: Request) -> None:
+    def request(self, request: ControlRequest) -> None:
         self.requests += 1
         write_json(self.directory.control, ControlMessage(request, self.requests))
 
@@ -61,7 +61,7 @@ class DirectoryLauncher:
         lock = driver.process.lock()
         if lock is None:
             return
-        driver.request(Request.RUN)
+        driver.request(ControlRequest.RUN)
         write_hosts(directory.hosts, hosts)
         directory.leave.unlink(missing_ok=True)
         directory.driver_pid.unlink(missing_ok=True)
@@ -75,7 +75,7 @@ class DirectoryLauncher:
 
     def ask_to_stop(self, name: str) -> None:
         """Checkpoint and leave; the driver ends with ``stopped``."""
-        self._driver(name).request(Request.STOP)
+        self._driver(name).request(ControlRequest.STOP)
 
     def kill(self, name: str) -> None:
         """End the driver and its workers at once."""

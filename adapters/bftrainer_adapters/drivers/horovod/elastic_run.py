@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from bftrainer.errors import InputFileError
-from bftrainer.protocol.control import ControlMessage, Request, is_stop_requested
+from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
 from bftrainer.protocol.events import Hung, Running, Stopping, Warm, Warming, WarmingCanceled, Withheld
 from bftrainer.protocol.hosts import HostSlots, read_hosts
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
@@ -225,7 +225,7 @@ class ElasticRun:
         self.leave_by_s = time.monotonic() + self.trainer.stop_s
         self.membership.leaving = True
         self.events.write(Stopping(reason))
-        write_json(self.directory.leave, ControlMessage(Request.STOP, self.events.incarnation))
+        write_json(self.directory.leave, ControlMessage(ControlRequest.STOP, self.events.incarnation))
         if not self.started:
             self._finish(DriverOutcome(Ending.STOPPED, reason))
 

@@ -16,7 +16,7 @@ import sys
 import time
 
 from bftrainer.errors import InputFileError
-from bftrainer.protocol.control import ControlMessage, Request, is_stop_requested
+from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
 from bftrainer.protocol.environment import INCARNATION, TRAINER_DIR
 from bftrainer.protocol.events import Running, Stopping, Withheld, WorkerExited, parse_event
 from bftrainer.protocol.hosts import HostSlots, read_hosts, write_hosts
@@ -193,7 +193,7 @@ class StockRun:
             self.leave_reason = reason
             self.leave_by_s = time.monotonic() + self.trainer.stop_s
             self.events.write(Stopping(reason))
-            write_json(self.directory.leave, ControlMessage(Request.STOP, self.events.incarnation))
+            write_json(self.directory.leave, ControlMessage(ControlRequest.STOP, self.events.incarnation))
 
     def _end(self) -> None:
         """SIGTERM first: horovodrun then ends its ssh processes, and these end their workers."""

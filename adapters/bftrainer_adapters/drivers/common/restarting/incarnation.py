@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, Request
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.events import Done, Failed, Hung, Running, Stopped, Stopping
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
@@ -145,7 +145,7 @@ class Incarnation:
         self._leave_s = time.monotonic()
         self._asked_s = time.time()
         self._events.write(Stopping(reason))
-        write_json(self._orders.directory.leave, ControlMessage(Request.STOP, self._events.incarnation))
+        write_json(self._orders.directory.leave, ControlMessage(ControlRequest.STOP, self._events.incarnation))
         if signum := self._stop_signal():
             for worker in self._workers:
                 worker.process.send_signal(signum)
