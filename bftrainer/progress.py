@@ -31,7 +31,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -125,11 +124,11 @@ class Reporter:
 
     def checkpointed(self) -> None:
         """Report that the state of the last reported step is on disk."""
-        self._write(replace(self._last, at_s=self.clock(), phase=Phase.CHECKPOINTED))
+        self._write(self._last._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED))
 
     def done(self) -> None:
         """Report that training is complete."""
-        self._write(replace(self._last, at_s=self.clock(), phase=Phase.DONE))
+        self._write(self._last._replace(at_s=self.clock(), phase=Phase.DONE))
 
     def leave(self) -> NoReturn:
         """End this process with the exit status of a requested stop."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Phase(str, Enum):
@@ -18,11 +17,11 @@ class Phase(str, Enum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressLine:
-    """One line. ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training.
+class ProgressLine(NamedTuple):
+    """One line; a tuple, which is cheap: scripts make one at every step, the pilot one per trainer and second.
 
-    ``formed``: a new group of workers has been formed; its last committed step is repeated. ``further`` is the script's own.
+    ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training. ``formed``: a new group of
+    workers has been formed, and its last committed step is repeated. ``further`` are the script's own keys.
     """
 
     at_s: float
@@ -33,7 +32,7 @@ class ProgressLine:
     samples: float | None = None
     loss: float | None = None
     formed: bool = False
-    further: Mapping[str, object] = field(default_factory=dict)
+    further: Mapping[str, object] = {}
 
 
 def format_progress(line: ProgressLine) -> str:
@@ -49,16 +48,16 @@ def format_progress(line: ProgressLine) -> str:
 
 def parse_progress(line: Mapping[str, Any]) -> ProgressLine:
     """A line's object. What a script leaves out, or writes in another type, is None; it must not disturb the rest."""
-    phase = line.get("phase")
+    phase, get = line.get("phase"), line.get
     return ProgressLine(
-        at_s=_number(line.get("time")) or 0.0,
-        phase=_PHASES.get(phase) if isinstance(phase, str) else None,
-        incarnation=_whole(line.get("incarnation")),
-        world_size=_whole(line.get("world_size")),
-        step=_whole(line.get("step")),
-        samples=_number(line.get("samples")),
-        loss=_number(line.get("loss")),
-        formed=line.get("formed") is True,
+        _number(get("time")) or 0.0,
+        _PHASES.get(phase) if isinstance(phase, str) else None,
+        _whole(get("incarnation")),
+        _whole(get("world_size")),
+        _whole(get("step")),
+        _number(get("samples")),
+        _number(get("loss")),
+        get("formed") is True,
     )
 
 
