@@ -1,4 +1,4 @@
-"""A trainer's directory as the pilot would make it, its driver as a process, and what both have written."""
+"""A trainer directory as the pilot writes it, its driver as a process, and what driver and script have written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Line = dict[str, Any]
 class Trainer:
     """Hosts are names only: every worker is a local process.
 
-    Times that are handed back are from before the act: the driver may have answered before the test is scheduled again.
+    Methods return the time before they acted: the driver may react before the test is scheduled again.
     """
 
     def __init__(self, folder: Path, command: list[str] | None = None, **driver: Any) -> None:
@@ -75,7 +75,7 @@ class Trainer:
         self.end()
 
     def hosts(self, text: str) -> float:
-        """Replace the hosts file; ``a:1:7 b:1:8``. Returns when."""
+        """Replace the hosts file (``a:1:7 b:1:8``); returns the time."""
         at_s = now_s()
         write_atomically(self.directory.hosts, "".join(f"{line}\n" for line in text.split()).encode())
         return at_s
@@ -96,17 +96,17 @@ class Trainer:
             )
 
     def control(self, request: str) -> None:
-        """What the pilot asks of the script."""
+        """Write the pilot's request."""
         value = {"version": 1, "request": request, "number": next(self._numbers)}
         write_atomically(self.directory.control, json.dumps(value).encode())
 
     def read(self) -> None:
-        """Take what is new."""
+        """Read new lines."""
         self.events += self._events.read()
         self.progress += self._progress.read()
 
     def until(self, what: str, holds: Callable[[], Any], timeout_s: float = 60) -> Any:
-        """Wait for it; the failure shows what has happened instead."""
+        """Wait until ``holds()`` is true; the failure shows what happened instead."""
         timeout_s *= PATIENCE
         give_up = time.monotonic() + timeout_s
         while time.monotonic() < give_up:
@@ -151,13 +151,13 @@ class Trainer:
         return [e["pid"] for e in self.events if e["event"] == "worker_started" and e["fragment"] == fragment][-1]
 
     def kill(self, fragment: str, number: int = signal.SIGKILL) -> float:
-        """A signal to the worker itself."""
+        """Send a signal to the worker itself."""
         pid, at_s = self.worker(fragment), now_s()
         os.kill(pid, number)
         return at_s
 
     def kill_together(self, *fragments: str) -> None:
-        """SIGKILL to a worker each, of which none lives to see another one's end: they are stopped first."""
+        """SIGKILL one worker of each fragment. They are stopped first, so that none sees the end of another."""
         pids = [self.worker(fragment) for fragment in fragments]
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in pids:
@@ -178,7 +178,7 @@ class Trainer:
         return [line for line in self.progress if line.get("formed")]
 
     def check_continuity(self, batch: int = 32) -> None:
-        """Steps are contiguous: between two lines of one group every step is paid for with its samples.
+        """Steps are contiguous: between two lines of one group every step adds its samples.
 
         A new group starts from the last commit of the old one, with the same weights, on every rank.
         """
@@ -212,7 +212,7 @@ class Trainer:
         return [e["pid"] for e in self.events if e["event"] == "worker_started" and identify(e["pid"]) is not None]
 
     def end(self) -> None:
-        """Nothing is left when the test is over."""
+        """End the driver and all workers."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
@@ -234,7 +234,7 @@ class Trainer:
 
 
 def on_a_word(folder: Path, command: list[str]) -> tuple[list[str], dict[str, str]]:
-    """``command`` whose workers are warm only once there is a file ``go``, but for the one in fragment 1; and its environment.
+    """``command`` with workers that are warm only once a file ``go`` exists (except in fragment 1), and its environment.
 
     They are warm within a moment of each other then: the script's own imports come later.
     """
@@ -253,5 +253,5 @@ def on_a_word(folder: Path, command: list[str]) -> tuple[list[str], dict[str, st
 
 
 def now_s() -> float:
-    """As events and progress write it down, rounded: what happens from now on is not earlier."""
+    """The time, rounded as in events and progress: what happens from now on is not earlier."""
     return math.floor(time.time() * 1e4) / 1e4

@@ -1,4 +1,4 @@
-"""What every launcher's driver promises, whatever it starts: orders, losses, ends. Real programs as local workers."""
+"""What the drivers of all launchers promise: changes of hosts, losses, ends. Real programs as local workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Kind:
-    """A launcher, and the shipped example for it: one that goes on for ever, and one of 10 steps on two nodes."""
+    """A launcher and its shipped example: arguments to run forever, and for 10 steps on two nodes."""
 
     driver: str
     needs: str

@@ -1,4 +1,4 @@
-"""What a trainer lives through: nodes that come and go, with notice and without."""
+"""Elastic Horovod while nodes join and leave, with and without notice."""
 
 from __future__ import annotations
 

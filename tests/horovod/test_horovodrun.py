@@ -1,4 +1,4 @@
-"""Stock horovodrun behind the same directory, and only where it is allowed."""
+"""Stock horovodrun with the same trainer directory, only where it is allowed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_it_grows_loses_a_worker_and_stops_with_a_checkpoint(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("elastic_horovod")
 def test_a_change_that_rank_0_did_not_hear_of_is_made_again(tmp_path: Path) -> None:
-    """It was told while the script still began; before, such a trainer stayed at its first size for ever."""
+    """The notice came while the script started; such a trainer used to stay at its first size forever."""
     folder, script = tmp_path / "trainer", tmp_path / "begins_late.py"
     # horovodrun looks once a second: 6 s after it was shown b it has told of it.
     script.write_text(

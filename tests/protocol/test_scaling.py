@@ -1,4 +1,4 @@
-"""Batches and learning rates at every size, by hand and for all."""
+"""Batches and learning rates at every world size: examples and properties."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_trainer_file_outvotes_the_script(tmp_path: Path) -> None:
 
 
 def test_linear_learning_rate_with_warm_up_by_hand() -> None:
-    """0.1 for a batch of 32; four workers: 0.4, reached in 10 strides of 0.03 from step 100 on."""
+    """0.1 for a batch of 32; four workers: 0.4, reached in 10 steps of 0.03 from step 100 on."""
     rate = LearningRate(base=0.1, base_batch=32, warmup_steps=10)
     assert rate.at(99) == 0.1
     four = rate.rescaled(128, step=100)

@@ -1,4 +1,4 @@
-"""The files of docs/trainer-directory.md: read, refused, written, tailed."""
+"""The files of docs/trainer-directory.md: read, rejected, written, followed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_hosts_round_trip(lines: list[tuple[str, int, str]]) -> None:
     "line",
     ["a", "a:1", "a:1:2:3", "a:0:1", "a:x:1", ":1:1", "a:1:", "a b:1:1", "../a:1:1", "a:-1:1", "a:1:x/y"],
 )
-def test_a_line_that_is_no_place_is_refused_with_its_number(line: str) -> None:
+def test_an_invalid_line_is_rejected_with_its_number(line: str) -> None:
     with pytest.raises(InputFileError, match=r"hosts:3: expected host:slots:fragment"):
         parse_hosts(f"ok:1:1\n\n{line}\n", "hosts")
 
@@ -66,16 +66,14 @@ def test_a_host_is_listed_once() -> None:
         ({"stop_s": "30"}, "stop_s: expected a number"),
     ],
 )
-def test_what_is_wrong_in_trainer_json_is_said_with_its_key(
-    tmp_path: Path, change: dict[str, object], message: str
-) -> None:
+def test_errors_in_trainer_json_name_the_key(tmp_path: Path, change: dict[str, object], message: str) -> None:
     (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | change))
     with pytest.raises(InputFileError, match=re.escape(message)):
         read_json(TrainerMessage, TrainerDirectory(tmp_path).trainer)
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{"])
-def test_what_is_no_json_object_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_without_a_json_object_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / "driver.json").write_text(content)
     with pytest.raises(InputFileError, match=r"driver\.json"):
         read_json(DriverSettings, TrainerDirectory(tmp_path).driver)
@@ -112,7 +110,7 @@ def test_events_are_whole_lines_with_time_and_incarnation(tmp_path: Path) -> Non
     assert tail.read() == []
 
 
-def test_half_a_line_waits_for_its_end_and_a_torn_one_is_passed_over(tmp_path: Path) -> None:
+def test_half_a_line_waits_for_its_end_and_a_torn_one_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     tail = JsonTail(path)
     path.write_bytes(b'{"step": 1}\n{"st')

@@ -1,4 +1,4 @@
-"""The order of things when nodes come and go, without a process."""
+"""The order of actions when nodes join and leave, without a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ A, B, C, D = (HostSlots(name, 1, f"f{name}") for name in "abcd")
 
 
 def started(*hosts: HostSlots) -> Membership:
-    """A group that trains on these since time 0."""
+    """A group that has trained on these hosts since time 0."""
     membership = Membership()
     for action in membership.order(hosts, 0.0):
         assert isinstance(action, StartWarming)
