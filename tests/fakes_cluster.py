@@ -150,7 +150,7 @@ class FakeHolder:
             if claim.window_s < 60:
                 refusals.append(Refusal(claim.node, "its window is too short"))
             elif claim.node in self.cluster._held_nodes():
-                refusals.append(Refusal(claim.node, "is held already"))
+                refusals.append(Refusal(claim.node, "already held"))
             else:
                 fragment = Fragment(fragment_name(claim.node, self.cluster.new_id()), FragmentPhase.PENDING)
                 self.cluster.holders[fragment.name] = (self.pilot, fragment)

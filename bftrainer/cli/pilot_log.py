@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from bftrainer.cli.watch import described
+from bftrainer.cli.decision_text import describe_decision
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Plan, State
 from bftrainer.live.facts import Fact, FactKind
@@ -56,7 +56,7 @@ def _decision(fact: Fact) -> dict[str, Any]:
     assert isinstance(took_s, float)
     answer = plan.decision.answer
     counts = {a.trainer.id: n for a, n in zip(state.active, plan.decision.counts, strict=True)}
-    fields: dict[str, Any] = {"pool": len(state.pool), "counts": counts, "text": described(event, plan, took_s)}
+    fields: dict[str, Any] = {"pool": len(state.pool), "counts": counts, "text": describe_decision(event, plan, took_s)}
     fields["took_ms"] = round(1e3 * took_s, 3)
     if answer is not None:
         fields |= {"solver": answer.solver, "status": answer.status.value, "objective": answer.objective_value}

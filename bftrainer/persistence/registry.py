@@ -24,13 +24,13 @@ class TrainerStatus(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it will never run again."""
+        """Whether the trainer has ended for good."""
         return self in (TrainerStatus.DONE, TrainerStatus.FAILED, TrainerStatus.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """A row of the registry. ``held``, ``trained`` and ``stalled`` are node-seconds."""
+    """A row of the registry. ``*_node_s`` are node-seconds."""
 
     number: int
     spec: TrainerSpec
@@ -52,13 +52,12 @@ class TrainerRecord:
 
     @property
     def name(self) -> str:
-        """Its id everywhere."""
         return self.spec.name
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentRecord:
-    """A row of the audit: one holder's time on one node."""
+    """A row of the audit: one holder on one node, from request to release."""
 
     name: str
     node: str
@@ -71,7 +70,7 @@ class FragmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened besides decisions."""
+    """An event other than a decision."""
 
     at_s: float
     kind: str
@@ -81,7 +80,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Node-seconds that a trainer had since the last time this was written."""
+    """Node-seconds of a trainer since the last usage record, and its samples in total."""
 
     name: str
     samples_done: float
@@ -113,19 +112,19 @@ class Registry:
         self.store = store
 
     def trainers(self) -> tuple[TrainerRecord, ...]:
-        """All, in the order of submission."""
+        """All trainers in the order of submission."""
         return tuple(_trainer(row) for row in self.store.read("SELECT * FROM trainers ORDER BY number"))
 
     def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
-        """Those with this number or a higher one: of thousands that have ended, a reader that comes often needs none."""
+        """Trainers from this number on, so that a frequent reader need not read thousands that have ended."""
         rows = self.store.read("SELECT * FROM trainers WHERE number >= ? ORDER BY number", number)
         return tuple(_trainer(row) for row in rows)
 
     def trainer(self, name: str) -> TrainerRecord:
-        """One, by name; an unknown one is the user's error."""
+        """A trainer by name. Raises :class:`UserError` for an unknown one."""
         for row in self.store.read("SELECT * FROM trainers WHERE name = ?", name):
             return _trainer(row)
-        raise UserError(f"no trainer is called {name!r}; see `bftrainer list --all`")
+        raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
     def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
         """Register a submission. False if the name is taken; the same spool file twice is one submission."""
@@ -139,7 +138,6 @@ class Registry:
             return row is not None and bool(row[0] == spool_name)
 
     def change(self, name: str, **columns: object) -> None:
-        """Change columns of one trainer."""
         assert _COLUMNS.issuperset(columns), f"no such column: {columns}"
         sets = ", ".join(f"{column} = ?" for column in columns)
         values = [v.value if isinstance(v, Enum) else v for v in columns.values()]
@@ -147,16 +145,15 @@ class Registry:
             db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # checked above
 
     def was_carried_out(self, spool_name: str) -> bool:
-        """Whether a command was carried out before."""
         return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))
 
     def carried_out(self, spool_name: str, at_s: float) -> None:
-        """Remember a command."""
+        """Record a command, so that it is not carried out twice."""
         with self.store.writing("command") as db:
             db.execute("INSERT OR IGNORE INTO commands VALUES (?, ?)", (spool_name, at_s))
 
     def add_usage(self, usage: tuple[Usage, ...], beat_s: float) -> None:
-        """Node-seconds and samples since the last time, with the heartbeat, in one commit."""
+        """Write usage since the last call, and the heartbeat, in one commit."""
         with self.store.writing("usage") as db:
             for u in usage:
                 db.execute(
@@ -181,17 +178,15 @@ class Registry:
         )
 
     def fragment_asked(self, name: str, node: str, at_s: float) -> None:
-        """A holder was asked for."""
         with self.store.writing("fragment asked") as db:
             db.execute("INSERT OR IGNORE INTO fragments (name, node, asked_s) VALUES (?, ?, ?)", (name, node, at_s))
 
     def fragment_taken(self, name: str, at_s: float) -> None:
-        """Its holder is ready."""
         with self.store.writing("fragment taken") as db:
             db.execute("UPDATE fragments SET taken_s = ? WHERE name = ? AND taken_s IS NULL", (at_s, name))
 
     def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
-        """The scheduler wants the node, or we want to give it."""
+        """The scheduler preempts the fragment, or the pilot releases it."""
         with self.store.writing("fragment asked back") as db:
             db.execute(
                 "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND asked_back_s IS NULL",
@@ -199,7 +194,6 @@ class Registry:
             )
 
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
-        """The holder is gone."""
         with self.store.writing("fragment released") as db:
             db.execute(
                 "UPDATE fragments SET released_s = ?, asked_back_s = coalesce(asked_back_s, ?), "
@@ -208,7 +202,6 @@ class Registry:
             )
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
-        """Write down what else happened."""
         with self.store.writing("note") as db:
             db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", (at_s, kind, subject, text))
 
@@ -223,7 +216,7 @@ class Registry:
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
 
-@lru_cache(maxsize=1024)  # frozen, and read again with every submission
+@lru_cache(maxsize=1024)  # frozen, and read again at every submission
 def _spec(text: str) -> TrainerSpec:
     return TrainerSpec.model_validate_json(text)
 

@@ -41,7 +41,7 @@ def _places(kind: Installed) -> Iterator[Path]:
     yield Path(bftrainer.__file__).parents[1] / kind.value
     # pip's record knows whatever scheme pip used: a virtual environment, --user, --prefix, a distribution's own.
     for file in importlib.metadata.files("bftrainer") or ():
-        if f"{kind.share}/" in file.as_posix():
+        if file.parent.as_posix().endswith(kind.share):  # not the __pycache__ that pip makes for examples
             yield Path(str(file.locate())).resolve().parent
             return
     yield Path(sysconfig.get_path("data")) / kind.share  # a system package need not bring a record

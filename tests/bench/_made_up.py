@@ -33,7 +33,7 @@ SEED = 20210617
 ENDS_EVERY_S = 30.0
 PROGRESS_S = 1.0
 SCRAPE_S = 15.0
-MANNERS = SchedulerTraits("made up", "made_up", "submit", hurry_s=1.0, failures_in_a_row=2)
+TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, failures_in_a_row=2)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Machine:
     total: int
     idle: int
     churn: int = 0
-    manners: SchedulerTraits = MANNERS
+    traits: SchedulerTraits = TRAITS
     jobs: dict[str, Job] = field(default_factory=dict)
     cost_s: float = 0.0
     number: int = 1000
@@ -111,7 +111,7 @@ class Machine:
     def begin(self) -> None:
         pass
 
-    def why_none(self) -> str:
+    def why_no_holder(self) -> str:
         return ""
 
     def submit(self, claim: NodeRequest) -> str:

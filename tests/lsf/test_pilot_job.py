@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_refused() -> None:
             parse_job(RECORD[:cut])
     with pytest.raises(UnknownStateError, match="MOON"):
         parse_job(RECORD.replace('"RUN"', '"MOON"'))
-    with pytest.raises(SchedulerError, match="is no time"):
+    with pytest.raises(SchedulerError, match="is not a time"):
         parse_job(RECORD.replace("1440.0", "fortnight"))
 
 

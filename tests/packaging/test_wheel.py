@@ -169,3 +169,40 @@ def test_wheel_puts_man_pages_and_completions_where_they_are_looked_for(prefix: 
         environment = {"PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
         found = subprocess.run(["man", "-w", "bftrainer-replay-run"], env=environment, capture_output=True, text=True)
         assert Path(found.stdout.strip()).resolve() == (prefix / "share/man/man1/bftrainer-replay-run.1").resolve()
+
+
+FIND_FILES = """
+from bftrainer.system.installed import Installed, installed_file, installed_folder
+from bftrainer_adapters.holding.holder_jobs import holder_script
+print(holder_script(None, "holder.slurm"), holder_script(None, "pilot.lsf"), sep="\\n")
+print(installed_folder(Installed.JOBSCRIPT) / "holder.slurm", installed_file(Installed.EXAMPLE, "numpy_parallel.py"), sep="\\n")
+"""
+
+
+def run(*argv: str, cwd: Path, **env: str) -> str:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    done = subprocess.run(
+        argv, env=kept | env, cwd=cwd, capture_output=True, text=True, check=False, timeout=120 * PATIENCE
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["user", "plain"])
+def test_job_scripts_and_examples_are_found_however_pip_installed_them(built: Path, tmp_path: Path, how: str) -> None:
+    (wheel,) = built.glob("*.whl")
+    home, base = tmp_path / "venv", tmp_path / "base"
+    # --user works only where the user's packages are visible, and that is what this option is for.
+    run(sys.executable, "-m", "venv", "--system-site-packages", str(home), cwd=tmp_path)
+    python, user = str(home / "bin" / "python"), {"PYTHONUSERBASE": str(base)} if how == "user" else {}
+    options = ["--user"] if how == "user" else []
+    run(python, "-m", "pip", "install", "--no-index", "--no-deps", *options, str(wheel), cwd=tmp_path, **user)
+    found = run(python, "-c", FIND_FILES, cwd=tmp_path, **user).splitlines()
+    place = (base if how == "user" else home) / "share" / "bftrainer"
+    assert found == [
+        str(place / "jobscripts" / "holder.slurm"), str(place / "jobscripts" / "pilot.lsf"),
+        str(place / "jobscripts" / "holder.slurm"), str(place / "examples" / "numpy_parallel.py"),
+    ]  # fmt: skip
+    for name in (path.name for path in (ROOT / "jobscripts").iterdir()):
+        assert (place / "jobscripts" / name).is_file()

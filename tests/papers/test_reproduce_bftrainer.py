@@ -216,9 +216,9 @@ def test_eqn_10_as_printed_in_counts_is_the_per_node_model_with_that_m() -> None
 
 def test_random_maps_keep_the_bounds_and_use_all_nodes() -> None:
     problem = random_map(random.Random(1), 5, 200)
-    assert sum(c.current for c in problem.claims) == 200
-    assert all(0 <= c.current <= 64 for c in problem.claims)
-    assert sum(c.current for c in random_map(random.Random(1), 2, 400).claims) <= 128
+    assert sum(c.current for c in problem.demands) == 200
+    assert all(0 <= c.current <= 64 for c in problem.demands)
+    assert sum(c.current for c in random_map(random.Random(1), 2, 400).demands) <= 128
 
 
 def test_a_memo_is_kept_by_what_it_depends_on(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What both schedulers' sites do alike: name the pilot, and apply a table that was read again."""
+"""What both schedulers' sites do alike: name the pilot, and apply a configuration table that was read again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``bftrainer doctor --lsf``: every question that the pilot would ask this LSF, asked once. It only reads; nothing is held.
+"""``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only; nothing is held.
 
-The adapter was written without an LSF at hand, so its first run at a site is this one. An answer that is not understood is
-kept in a file, with its command, to be sent in.
+The adapter was written without access to an LSF, so its first run at a site is this one. Output that is not understood is saved
+with its command, for an issue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bftrainer_adapters.lsf import windows as lsf_windows
 from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.observe import queue_problems
 
-_SEND_IN = "please send this file in with an issue"
+_SEND_IN = "please attach this file to an issue"
 
 
 def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
@@ -76,7 +76,7 @@ def _queue(settings: LsfSettings, keep_in: Path) -> Check:
         argv, text = error.answer or ((), "")
         return Check.broken(name, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}")
     if against:
-        return Check.broken(name, "; ".join(against), "the queue that a site adds is in docs/lsf.md")
+        return Check.broken(name, "; ".join(against), "docs/lsf.md shows the queue that a site adds")
     return Check.ok(name, f"{settings.queue} ends preempted jobs: holders may run there")
 
 
@@ -98,7 +98,7 @@ def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str
 
 
 def _jobs(text: str, slots: int) -> str:
-    return f"{0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots))} jobs wait"
+    return f"{0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots))} jobs pending"
 
 
 def _jobstat(seen: lsf_text.Jobstat) -> str:

@@ -1,6 +1,6 @@
-"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, one batch of short calls.
+"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, a batch of short calls.
 
-LSF plans with slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle by bhosts but in no
+LSF plans slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle by bhosts but in no
 window with all its slots is not free: it is PLANNED without a known end, which :mod:`bftrainer.core.windows` skips. A host of
 one of our own holders is in no window either: it is held until the holder's run limit, which was cut to the window at
 submission.
@@ -29,7 +29,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
-    """All hosts one by one (-X: members of condensed groups, too)."""
+    """All hosts one by one (-X: including members of condensed groups)."""
     form = ["-o", lsf_text.HOST_FIELDS, "-json"] if settings.format == "json" else ["-w"]
     return ["bhosts", *form, "-X", *_selected(settings), *settings.hosts]
 
@@ -45,7 +45,7 @@ def windows_argv(settings: LsfSettings) -> list[str]:
 
 
 def reservations_argv() -> list[str]:
-    """All advance reservations, nothing cut off."""
+    """All advance reservations, not truncated."""
     return ["brsvs", "-w"]
 
 
@@ -54,7 +54,7 @@ def _selected(settings: LsfSettings) -> list[str]:
 
 
 def ask(argv: list[str], parse: Callable[[str], _Parsed], timeout_s: float, env: Mapping[str, str]) -> _Parsed:
-    """Run and parse. "None of these" comes on stderr with status 255 and is an answer; anything else that fails is not."""
+    """Run and parse. "None found" on stderr with status 255 is a result; any other failure is an error."""
     try:
         text = command.run(argv, timeout_s=timeout_s, env=env)
     except CommandError as error:
@@ -77,9 +77,9 @@ class LsfScheduler:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def observe(self) -> Observation:
-        """LSF does not tell its time, so ``at_s`` is the pilot's, from before bslots was asked: windows come as lengths and
-        may look shorter than they are, never longer. Windows come before hosts: a job that starts in between is on its
-        hosts then.
+        """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows are lengths, and may look
+        shorter than they are, but never longer. Windows are read before hosts: a job that starts in between shows on its
+        hosts.
         """
         pending = self._pending()
         at_s = self.clock.now_s()
@@ -133,7 +133,7 @@ def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> No
 
 
 def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
-    """Why holders must not run in the configured queue; raises where LSF does not tell."""
+    """Why holders must not run in the configured queue; raises if LSF does not say."""
 
     def told(argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
         return ask(argv, parse, settings.timeout_s, env)

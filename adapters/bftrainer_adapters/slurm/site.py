@@ -51,7 +51,9 @@ class SlurmSite:
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / "holders", name, clock, times.lease_s, times.poll_s)
         check_hosts(config.nodes.hosts)
-        peers = SlurmPeerPilots(name, getpass.getuser(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s)
+        peers = SlurmPeerPilots(
+            name, getpass.getuser(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s
+        )
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,

@@ -30,7 +30,7 @@ def as_printed(problem: Problem) -> Problem:
         left = tuple(n for n in sizes if abs(n - each.standing) <= most)
         return replace(each, sizes=left)
 
-    return replace(problem, claims=tuple(near(each) for each in problem.claims))
+    return replace(problem, demands=tuple(near(each) for each in problem.demands))
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class AsPrinted:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Solve without, and again with the smaller M where that forbids the answer."""
-        claims = tuple(demand_of(active, self.policy.objective, state.at_s) for active in state.active)
-        problem = Problem(len(state.pool), self.policy.forward_s, claims)
+        demands = tuple(demand_of(active, self.policy.objective, state.at_s) for active in state.active)
+        problem = Problem(len(state.pool), self.policy.forward_s, demands)
         answer = self.policy.allocator.solve(problem)
         self.decisions += 1
         most = (problem.pool_size + 1) // 2
-        if any(abs(n - c.standing) > most for n, c in zip(answer.counts, claims, strict=True)):
+        if any(abs(n - c.standing) > most for n, c in zip(answer.counts, demands, strict=True)):
             self.bound += 1
             answer = Exact().solve(as_printed(problem))
         return Decision(answer.counts, answer=answer), None
@@ -80,11 +80,11 @@ def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
 
 def _problem(rng: random.Random) -> Problem:
     nodes = (1, 2, 4, 8, 16, 32, 64)
-    claims, free = [], 20
+    demands, free = [], 20
     for j in range(10):
         power, unit = rng.uniform(0.6, 0.98), rng.uniform(100, 3000)
         current = min(rng.choice((0, 0, 1, 2, 4)), free)
         free -= current
         curve = Curve(nodes, tuple(unit * n**power for n in nodes))
-        claims.append(TrainerDemand(f"t{j}", curve, 1, 64, rng.uniform(5, 60), rng.uniform(5, 30), current))
-    return Problem(20, 120.0, tuple(claims))
+        demands.append(TrainerDemand(f"t{j}", curve, 1, 64, rng.uniform(5, 60), rng.uniform(5, 30), current))
+    return Problem(20, 120.0, tuple(demands))

@@ -64,10 +64,10 @@ def random_map(rng: random.Random, trainers: int, nodes: int) -> Problem:
         j = rng.randrange(trainers)
         if held[j] < 64:
             held[j] += 1
-    claims = tuple(
+    demands = tuple(
         TrainerDemand(
             f"t{j}", TABLE_2[models[j % len(models)]], 1, 64, rng.uniform(17, 19), rng.uniform(11, 13), held[j]
         )
         for j in range(trainers)
     )
-    return Problem(nodes, 120.0, claims)
+    return Problem(nodes, 120.0, demands)

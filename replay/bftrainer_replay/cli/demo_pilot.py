@@ -187,7 +187,7 @@ def _idle(window: LogWindow) -> list[tuple[float, int]]:
 
 
 def _lost(fragments: tuple[FragmentRecord, ...]) -> int:
-    return sum(f.reason == "asked back" for f in fragments)
+    return sum(f.reason == "preempted" for f in fragments)
 
 
 def _run(*arguments: object) -> None:

@@ -1,0 +1,13 @@
+"""The commands that this package brings to ``bftrainer`` (entry point ``bftrainer.commands``)."""
+
+from __future__ import annotations
+
+from bftrainer.cli.command_table import CommandEntry
+
+TABLE = (
+    CommandEntry(
+        "replay reproduce",
+        "bftrainer_papers.cli.reproduce:reproduce",
+        "Reproduce a paper's figures beside this implementation's.",
+    ),
+)
