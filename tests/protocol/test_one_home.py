@@ -29,7 +29,7 @@ HOME = CHECKOUT / "bftrainer/protocol"
 NAMES = {"hosts", "control", "leave", "logs"}
 """File names that are words of English too: in other places they may mean something else."""
 OTHERS = {
-    "bftrainer/cli/main.py": {"logs"},  # a command
+    "bftrainer/cli/commands.py": {"logs"},  # a command
     "bftrainer/live/nodes/manager.py": {"hosts"},  # a kind of note
     "adapters/bftrainer_adapters/lsf/text.py": {"hosts"},  # LSF's key
     "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
