@@ -17,8 +17,8 @@ from bftrainer.core.node_classes import parts
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import State
 from bftrainer.errors import RejectedAnswerError, UserError
+from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.rerun import observed
-from bftrainer.live.runtime import policy_of
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective

@@ -54,6 +54,10 @@ class RecordingAllocator:
     def name(self) -> str:
         return self.allocator.name
 
+    def exchange(self, allocator: Allocator) -> None:
+        """Use this allocator from now on."""
+        self.allocator = allocator
+
     def solve(self, problem: Problem) -> Answer:
         answer = self.allocator.solve(problem)
         self.answers.append(answer)
@@ -70,6 +74,10 @@ class TimedPolicy:
     @property
     def name(self) -> str:
         return self.policy.name
+
+    def exchange(self, policy: Policy) -> None:
+        """Use this policy from now on."""
+        self.policy = policy
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         began = time.perf_counter()

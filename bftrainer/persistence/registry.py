@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import UserError
@@ -89,20 +90,25 @@ class Usage:
     stalled_node_s: float = 0.0
 
 
-_COLUMNS = frozenset(
-    (
-        "status",
-        "reason",
-        "admitted_s",
-        "started_s",
-        "finished_s",
-        "samples_done",
-        "failures",
-        "samples_at_failure",
-        "not_before_s",
-        "ended_incarnation",
-    )
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerChange:
+    """New values for columns of one trainer; None leaves a column as it is."""
+
+    status: TrainerStatus | None = None
+    reason: str | None = None
+    admitted_s: float | None = None
+    started_s: float | None = None
+    finished_s: float | None = None
+    samples_done: float | None = None
+    failures: int | None = None
+    samples_at_failure: float | None = None
+    not_before_s: float | None = None
+    ended_incarnation: int | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that change."""
+        found = {column.name: getattr(self, column.name) for column in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 class Registry:
@@ -137,12 +143,13 @@ class Registry:
             row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (spec.name,)).fetchone()
             return row is not None and bool(row[0] == spool_name)
 
-    def change(self, name: str, **columns: object) -> None:
-        assert _COLUMNS.issuperset(columns), f"no such column: {columns}"
+    def change(self, name: str, change: TrainerChange) -> None:
+        """Change one trainer."""
+        columns = change.columns()
         sets = ", ".join(f"{column} = ?" for column in columns)
         values = [v.value if isinstance(v, Enum) else v for v in columns.values()]
         with self.store.writing("trainer") as db:
-            db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # checked above
+            db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # field names
 
     def was_carried_out(self, spool_name: str) -> bool:
         return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))

@@ -11,7 +11,7 @@ from bftrainer.scaling import Scaling
 
 
 class StartedPer(str, Enum):
-    """Whether the launcher ``restart`` starts the command once per worker, or once (a program that starts its own, as MPI)."""
+    """Whether the launcher ``restart`` starts the command once per worker, or once per trainer (as for MPI programs)."""
 
     WORKER = "worker"
     TRAINER = "trainer"

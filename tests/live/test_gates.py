@@ -18,7 +18,7 @@ from bftrainer.config.pilot import PilotConfig, TimesConfig, commented_default, 
 from bftrainer.config.trainer_file import read_trainer_file
 from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
-from bftrainer.persistence.registry import Registry, TrainerStatus
+from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
 from bftrainer.persistence.spool import Spool
 from bftrainer.persistence.store import open_store
 from bftrainer.system.processes import identify
@@ -143,7 +143,7 @@ def _taken(state: Path) -> None:
         _until_said(2)  # a folder for logs, and no log in it
         (logs / "1").mkdir()
         (logs / "1" / "n1.0.log").write_text("trained\n")
-        registry.change("b", status=TrainerStatus.DONE, finished_s=2.0)
+        registry.change("b", TrainerChange(status=TrainerStatus.DONE, finished_s=2.0))
 
 
 def _until_said(count: int) -> None:
@@ -167,7 +167,7 @@ def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
         ("[times]\npol_s = 3\n", "times: unknown key 'pol_s', did you mean 'poll_s'? valid: file_poll_s,"),
         ("[times]\npoll_s = -1\n", "times.poll_s: input should be greater than 0, got -1"),
         ("[times]\npoll_s = 0.1\n", "times.file_poll_s 0.2 is larger than times.poll_s 0.1"),
-        ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected like "08:00-18:00"'),
+        ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected a span like "08:00-18:00"'),
     ],
 )
 def test_a_bad_configuration_starts_no_pilot(text: str, expected: str, tmp_path: Path) -> None:

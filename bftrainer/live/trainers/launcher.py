@@ -42,19 +42,23 @@ class _Driver:
 class DirectoryLauncher:
     """Starts, rescales and stops trainers by the files of their directories below ``root``.
 
-    ``settings`` are the keys of ``driver.json`` that the site sets, for drivers that start from now on.
+    ``settings`` are the keys of ``driver.json`` that the site sets.
     """
 
     def __init__(self, root: Path, settings: Mapping[str, object]) -> None:
         self._root = root
-        self.settings = dict(settings)
+        self._settings = dict(settings)
         self._drivers: dict[str, _Driver] = {}
+
+    def reconfigure(self, settings: Mapping[str, object]) -> None:
+        """Replace the settings, for drivers that start from now on."""
+        self._settings = dict(settings)
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
         """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where it has its own."""
         directory = TrainerDirectory(self._root / spec.name)
         directory.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        settings = from_fields(DriverSettings, {**self.settings, "driver": spec.launcher}, "driver settings")
+        settings = from_fields(DriverSettings, {**self._settings, "driver": spec.launcher}, "driver settings")
         write_json(directory.trainer, trainer_message(spec))
         write_json(directory.driver, replace(settings, interface=interface or settings.interface))
         driver = self._driver(spec.name)

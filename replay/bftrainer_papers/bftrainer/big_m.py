@@ -1,7 +1,8 @@
-"""Eqn 10 with the big M that the authors' code uses, |N| + 1: what it forbids, and what that is worth.
+"""Eqn 10 with the big M that the authors' code uses, |N| + 1: the decisions that it excludes, and the effect.
 
-Let a trainer grow by d nodes, so that u sums to d. The row that z_j = 0 switches off still says d <= -d + M; shrinking, the
-other row says the same. So nobody changes by more than (|N| + 1) / 2 nodes at one event. In counts that is a list of sizes.
+Let a trainer grow by d nodes, so that u sums to d. The row that z_j = 0 switches off still requires d <= -d + M; if the
+trainer shrinks, the other row requires the same. No trainer can therefore change by more than (|N| + 1) / 2 nodes at one event.
+In terms of counts, this is a list of allowed sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PROBLEMS = 400
 
 
 def as_printed(problem: Problem) -> Problem:
-    """The problem with only those sizes that Eqn 10 leaves with M = |N| + 1."""
+    """The problem with only the sizes that Eqn 10 allows with M = |N| + 1."""
     most = (problem.pool_size + 1) // 2
 
     def near(each: TrainerDemand) -> TrainerDemand:
@@ -34,8 +35,8 @@ def as_printed(problem: Problem) -> Problem:
 
 
 @dataclass(slots=True)
-class AsPrinted:
-    """The policy with Eqn 10 as printed; counts the decisions that it forbids."""
+class AsPrintedPolicy:
+    """The policy with Eqn 10 as printed; ``bound`` counts the decisions that it excludes."""
 
     policy: BFTrainer
     decisions: int = 0
@@ -43,11 +44,10 @@ class AsPrinted:
 
     @property
     def name(self) -> str:
-        """Of the policy it stands in for."""
         return self.policy.name
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve without, and again with the smaller M where that forbids the answer."""
+        """Solve without the constraint, and again with it if it excludes the solution."""
         demands = tuple(demand_of(active, self.policy.objective, state.at_s) for active in state.active)
         problem = Problem(len(state.pool), self.policy.forward_s, demands)
         answer = self.policy.allocator.solve(problem)
@@ -60,7 +60,7 @@ class AsPrinted:
 
 
 def largest_loss(problems: int = PROBLEMS) -> float:
-    """Most of the optimum lost, in percent of it, over random problems of 10 trainers on 20 nodes."""
+    """The largest loss of the optimum in percent, over random problems of 10 trainers on 20 nodes."""
     rng = random.Random(SEED)
     worst = 0.0
     for _ in range(problems):
@@ -72,8 +72,8 @@ def largest_loss(problems: int = PROBLEMS) -> float:
 
 
 def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
-    """Percent of the decisions that it forbids, and the samples that are trained with it."""
-    printed = AsPrinted(policy)
+    """The percentage of decisions that Eqn 10 as printed excludes, and the samples that are trained with it."""
+    printed = AsPrintedPolicy(policy)
     outcome = play(scenario, printed, keep_entries=False)
     return 100 * printed.bound / max(printed.decisions, 1), outcome.totals.samples
 

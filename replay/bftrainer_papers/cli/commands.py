@@ -8,6 +8,6 @@ TABLE = (
     CommandEntry(
         "replay reproduce",
         "bftrainer_papers.cli.reproduce:reproduce",
-        "Reproduce a paper's figures beside this implementation's.",
+        "Run a paper's experiment; print published values beside ours.",
     ),
 )
