@@ -30,7 +30,7 @@ NAMES = {"hosts", "control", "leave", "logs"}
 """File names that are words of English too: in other places they may mean something else."""
 OTHERS = {
     "bftrainer/cli/commands.py": {"logs"},  # a command
-    "bftrainer/live/nodes/manager.py": {"hosts"},  # a kind of note
+    "bftrainer/live/nodes/survey.py": {"hosts"},  # a kind of note
     "adapters/bftrainer_adapters/lsf/text.py": {"hosts"},  # LSF's key
     "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
     "replay/bftrainer_replay/cli/sweep.py": {"logs"},  # an option
