@@ -63,7 +63,7 @@ def _space(folder: Path) -> Check:
         return Check.warning("state", f"{folder}: only {free / 1e6:.0f} MB are free", remedy)
     return Check.ok(
         "state",
-        f"{folder}: mode 700, yours, and replaceable by nobody else; {free / 1e9:.1f} GB are free",
+        f"{folder}: mode 700, yours, and safe from other users; {free / 1e9:.1f} GB are free",
     )
 
 
