@@ -1,4 +1,4 @@
-"""What others bring: policies by entry point, objectives and policies by ``module:function``."""
+"""Plug-ins: policies and launchers by entry point, objectives and policies by ``module:function``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def launcher_names() -> tuple[str, ...]:
 
 
 def driver_module(launcher: str, where: str = "") -> str:
-    """The module of a launcher's driver, which ``python -m MODULE TRAINER_DIR`` runs. Raises ``UnknownNameError``."""
+    """The module of a launcher's driver, run as ``python -m MODULE TRAINER_DIR``. Raises ``UnknownNameError``."""
     modules = {point.name: point.value for point in entry_points(group=LAUNCHER_GROUP)}
     if launcher not in modules:
         raise UnknownNameError("launcher", launcher, modules, where)
@@ -56,10 +56,10 @@ def load_site(name: str) -> object:
 
 
 def build_policy(name: str, settings: PolicySettings) -> Policy:
-    """A policy by its entry point's name, or ``module:function`` that takes :class:`PolicySettings`.
+    """The policy of an entry point, or of a ``module:function`` that takes :class:`PolicySettings`.
 
-    Its own parameters may follow: ``modelarts-optimal?cap=64&gap=0.01``; ``guard_hours=6`` puts the starvation guard
-    around it, as ``settings.guard_h`` does.
+    Parameters of the policy may follow the name: ``modelarts-optimal?cap=64&gap=0.01``. ``guard_hours=6`` wraps the policy
+    in the starvation guard, as ``settings.guard_h`` does.
     """
     name, settings = _with_parameters(name, settings)
     builder: Callable[[PolicySettings], Policy]
@@ -75,7 +75,7 @@ def build_policy(name: str, settings: PolicySettings) -> Policy:
 
 
 def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySettings]:
-    """The name without its parameters, and the settings with them."""
+    """The bare name, and the settings with the parameters that followed it."""
     name, _, text = name.partition("?")
     options = dict(settings.options)
     for part in text.split("&") if text else ():
@@ -94,7 +94,7 @@ def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySe
 
 
 def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
-    """A function gets the settings, a class too if it wants any; one whose arguments all have defaults is built without."""
+    """Call a builder with the settings; a class whose arguments all have defaults is built without arguments."""
     if isinstance(builder, type):
         parameters = signature(builder).parameters.values()
         if all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
@@ -104,7 +104,7 @@ def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
 
 
 def find_objective(name: str) -> Objective:
-    """An objective by name, or a user's ``module:function`` of (trainer, n)."""
+    """The objective of this name, or a user's ``module:function`` of (trainer, n)."""
     if ":" in name:
         return from_function(name, _load("objective", name))
     if name not in OBJECTIVES:
@@ -117,7 +117,7 @@ def _policies() -> dict[str, EntryPoint]:
 
 
 def _load(kind: str, name: str) -> Callable[..., Any]:
-    """``module:function``, looked up from the working directory too, as ``python -m`` would."""
+    """The function of ``module:function``; as with ``python -m``, the working directory is searched, too."""
     module_name, _, function_name = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -175,6 +175,9 @@ class FakeLauncher:
     drivers: dict[str, FakeDriver] = field(default_factory=dict)
     orders: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
+
+    def reconfigure(self, driver_settings: Mapping[str, object]) -> None:
+        self.settings = dict(driver_settings)
 
     def start(self, spec: TrainerSpec, places: Iterable[Place]) -> None:
         name, there = spec.name, tuple(places)

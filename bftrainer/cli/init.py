@@ -6,17 +6,14 @@ from pathlib import Path
 
 import click
 
+from bftrainer.cli.choices import HOLDER
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
 
 
 @click.command()
 @click.option(
-    "--holder",
-    default="trace",
-    show_default=True,
-    metavar="NAME",
-    help="Installed site: slurm, lsf, allocation, trace.",
+    "--holder", type=HOLDER, default="trace", show_default=True, help="Installed site: slurm, lsf, allocation, trace."
 )
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")
 @state_option

@@ -36,8 +36,9 @@ def pilot(state: Path, config: Path | None) -> None:
       bftrainer init && bftrainer pilot
     """
     from bftrainer.cli.pilot_log import print_fact
-    from bftrainer.live.pilot import Signals, run_pilot
+    from bftrainer.live.pilot import run_pilot
     from bftrainer.live.runtime import PilotDependencies
+    from bftrainer.live.signals import Signals
     from bftrainer.live.site import batch_job, build_site, reconfigure
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.clock import SystemClock
@@ -51,7 +52,7 @@ def pilot(state: Path, config: Path | None) -> None:
     job = batch_job(os.environ, settings.nodes.holder, folder, clock)
     parts = PilotDependencies(
         folder, site.scheduler, site.holder, clock, site.ours, site.driver, job.id, job.is_gone, own_job=job.own,
-        neighbours=site.peers, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
+        peers=site.peers, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
     )  # fmt: skip
     try:
         with Signals().caught() as signals:

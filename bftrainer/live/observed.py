@@ -10,7 +10,7 @@ from bftrainer.core.windows import Ours
 from bftrainer.domain.cluster import NodeView
 from bftrainer.domain.ports import Scheduler
 from bftrainer.live.nodes.classifier import class_of
-from bftrainer.live.nodes.fragments import may_be_held
+from bftrainer.live.nodes.selection import may_be_held
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import State
 from bftrainer.errors import RejectedAnswerError
-from bftrainer.live.runtime import policy_of
+from bftrainer.live.decision_maker import policy_of
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator, Settings, entries, state_before
 from bftrainer.persistence.store import Store
 

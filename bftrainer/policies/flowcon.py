@@ -150,7 +150,7 @@ class FlowCon:
         """The memory is the lists, with the share of the pool that each trainer has used."""
         before = state.memory if isinstance(state.memory, Lists) else Lists()
         pool = max(len(state.pool), 1)
-        seen = {a.trainer.id: Measured(_normalised(a), a.node_s / pool) for a in state.active}
+        seen = {a.trainer.id: Measured(_normalized(a), a.node_s / pool) for a in state.active}
         lists = self.rules.listen(before, seen, state.at_s)
         limits = {m.id: m.limit for m in lists.members}
         trainers = [a.trainer for a in state.active]
@@ -159,7 +159,7 @@ class FlowCon:
         return Decision(counts, lists.next_s if trainers else None), lists
 
 
-def _normalised(active: Active) -> float | None:
+def _normalized(active: Active) -> float | None:
     losses = active.losses
     if losses is None or losses.first == 0:
         return None

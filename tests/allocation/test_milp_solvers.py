@@ -43,7 +43,7 @@ def test_without_time_the_current_map_or_better_is_kept(solver: Allocator) -> No
 def test_without_time_and_without_a_legal_map_there_is_no_answer(solver: Allocator) -> None:
     stuck = TrainerDemand("stuck", LINE, 1, 10, 1.0, 1.0, 2, sizes=(1, 4))
     with pytest.raises(SolverError) as told:
-        solver.solve(Problem(406, 120.0, (*FULL_SIZE.claims, stuck)))
+        solver.solve(Problem(406, 120.0, (*FULL_SIZE.demands, stuck)))
     assert told.value.reason is Reason.TIME_LIMIT
 
 
@@ -62,7 +62,7 @@ def test_the_unit_of_the_objective_does_not_matter(solver: Allocator, unit: floa
         return TrainerDemand(c.id, value, c.min_nodes, c.max_nodes, c.scale_up_s, c.scale_down_s, c.current)
 
     problem = random_problems.like_table_2(random.Random(11), 10, 60)
-    problem = Problem(problem.pool_size, problem.forward_s, tuple(scaled(c) for c in problem.claims))
+    problem = Problem(problem.pool_size, problem.forward_s, tuple(scaled(c) for c in problem.demands))
     assert solver.solve(problem).objective_value == pytest.approx(Exact().solve(problem).objective_value, rel=1e-6)
 
 
@@ -113,7 +113,7 @@ GRB_REASONS = {
 @pytest.mark.parametrize("solutions", [0, 1])
 @pytest.mark.parametrize("status", [s for s in range(1, 20) if s != GRB_STATUS.TIME_LIMIT])
 def test_every_other_status_of_gurobi_is_an_error(status: int, solutions: int) -> None:
-    """An optimum without a solution too; with one, the fake's solution of zeros claims nothing and so is refused."""
+    """An optimum without a solution too; with one, the fake's solution of zeros demands nothing and so is refused."""
     package = FakeGurobipy(status=status, solutions=solutions)
     with pytest.raises(SolverError) as told:
         Gurobi(load=lambda: package).solve(SMALL)

@@ -1,7 +1,7 @@
 """Milliseconds per allocation of every solver, side by side in one run: ``python tests/bench/solvers.py``.
 
 Each solve is one event as the pilot meets it: a problem never seen before, from the Problem to checked counts, with the
-gains (or the model) built anew and nothing cached. The solvers take turns on the same problems, so that a busy machine
+gains (or the model) built from scratch and nothing cached. The solvers take turns on the same problems, so that a busy machine
 slows all of them. Curves are concave with 7 breakpoints from 1 to 64 nodes, as in the paper's Table 2; the current map
 is random and feasible. The per-node model is the paper's (3.5) with HiGHS and a time limit, on a few problems.
 """

@@ -1,4 +1,4 @@
-"""The loop's invariants for every policy while it learns: what it believes may be wrong, what it does must be legal."""
+"""The invariants of the loop for every policy while it learns: estimates may be wrong, decisions must be legal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: one writer, durable or nothing, versions; and that journalled values come back as they were."""
+"""The store: one writer, durable or nothing, schema versions."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_newer_schema_is_refused_and_an_older_one_is_migrated_after_a_backup(
     with closing(sqlite3.connect(tmp_path / f"{DB_NAME}.schema-{now}")) as backup:
         assert backup.execute("SELECT schema_version FROM meta").fetchone() == (now,)
     monkeypatch.setattr(store, "SCHEMA_VERSION", now)
-    with pytest.raises(StateDirError, match="expected a program that is as new"):
+    with pytest.raises(StateDirError, match="expected the same or a newer version"):
         open_store(tmp_path, create=True)
 
 

@@ -68,7 +68,7 @@ def record(
       bftrainer record --scheduler lsf --for 10m --out idle.csv
     """
     from bftrainer.config.pilot import read_config
-    from bftrainer.live.pilot import Signals
+    from bftrainer.live.signals import Signals
     from bftrainer.live.site import observed_site
     from bftrainer.system.clock import SystemClock
     from bftrainer_replay.recording.file import RecordFile

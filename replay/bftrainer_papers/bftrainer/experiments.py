@@ -1,7 +1,8 @@
-"""The paper's experiments as cells of a sweep: which part of the log, which trainers, which settings.
+"""The paper's experiments as cells of a sweep: the part of the log, the trainers, the settings.
 
-As the authors' replayer does, decisions are made at changes of the pool only, and rescaling costs lumps of samples.
-Three windows of the same nodes: the week of 5.1, its first 60 h (5.4.1), and the whole log, for what runs until it is done.
+As in the authors' replayer, decisions are made only when the pool changes, and rescaling costs lumps of samples.
+There are three windows of the same nodes: the week of 5.1, its first 60 h (5.4.1), and the whole log, for experiments that run
+until all trainers complete.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.model import Curve
 from bftrainer.errors import UserError
-from bftrainer_papers.bftrainer.paper import PARALLEL
+from bftrainer_papers.bftrainer.claims import PARALLEL
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import spread
@@ -22,22 +23,22 @@ from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
 from bftrainer_replay.workload.workload import diverse, hpo, submissions
 
 START_S = parse_time("2021-02-10T20:21:15")
-"""Row 1,000 of the authors' log: where their replayer begins."""
+"""Row 1,000 of the authors' log, where their replayer begins."""
 NODES = 1024
 WEEK_H, SHORT_H = 168.0, 60.0
 TRIALS, SPACING_S = 1000, 36.0
 BASE_MODEL = "shufflenet"
 DIVERSE = "diverse"
-DEAR_UP = f"hpo-{BASE_MODEL}, R_up dearer"
+HIGH_UP = f"hpo-{BASE_MODEL}, R_up dearer"  # part of the cells' keys
 OBJECTIVES = ("throughput", "scaling-efficiency")
 BASE_FORWARD_S = 120.0
 REPLAYER_FORWARD_S = 10.0
-"""What the authors' replayer takes where nobody says otherwise; the paper does not say what 5.3 was run with."""
+"""The default of the authors' replayer; the paper does not state the T_fwd of 5.3."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """The log, the nodes in the order to take them from, the curves, and the authors' diverse trainers if they are at hand."""
+class ExperimentSources:
+    """The log, the nodes in order of preference, the curves, and the authors' diverse trainers if they are available."""
 
     log: EventLog
     nodes: Sequence[str]
@@ -46,8 +47,8 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """How finely to look; ``trials`` and ``solves`` are less in tests only."""
+class ExperimentGrid:
+    """The values of the settings; ``trials`` and ``solves`` are smaller in tests only."""
 
     forward_s: tuple[float, ...]
     parallel: tuple[int, ...]
@@ -58,23 +59,23 @@ class Grid:
     trials: int = TRIALS
 
 
-QUICK = Grid((10.0, 60.0, 120.0, 300.0), (5, 10, 35), (1.0, 2.0, 10.0), (5, 10, 35), (100, 400, 800), 3)
-FULL = Grid(
+QUICK = ExperimentGrid((10.0, 60.0, 120.0, 300.0), (5, 10, 35), (1.0, 2.0, 10.0), (5, 10, 35), (100, 400, 800), 3)
+FULL = ExperimentGrid(
     (10.0, 20.0, 30.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 480.0, 600.0),
     PARALLEL,
     (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0),
 )
 
 
-def windows_of(sources: Sources) -> dict[str, LogWindow]:
-    """``machine``: all nodes from the start on; ``week``, ``60 h`` and ``whole``: the chosen 1,024.
+def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
+    """``machine``: all nodes from the paper's start on; ``week``, ``60 h`` and ``whole``: the first 1,024 of the nodes.
 
-    A log that does not hold the paper's start begins with itself; one with fewer nodes gives all that it has.
+    A log that does not contain the paper's start is used from its own start. A log with fewer nodes is used whole.
     """
     first_s, last_s = sources.log.events[0].at_s, sources.log.events[-1].at_s
     start_s = START_S if first_s <= START_S < last_s else first_s
     if start_s >= last_s:
-        raise UserError(f"the log has one row only ({format_time(first_s)}), expected changes after it")
+        raise UserError(f"the log has only one row ({format_time(first_s)}), expected changes after it")
     chosen = sources.nodes[:NODES]
 
     def part(hours: float | None) -> LogWindow:
@@ -90,7 +91,7 @@ def windows_of(sources: Sources) -> dict[str, LogWindow]:
 
 
 def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
-    """The nodes in the order of the authors' columns; without that list in the order of the hash of their names."""
+    """The nodes in the order of the authors' columns; without that list, in the order of the hashes of their names."""
     seen = log.nodes()
     if listed is None:
         return spread(seen, len(seen))
@@ -101,8 +102,8 @@ def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def inputs_of(sources: Sources, grid: Grid) -> Inputs:
-    """Windows and trainers by name: ``hpo-MODEL`` for each model, the diverse ones, and the base with R_up alone dearer."""
+def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
+    """Windows and trainers by name: ``hpo-MODEL`` for each model, the diverse trainers, the base with only R_up increased."""
     windows = windows_of(sources)
     start_s = windows["week"].start_s
     times = submissions(start_s, grid.trials, SPACING_S)
@@ -113,7 +114,7 @@ def inputs_of(sources: Sources, grid: Grid) -> Inputs:
         for model in sources.curves:
             arrivals[log, f"hpo-{model}", 0] = hpo(model, times, sources.curves)
     factor = grid.cost_factors[-1]
-    arrivals["week", DEAR_UP, 0] = tuple(
+    arrivals["week", HIGH_UP, 0] = tuple(
         replace(a, trainer=replace(a.trainer, scale_up_s=factor * a.trainer.scale_up_s))
         for a in arrivals["week", f"hpo-{BASE_MODEL}", 0]
     )
@@ -122,10 +123,10 @@ def inputs_of(sources: Sources, grid: Grid) -> Inputs:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPlan:
-    """Cells by figure. ``base`` is the MILP at T_fwd 120, ``equal`` the heuristic; they and ``forward`` keep their detail.
+    """Cells by figure. ``base`` is the MILP at T_fwd 120, ``equal`` is equal share; both and ``forward`` store their detail.
 
-    ``parallel_short`` is ``parallel`` at the replayer's own T_fwd; ``models_all`` decides at every event; ``dear_up`` is the
-    last of ``costs`` with R_up alone.
+    ``parallel_short`` is ``parallel`` at the default T_fwd of the authors' replayer; ``models_all`` decides at every event;
+    ``high_up`` is the last of ``costs`` with only R_up increased.
     """
 
     base: Cell
@@ -138,18 +139,18 @@ class ExperimentPlan:
     models: Mapping[str, Cell]
     models_all: Mapping[str, Cell]
     costs: tuple[Cell, ...]
-    dear_up: Cell
+    high_up: Cell
     all_events: Cell
     stall: Cell
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All, each once, the base first."""
+        """All cells, each once, the base first."""
         groups = (*self.objectives.values(), *self.parallel.values(), *self.parallel_short.values())
         every = [self.base, self.equal, *self.forward, *self.costs, *self.models.values(), *self.models_all.values()]
         every += [
             *self.until_done.values(),
-            self.dear_up,
+            self.high_up,
             self.all_events,
             self.stall,
             *(cell for group in groups for cell in group),
@@ -157,15 +158,15 @@ class ExperimentPlan:
         return tuple(dict.fromkeys(every))
 
     def tasks(self, inputs: Inputs) -> tuple[Task, ...]:
-        """The replays, the runs on constant nodes, and one no-cost bound; A_s of each six hours."""
+        """The replays, the runs on constant nodes, one no-cost bound, and A_s of each six hours."""
         found = [task(TaskKind.REPLAY, cell, inputs) for cell in self.cells]
         found += [task(TaskKind.STATIC, cell, inputs) for cell in self.cells]
         found += [task(TaskKind.BOUND, self.base, inputs), task(TaskKind.STATIC_BINS, self.base, inputs)]
         return tuple({each.key: each for each in found}.values())
 
 
-def plan_of(grid: Grid, models: Sequence[str]) -> ExperimentPlan:
-    """The cells of a grid."""
+def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
+    """The cells of a grid, for the given models."""
     base = Cell(
         "week",
         f"hpo-{BASE_MODEL}",
@@ -193,7 +194,7 @@ def plan_of(grid: Grid, models: Sequence[str]) -> ExperimentPlan:
         models=by_model,
         models_all={m: replace(by_model[m], decide_on=DecideOn.ALL) for m in ("alexnet", "densenet") if m in by_model},
         costs=tuple(base if f == 1.0 else replace(bare, cost_factor=f) for f in grid.cost_factors),
-        dear_up=replace(bare, workload=DEAR_UP),
+        high_up=replace(bare, workload=HIGH_UP),
         all_events=replace(bare, decide_on=DecideOn.ALL),
         stall=replace(bare, decide_on=DecideOn.ALL, cost_model=CostModel.STALL),
     )

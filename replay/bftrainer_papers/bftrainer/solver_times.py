@@ -1,4 +1,4 @@
-"""Fig. 5: how long one allocation takes, over numbers of trainers and nodes, from random maps (paper 3.6)."""
+"""Fig. 5: the time to solve one allocation from random maps, over numbers of trainers and nodes (paper 3.6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Times = dict[str, dict[str, list[float]]]
 
 
 def solvers() -> tuple[Allocator, ...]:
-    """Ours that need no license: the paper's model in counts under HiGHS, and the exact programme."""
+    """The solvers without a license: the paper's model in counts under HiGHS, and the exact solver."""
     return Highs(LIMIT_S), Exact()
 
 
@@ -30,7 +30,7 @@ def cell_name(trainers: int, nodes: int) -> str:
 
 
 def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> Times:
-    """The same problems for each solver, in turn. A solver that is not installed is left out."""
+    """Each solver solves the same problems. A solver that is not installed is left out."""
     rng = random.Random(SEED)
     ready = [solver for solver in solvers() if _is_there(solver, random_map(rng, 2, 4))]
     found: Times = {solver.name: {} for solver in ready}
@@ -46,7 +46,7 @@ def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> 
 
 
 def _is_there(solver: Allocator, problem: Problem) -> bool:
-    """Whether its package is installed; loads it, which belongs to no solve."""
+    """Whether the solver's package is installed. Loads the package, so that no measured solve does."""
     try:
         solver.solve(problem)
     except SolverError as error:
@@ -57,17 +57,17 @@ def _is_there(solver: Allocator, problem: Problem) -> bool:
 
 
 def random_map(rng: random.Random, trainers: int, nodes: int) -> Problem:
-    """Table 2's models in turn, all nodes dealt out at random within the bounds: "c to meet all constraints"."""
+    """Table 2's models in turn, all nodes assigned at random within the bounds: "c to meet all constraints"."""
     models = sorted(TABLE_2)
     held = [0] * trainers
     for _ in range(nodes):
         j = rng.randrange(trainers)
         if held[j] < 64:
             held[j] += 1
-    claims = tuple(
+    demands = tuple(
         TrainerDemand(
             f"t{j}", TABLE_2[models[j % len(models)]], 1, 64, rng.uniform(17, 19), rng.uniform(11, 13), held[j]
         )
         for j in range(trainers)
     )
-    return Problem(nodes, 120.0, claims)
+    return Problem(nodes, 120.0, demands)

@@ -1,4 +1,4 @@
-"""``bftrainer cancel``, ``pause`` and ``resume``: commands to the pilot, by way of its spool."""
+"""``bftrainer cancel``, ``pause`` and ``resume``: requests to the pilot through its spool."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.state import opened_registry, state_option
+from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("trainers", nargs=-1, required=True, metavar="NAME...")
 @state_option
 def cancel(trainers: tuple[str, ...], state: Path) -> None:
-    """End trainers for good. A running one is asked to checkpoint first, so its work is on disk.
+    """Cancel trainers. A running trainer is asked to checkpoint first.
 
     \b
     Example:
@@ -26,14 +26,14 @@ def cancel(trainers: tuple[str, ...], state: Path) -> None:
     """
     from bftrainer.persistence.spool import RequestKind
 
-    _order(state, RequestKind.CANCEL, trainers)
+    _request(state, RequestKind.CANCEL, trainers)
 
 
 @click.command()
 @click.argument("trainers", nargs=-1, required=True, metavar="NAME...")
 @state_option
 def pause(trainers: tuple[str, ...], state: Path) -> None:
-    """Let trainers checkpoint and give up their nodes until they are resumed.
+    """Checkpoint trainers and release their nodes until they are resumed.
 
     \b
     Example:
@@ -41,14 +41,14 @@ def pause(trainers: tuple[str, ...], state: Path) -> None:
     """
     from bftrainer.persistence.spool import RequestKind
 
-    _order(state, RequestKind.PAUSE, trainers)
+    _request(state, RequestKind.PAUSE, trainers)
 
 
 @click.command()
 @click.argument("trainers", nargs=-1, required=True, metavar="NAME...")
 @state_option
 def resume(trainers: tuple[str, ...], state: Path) -> None:
-    """Let paused trainers go on from their checkpoints; they queue behind those that wait.
+    """Resume paused trainers from their checkpoints, behind the trainers that are already in the queue.
 
     \b
     Example:
@@ -56,38 +56,35 @@ def resume(trainers: tuple[str, ...], state: Path) -> None:
     """
     from bftrainer.persistence.spool import RequestKind
 
-    _order(state, RequestKind.RESUME, trainers)
+    _request(state, RequestKind.RESUME, trainers)
 
 
-def _order(state: Path, kind: RequestKind, names: tuple[str, ...]) -> None:
+def _request(state: Path, kind: RequestKind, names: tuple[str, ...]) -> None:
     for name in names:
-        check(state, name)
+        check_active(state, name)
     for name in names:
         enqueue(state, kind, name)
-        click.echo(f"{kind.value} {name}: handed in")
+        click.echo(f"{kind.value} {name}: requested")
 
 
-def check(state: Path, name: str) -> None:
-    """Refuse an order for a trainer that is not there, or has ended."""
-    from bftrainer.persistence.spool import RequestKind as Kinds
-    from bftrainer.persistence.spool import Spool, open_state_dir
-    from bftrainer.persistence.store import DB_NAME
+def check_active(state: Path, name: str) -> None:
+    """Reject a request for a trainer that does not exist or has ended."""
+    from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
-    spool = Spool(folder)
-    known = {r.request.trainer for r in spool.pending() if r.request is not None and r.request.kind is Kinds.SUBMIT}
-    if (folder / DB_NAME).exists():
+    known = {request.trainer for request in pending_submissions(folder)}
+    if has_registry(folder):
         with opened_registry(folder) as registry:
             found = {trainer.name: trainer.status for trainer in registry.trainers()}
         if name in found and found[name].is_final:
-            raise UserError(f"trainer {name!r} is {found[name].value} already")
+            raise UserError(f"trainer {name!r} is already {found[name].value}")
         known |= set(found)
     if name not in known:
-        raise UserError(f"no trainer is called {name!r}; see `bftrainer list --all`")
+        raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
 
 def enqueue(state: Path, kind: RequestKind, name: str) -> None:
-    """Put an order into the spool."""
+    """Put a request into the spool."""
     from bftrainer.persistence.spool import Request, Spool, open_state_dir
 
     Spool(open_state_dir(state)).put(Request(kind=kind, trainer=name))
