@@ -18,7 +18,7 @@ class Availability(Enum):
     """What the scheduler does with a node, as far as the core has to know."""
 
     FREE = "free"
-    """Idle, and kept for nobody."""
+    """Idle, and not kept for any job."""
     PLANNED = "planned"
     """Idle, but kept for a larger job that cannot start yet: free until then, if the scheduler tells when that is."""
     BUSY = "busy"

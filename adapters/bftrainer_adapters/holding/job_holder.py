@@ -17,7 +17,7 @@ from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequ
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_adapters.holding.back_off import BackOff
+from bftrainer_adapters.holding.failure_backoff import FailureBackoff
 from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
@@ -54,7 +54,7 @@ class JobHolder:
         self._found_old = False
         self._next_ask_s = clock.elapsed_s()
         self._failed_asks = 0
-        self._nodes = BackOff(settings.back_off_s, settings.back_off_most_s)
+        self._nodes = FailureBackoff(settings.back_off_s, settings.back_off_most_s)
 
     @property
     def holders(self) -> Path:

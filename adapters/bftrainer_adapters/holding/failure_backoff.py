@@ -1,4 +1,4 @@
-"""Exponential back-off, by name.
+"""Exponential back-off after failures, by name.
 
 Not the NodeBackoff of bftrainer/live/nodes: that one counts preemptions soon after a start and is deterministic, this one
 counts failures of commands and holders, with jitter, and its waits reach the pilot as ``Refusal.retry_s``.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class BackOff:
+class FailureBackoff:
     """Waits of ``first_s``, twice that, four times that ... up to ``most_s``, each up to 10 % longer or shorter at random."""
 
     first_s: float
