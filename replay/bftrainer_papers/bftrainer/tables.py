@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from bftrainer_papers.bftrainer.found import ExperimentResults
@@ -11,6 +9,7 @@ from bftrainer_papers.bftrainer.measure import table_1
 from bftrainer_papers.bftrainer.paper import TABLE_1, runtime_tolerance_h
 from bftrainer_papers.bftrainer.runtimes import runtime_cells
 from bftrainer_papers.report import ComparisonRow
+from bftrainer_replay.csv_tables import csv_bytes
 
 RUNTIME_HEADER = ("model", "max_parallel", "paper_h", "ours_h", "tolerance_h", "verdict", "ours_forward_10_h")
 
@@ -54,11 +53,7 @@ def files(found: ExperimentResults, rows: Sequence[ComparisonRow]) -> dict[str, 
 
 def as_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
     """One table."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([[_plain(value) for value in row] for row in rows])
-    return out.getvalue().encode()
+    return csv_bytes(header, ([_plain(value) for value in row] for row in rows))
 
 
 def _plain(value: object) -> object:

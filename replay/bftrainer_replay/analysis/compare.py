@@ -13,7 +13,7 @@ from bftrainer.policies.sizes import sizes_of
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import OnTime, Scenario, play
-from bftrainer_replay.simulation.summary import Summary, summarise
+from bftrainer_replay.simulation.summary import Summary, summarize
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.detail import Detail, detail_of, read_detail
 
@@ -62,7 +62,7 @@ def rank_policy(
     """Replay under one policy, called ``name`` in the ranking."""
     outcome = play(scenario, policy, on_time=on_time)
     return RankedPolicy(
-        summarise(name, scenario, outcome, static, bound),
+        summarize(name, scenario, outcome, static, bound),
         completion(scenario.arrivals, outcome.runs),
         read_detail(detail_of(scenario, outcome)),
     )

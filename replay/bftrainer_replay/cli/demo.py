@@ -55,7 +55,7 @@ def demo(out: Path) -> None:
     from bftrainer_replay.logs.model import cut
     from bftrainer_replay.report.demo_page import DemoChapter, DemoPage, DemoPicture, render
     from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
-    from bftrainer_replay.simulation.summary import summarise
+    from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.workload.workload import hpo, submissions, write_workload
 
     began = time.perf_counter()
@@ -85,7 +85,7 @@ def demo(out: Path) -> None:
             for name in ("equal-share", "bftrainer"):
                 outcome = play(scenario, build_policy(name, settings), on_time=begin(name))
                 outcomes.append(outcome)
-                summaries.append(summarise(name, scenario, outcome, static, bound))
+                summaries.append(summarize(name, scenario, outcome, static, bound))
         console.print("Waiting for the pilot's minute to end ...")
         live_chapter = live.finish(live_window(window))
         live.keep(out)

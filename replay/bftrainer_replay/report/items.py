@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.figures.style import png
 
 Cells = tuple[tuple[str, ...], ...]
@@ -33,7 +32,7 @@ class Table:
     @property
     def csv(self) -> bytes:
         """The same as a file."""
-        return csv_of(self.header, self.rows)
+        return csv_bytes(self.header, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def picture(
         _narrow(axes)
     _fit(figure, 4, 3.6)
     narrow = png(figure)
-    return Picture(name, title, sentence.replace("\n", " "), wide, narrow, file, csv_of(header, rows), series)
+    return Picture(name, title, sentence.replace("\n", " "), wide, narrow, file, csv_bytes(header, rows), series)
 
 
 def stepped(
@@ -151,12 +150,3 @@ def _margins(figure: Figure, sides: Mapping[str, float]) -> None:
         assert place is not None, "a sheet's axes are on its grid"
         place.get_gridspec().update(**sides)  # type: ignore[attr-defined]  # the stubs know the base only
         axes.set_position(place.get_position(figure))
-
-
-def csv_of(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
-    """A table as a file."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue().encode()

@@ -14,7 +14,7 @@ from bftrainer_replay.logs.event_log import parse_time
 from bftrainer_replay.workload.curves import find_curve, read_curves
 from bftrainer_replay.workload.traces.arrivals import read_trace
 from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint, read_profiles
-from bftrainer_replay.workload.traces.scaling import Shape, is_concave, scaling_of
+from bftrainer_replay.workload.traces.scaling import CurveShape, is_concave, scaling_of
 from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of, write_curves
 from bftrainer_replay.workload.workload import read_workload, write_workload
 
@@ -172,14 +172,14 @@ def profile(*rates: tuple[int, float]) -> Profile:
 def test_shapes() -> None:
     odd = profile((1, 10.0), (2, 8.0), (4, 40.0), (8, 44.0))
     shapes = {}
-    for shape in Shape:
+    for shape in CurveShape:
         found = scaling_of(odd, 1, shape)
         assert found is not None
         shapes[shape] = [found.curve.at(n) for n in (1, 2, 4, 8)]
-        assert is_concave(found.curve) == (shape is Shape.CONCAVE)
-    assert shapes[Shape.MEASURED] == [10, 8, 40, 44]
-    assert shapes[Shape.MONOTONE] == [10, 10, 40, 44]
-    assert shapes[Shape.CONCAVE] == [10, 20, 40, 44]
+        assert is_concave(found.curve) == (shape is CurveShape.CONCAVE)
+    assert shapes[CurveShape.MEASURED] == [10, 8, 40, 44]
+    assert shapes[CurveShape.MONOTONE] == [10, 10, 40, 44]
+    assert shapes[CurveShape.CONCAVE] == [10, 20, 40, 44]
 
 
 def test_extrapolation_goes_on_as_it_ended_and_is_marked() -> None:
