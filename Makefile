@@ -1,5 +1,6 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
 .PHONY: help demo test check lint format types imports pytest bench stalls zero-impact clean environment environment-dev
+.PHONY: docs generated coverage
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -18,6 +19,9 @@ help:
 	@echo "make bench   run every benchmark of tests/bench, one after the other"
 	@echo "make stalls  measure what a rescale costs real Horovod and torchrun trainers (after make test)"
 	@echo "make zero-impact   what main jobs notice of us, on a real Slurm of 8 nodes (two hours; RUNS=3 for less)"
+	@echo "make docs      build the documentation site into build/site; a broken link is an error"
+	@echo "make generated write the man pages and shell completion files; run it after a change of the command line"
+	@echo "make coverage  run pytest with branch coverage, report in build/coverage (TESTS=tests/core for a part)"
 	@echo "make clean   remove all that make has made, .venv too; not .cache, which holds the Horovod wheel"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
 
@@ -25,7 +29,7 @@ demo: environment
 	@.venv/bin/bftrainer demo --out demo
 
 test:
-	@echo "make test: pip installs bftrainer and its test tools into .venv, and nowhere else (about 50 packages, 400 MB, and torch)."
+	@echo "make test: pip installs bftrainer and its test tools into .venv, and nowhere else (about 80 packages, 550 MB, and torch)."
 	@echo "make test: the first run takes about 20 minutes on 2 cores (Horovod is built once), later ones about 16."
 	@sh .ci/system-packages.sh plan
 	@sh .ci/horovod.sh plan
@@ -65,6 +69,20 @@ stalls: environment-dev
 RUNS = 20
 zero-impact: environment-dev
 	$(RUN) tests/slurm/zero_impact.py --runs $(RUNS)
+
+docs: environment-dev
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "wrote build/site/index.html; the search needs a web server: python3 -m http.server -d build/site"
+
+generated: environment-dev
+	$(RUN) packaging/generate.py
+
+TESTS = tests
+coverage: environment-dev
+	$(RUN) -m coverage erase
+	status=0; $(RUN) -m coverage run -m pytest -n $(WORKERS) --dist worksteal $(TESTS) || status=$$?; \
+	$(RUN) -m coverage combine --quiet && $(RUN) -m coverage html --quiet --directory build/coverage && \
+	$(RUN) -m coverage report && exit $$status
 
 environment:
 	@sh .ci/environment.sh runtime

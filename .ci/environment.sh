@@ -1,18 +1,18 @@
 #!/bin/sh
-# Makes or completes .venv, and touches nothing outside it.
+# Creates or completes .venv. Changes nothing outside it.
 #
-#   sh .ci/environment.sh runtime    bftrainer, editable, with what it needs to run
-#   sh .ci/environment.sh dev        the same with what its tests and linters need
+#   sh .ci/environment.sh runtime    bftrainer (editable) and its dependencies
+#   sh .ci/environment.sh dev        the same, with the dependencies of tests and linters
 #
-# PYTHON=... names the interpreter; otherwise python3, or the first of python3.14 .. python3.10 that is new enough.
-# An environment that is complete and current costs one short python call. A stamp is written last, so an interrupted
-# run leaves none and the next one starts afresh. Everything that venv and pip say goes to .venv/setup.log.
+# PYTHON=... selects the interpreter. The default is python3, or the first of python3.14 .. python3.10 that is new enough.
+# If the environment is complete and up to date, the check takes one short python call. A stamp is written last, so an
+# interrupted run leaves none and the next run starts from scratch. The output of venv and pip goes to .venv/setup.log.
 set -eu
 
 kind=${1:-runtime}
 case $kind in
     runtime) what=. extra="" ;;
-    dev) what=".[dev]" extra=" and what its tests need" ;;
+    dev) what=".[dev]" extra=" and its test dependencies" ;;
     *) echo "environment: unknown kind '$kind', expected runtime or dev" >&2; exit 2 ;;
 esac
 cd -- "$(dirname -- "$0")/.."
@@ -24,8 +24,8 @@ started=$(date +%s)
 say() { printf 'environment: %s\n' "$1"; }
 fail() { printf 'environment: %s\n' "$1" >&2; exit 1; }
 
-# What would lead python or pip out of .venv. PIP_USER=0 also outvotes "user = true" in a pip.conf; settings that say
-# where packages come from (index, mirror, proxy, certificate, cache, constraints) stay the user's.
+# Unset variables that would make python or pip leave .venv. PIP_USER=0 also overrides "user = true" in a pip.conf. The
+# user's settings for package sources (index, mirror, proxy, certificate, cache, constraints) are kept.
 unset PYTHONHOME PYTHONPATH PYTHONUSERBASE PYTHONSTARTUP PYTHONEXECUTABLE PYTHONSAFEPATH PYTHONPLATLIBDIR || :
 unset VIRTUAL_ENV __PYVENV_LAUNCHER__ VIRTUALENV_SYSTEM_SITE_PACKAGES || :
 unset PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIRE_VIRTUALENV PIP_NO_DEPS PIP_DRY_RUN PIP_REQUIREMENT || :
@@ -53,12 +53,12 @@ find_python() {
         found=${found:-"$python is $version"}
     done
     if [ -n "$found" ]; then
-        fail "$found, bftrainer needs Python 3.10 or newer; name one with: make PYTHON=/path/to/python3.12 ..."
+        fail "$found, bftrainer needs Python 3.10 or newer; specify one with: make PYTHON=/path/to/python3.12 ..."
     fi
     fail "${PYTHON:-python3} not found; bftrainer needs Python 3.10 or newer (Debian, Ubuntu: apt install python3 python3-venv)"
 }
 
-# A python that is itself inside an environment (perhaps this one) makes way for the one that it was made from.
+# If the interpreter belongs to a virtual environment (perhaps this one), use its base interpreter instead.
 leave_active_environment() {
     base=$("$python" -c 'import sys; print(sys._base_executable if sys.prefix != sys.base_prefix else "")' 2>/dev/null) || base=""
     if [ -n "$base" ] && [ -x "$base" ]; then
@@ -66,9 +66,10 @@ leave_active_environment() {
     fi
 }
 
-# --- what the environment was made for --------------------------------------------------------------------------------
+# --- the state of the environment -------------------------------------------------------------------------------------
 
-# One line: this python, this folder (an environment does not survive a move), and all of pyproject.toml that pip reads.
+# One line that identifies the interpreter, the directory (an environment cannot be moved), and the parts of pyproject.toml
+# that pip reads.
 current_key() {
     "$python" - <<'PYTHON' || fail "cannot read pyproject.toml in $PWD"
 import hashlib, os, re, sys
@@ -83,8 +84,8 @@ PYTHON
 stamp_of() { cat "$venv/.made-$1" 2>/dev/null || :; }
 works() { "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
-# current: nothing to do. complete: pip brings it up to date. foreign: a working environment that the user made: pip
-# adds to it. Everything else is made afresh.
+# current: nothing to do. complete: pip updates it. foreign: a working environment that the user created; pip adds to it.
+# In all other cases the environment is created from scratch.
 state() {
     if [ ! -e "$venv" ] && [ ! -L "$venv" ]; then
         echo missing
@@ -100,7 +101,7 @@ state() {
     fi
 }
 
-# --- making it --------------------------------------------------------------------------------------------------------
+# --- creating the environment -----------------------------------------------------------------------------------------
 
 make_venv() {
     if ! { rm -rf "$venv" && mkdir "$venv" && : >"$log"; } 2>/dev/null; then
@@ -117,7 +118,7 @@ make_venv() {
         fail "$python has neither venv with ensurepip nor virtualenv; Debian, Ubuntu: apt install python3-venv"
     fi
     if ! "$@" >>"$log" 2>&1 || ! works; then
-        explain "cannot make $PWD/$venv with $python"
+        explain "cannot create $PWD/$venv with $python"
     fi
 }
 
@@ -125,23 +126,23 @@ install() {
     if ! "$venv/bin/python" -m pip install --progress-bar off -e "$what" >>"$log" 2>&1; then
         explain "pip could not install bftrainer$extra"
     fi
-    # dev holds all that runtime needs
+    # dev includes runtime
     printf '%s\n' "$key" >"$venv/.made-runtime"
     if [ "$kind" = dev ]; then
         printf '%s\n' "$key" >"$venv/.made-dev"
     fi
 }
 
-# One line for what went wrong, out of pip's many.
+# Reduce pip's output to a one-line error.
 explain() {
     wanted=$(sed -n 's/.*No matching distribution found for \([^ ]*\).*/\1/p' "$log" | tail -n 1)
-    mirror="a mirror is named by pip's own settings (PIP_INDEX_URL, PIP_PROXY, pip.conf). pip's words: $PWD/$log"
+    mirror="to use a mirror, set PIP_INDEX_URL, PIP_PROXY or pip.conf. pip output: $PWD/$log"
     if grep -q 'No space left on device' "$log"; then
-        fail "the disk is full. pip's words: $PWD/$log"
+        fail "the disk is full. pip output: $PWD/$log"
     elif grep -qE "$unreachable" "$log"; then
         fail "no network: could not fetch ${wanted:-every package}; $mirror"
     elif [ -n "$wanted" ] && grep -q 'from versions: none' "$log"; then
-        # with PIP_RETRIES=0 pip says no more than this, whatever the cause
+        # With PIP_RETRIES=0, pip prints only this message for all causes.
         fail "could not fetch $wanted: no network, or the package index does not have it; $mirror"
     elif [ -n "$wanted" ]; then
         fail "the package index has no $wanted for Python $version; $mirror"
@@ -159,23 +160,23 @@ case $(state) in
         exit 0
         ;;
     missing)
-        say "making $venv with Python $version ..."
+        say "creating $venv with Python $version ..."
         make_venv
         ;;
     broken)
-        say "$venv is half-made, or made for another Python or folder; making it anew with Python $version ..."
+        say "$venv is incomplete or belongs to another Python or directory; recreating it with Python $version ..."
         make_venv
         ;;
     complete)
-        # pyproject.toml has changed: neither stamp holds until pip is done. What is only added breaks nothing.
+        # If pyproject.toml has changed, neither stamp is valid until pip is done. Adding dev to a current runtime keeps its stamp.
         if [ "$(stamp_of runtime)" != "$key" ]; then
             rm -f "$venv/.made-runtime" "$venv/.made-dev"
         fi
         ;;
     foreign)
-        say "$venv is an environment of yours; adding to it"
+        say "$venv was created by you; installing into it"
         ;;
 esac
-say "installing bftrainer$extra into $venv; pip's words go to $log ..."
+say "installing bftrainer$extra into $venv; pip output: $log ..."
 install
 say "ready in $(($(date +%s) - started)) s"

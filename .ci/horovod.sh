@@ -1,12 +1,14 @@
 #!/bin/sh
-# Elastic Horovod for the tests: torch and Horovod in .venv, nothing outside this folder. Needs .venv (environment.sh dev).
+# Installs Elastic Horovod for the tests: torch and Horovod in .venv, nothing outside this directory. Requires .venv
+# (environment.sh dev).
 #
-#   sh .ci/horovod.sh plan       say what install would do, and how long it takes
-#   sh .ci/horovod.sh install    do it; if that fails its tests are skipped (with CI set: a failure)
+#   sh .ci/horovod.sh plan       print what install would do and how long it takes
+#   sh .ci/horovod.sh install    install; on failure the Horovod tests are skipped (with CI set: an error)
 #
-# Horovod 0.28.1 is the newest release and knows no torch since 2.1; no line of it is changed here, only how CMake is told
-# the language (horovod-toolchain.cmake). Gloo only: no MPI, no GPU. The wheel fits one Python and one torch and is kept in
-# .cache, so it is built once. BFTRAINER_CACHE names another folder; WITHOUT_HOROVOD=1 leaves all of this out.
+# Horovod 0.28.1 is the newest release and does not support torch 2.1 or later. Its source is not changed here; only the
+# language standard for CMake is set (horovod-toolchain.cmake). Gloo only: no MPI, no GPU. The wheel is specific to a Python
+# and a torch version and is kept in .cache, so it is built once. BFTRAINER_CACHE sets another directory; WITHOUT_HOROVOD=1
+# skips all of this.
 set -eu
 cd -- "$(dirname -- "$0")/.."
 
@@ -26,7 +28,7 @@ sys.exit([version("horovod"), version("torch").partition("+")[0]] != sys.argv[1:
 PYTHON
 }
 
-# A folder per Python, machine, torch, Horovod and toolchain file.
+# One directory per Python, architecture, torch, Horovod and toolchain file.
 cache() {
     tag=$("${1:-$python}" -c 'import platform, sys; print("cp%d%d-%s" % (*sys.version_info[:2], platform.machine()))')
     sum=$(cksum <.ci/horovod-toolchain.cmake | cut -d ' ' -f 1)
@@ -36,13 +38,13 @@ cache() {
 wheel() { find "$(cache)" -name 'horovod-*.whl' 2>/dev/null | head -n 1; }
 
 fail() {
-    say "$1; its words: $here/$log" >&2
-    [ -z "${CI:-}" ] || { say "CI leaves nothing out" >&2; exit 1; }
-    say "the tests with Elastic Horovod will be skipped" >&2
+    say "$1; see $here/$log" >&2
+    [ -z "${CI:-}" ] || { say "skipping is an error in CI" >&2; exit 1; }
+    say "the Elastic Horovod tests will be skipped" >&2
     exit 0
 }
 
-# Compilers of torch's headers take up to 1.5 GB each.
+# Compiling torch's headers takes up to 1.5 GB per process.
 jobs() {
     cores=$(nproc 2>/dev/null || echo 1)
     room=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo 2>/dev/null || echo 1)
@@ -52,13 +54,13 @@ jobs() {
 
 pip() { nice -n 10 "$python" -m pip --disable-pip-version-check "$@" >>"$log" 2>&1; }
 
-# Built beside its place and moved there: a build that is interrupted, or a second one, does no harm.
+# Build in a temporary directory and rename it at the end, so that an interrupted or concurrent build does no harm.
 build() {
     building=$(cache).building-$$
     mkdir -p "$building"
     trap 'rm -rf "$building"' EXIT
-    pip install "setuptools<81" wheel packaging cffi || fail "pip could not install what Horovod is built with"
-    # A cmake that is new enough for torch (3.18) and for a toolchain file in the environment (3.21).
+    pip install "setuptools<81" wheel packaging cffi || fail "pip could not install the build dependencies of Horovod"
+    # torch needs CMake 3.18; CMAKE_TOOLCHAIN_FILE as an environment variable needs 3.21.
     cmake --version 2>/dev/null | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || v[2] >= 21) }' ||
         pip install "cmake>=3.21" || fail "pip could not install cmake"
     PATH="$here/.venv/bin:$PATH"
@@ -66,38 +68,38 @@ build() {
     export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
     export HOROVOD_WITH_GLOO=1 HOROVOD_CPU_OPERATIONS=GLOO HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_NVTX=1
     export CMAKE_TOOLCHAIN_FILE="$here/.ci/horovod-toolchain.cmake" CMAKE_POLICY_VERSION_MINIMUM=3.5 MAKEFLAGS="-j$(jobs)"
-    # pip's own cache knows nothing of torch, and would hand out a wheel that was built with another one.
+    # pip's cache does not distinguish torch versions and could return a wheel that was built with another torch.
     pip wheel --no-cache-dir --no-deps --no-build-isolation --no-binary horovod "horovod==$horovod" -w "$building" ||
         fail "the build failed"
     rm -rf "$(cache)"
     mv "$building" "$(cache)"
 }
 
-[ -z "${WITHOUT_HOROVOD:-}" ] || { say "left out, as WITHOUT_HOROVOD says; its tests will be skipped"; exit 0; }
+[ -z "${WITHOUT_HOROVOD:-}" ] || { say "skipped because WITHOUT_HOROVOD is set; the Horovod tests will be skipped"; exit 0; }
 
 case ${1:-} in
     plan)
         if installed; then
             say "torch $torch and Horovod $horovod are installed"
         elif [ -x "$python" ] && [ -n "$(wheel)" ]; then
-            say "pip installs torch $torch and Horovod $horovod, built before, into .venv: about 1 minute"
+            say "pip installs torch $torch and the cached Horovod $horovod wheel into .venv: about 1 minute"
         else
             say "pip installs torch $torch into .venv (700 MB on disk where the package index serves its CPU build, several GB otherwise)"
-            say "and Horovod $horovod is built with it, once: 3 to 9 minutes on 2 cores; the wheel is kept in .cache"
+            say "Horovod $horovod is built once against this torch: 3 to 9 minutes on 2 cores; the wheel is kept in .cache"
         fi
         ;;
     install)
         installed && exit 0
         started=$(date +%s)
         : >"$log"
-        say "installing torch $torch; pip's words go to $log ..."
+        say "installing torch $torch; pip output: $log ..."
         pip install "torch==$torch" || fail "pip could not install torch $torch"
         if [ -z "$(wheel)" ]; then
             say "building Horovod $horovod ..."
             build
         fi
-        pip install cloudpickle psutil pyyaml cffi packaging || fail "pip could not install what Horovod needs"
-        pip install --no-deps --force-reinstall "$(wheel)" || fail "pip could not install Horovod's wheel"
+        pip install cloudpickle psutil pyyaml cffi packaging || fail "pip could not install the dependencies of Horovod"
+        pip install --no-deps --force-reinstall "$(wheel)" || fail "pip could not install the Horovod wheel"
         "$python" -c 'import horovod.torch as hvd; hvd.init()' >>"$log" 2>&1 || fail "Horovod is installed but does not work"
         say "ready in $(($(date +%s) - started)) s"
         ;;

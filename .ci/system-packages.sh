@@ -1,16 +1,16 @@
 #!/bin/sh
-# The apt packages of .ci/system-packages.txt: only what is missing, only as root (or with sudo that asks nothing).
+# Installs the missing apt packages of .ci/system-packages.txt. Requires root or sudo without a password.
 #
-#   sh .ci/system-packages.sh plan        say what install would do
-#   sh .ci/system-packages.sh install     do it; what cannot be installed is left out (with CI set: a failure)
-#   sh .ci/system-packages.sh left-out    list what is still missing
+#   sh .ci/system-packages.sh plan        print what install would do
+#   sh .ci/system-packages.sh install     install; packages that cannot be installed are skipped (with CI set: an error)
+#   sh .ci/system-packages.sh left-out    list the packages that are still missing
 set -eu
 cd -- "$(dirname -- "$0")/.."
 
 say() { printf 'system packages: %s\n' "$1"; }
 
-# "package | test | reason" with `||` allowed in the test: the first and the last bar count. "a/b" names a package that is
-# called b where there is no a.
+# Lines are "package | test | reason". The test may contain `||`: only the first and the last bar separate fields. "a/b" is
+# package a, or b if apt does not have a.
 missing() {
     grep -v '^ *\(#\|$\)' .ci/system-packages.txt | while IFS= read -r line; do
         package=${line%% | *}
@@ -21,7 +21,7 @@ missing() {
     done
 }
 
-# How apt-get may be called: "" as root, "sudo -n" where that asks nothing, status 1 where it may not.
+# Print the prefix for apt-get: "" as root, "sudo -n" if sudo needs no password. Status 1 if apt-get cannot be used.
 rights() {
     command -v apt-get >/dev/null 2>&1 || return 1
     if [ "$(id -u)" -ne 0 ]; then
@@ -30,7 +30,7 @@ rights() {
     fi
 }
 
-# Of "a/b" the first name that apt knows here; the last where it knows none.
+# For "a/b", print the first name that apt knows, or the last name if apt knows none.
 known() {
     if [ "${1#*/}" = "$1" ] || apt-cache show "${1%%/*}" >/dev/null 2>&1; then
         echo "${1%%/*}"
@@ -39,8 +39,8 @@ known() {
     fi
 }
 
-# All at once; where that fails one by one, so that a package that this system does not have takes no other along.
-# $as is zero or two words, and a list of packages one word each.
+# Install all packages at once. If this fails, install them one by one, so that an unavailable package does not block others.
+# $as is zero or two words, and $names is one word per package.
 # shellcheck disable=SC2086
 apt_install() {
     get="$as env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"
@@ -61,7 +61,7 @@ case ${1:-} in
         if rights >/dev/null; then
             say "apt installs $(join "$list")"
         else
-            say "not root, so these stay missing and what needs them is left out: $(join "$list")"
+            say "not root: these packages stay missing and the tests that need them are skipped: $(join "$list")"
         fi
         ;;
     install)
@@ -71,16 +71,16 @@ case ${1:-} in
                 rm -f "$log"
                 exit 0
             fi
-            say "apt-get could not install all of it, its words: $log" >&2
+            say "apt-get could not install all packages; see $log" >&2
             list=$(missing)
         fi
         if [ -n "${CI:-}" ]; then
-            say "missing, and CI leaves nothing out: $(join "$list")" >&2
+            say "missing packages are an error in CI: $(join "$list")" >&2
             exit 1
         fi
         ;;
     left-out)
-        say "left out, because it is not installed: $(join "$list")"
+        say "not installed; tests that need these packages were skipped: $(join "$list")"
         ;;
     *)
         say "unknown action '${1:-}', expected plan, install or left-out" >&2

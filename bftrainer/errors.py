@@ -1,20 +1,20 @@
-"""Every error that bftrainer raises on purpose::
+"""The exceptions of bftrainer::
 
-BFTrainerError                    exit status 1: ours
-├── UserError                     exit status 2: the user's to mend; the text says what, where and what was expected
-│   ├── InvalidValueError         a value breaks a rule of the model (no place known yet)
-│   ├── InputFileError            the same with its place: file, line or key
-│   ├── UnknownNameError          a name that is not on the list; carries the list
-│   ├── NoFeasibleCountsError     no allocation satisfies the trainers' legal sizes
+BFTrainerError                    exit status 1: an internal or external failure
+├── UserError                     exit status 2: the user can fix it; the message says what, where, and what was expected
+│   ├── InvalidValueError         a value breaks a rule of the model; file and line are not known
+│   ├── InputFileError            the same with its location: file, line or key
+│   ├── UnknownNameError          a name that is not on the list; the message has the list
+│   ├── NoFeasibleCountsError     no allocation satisfies the legal sizes of all trainers
 │   ├── StateDirError             a state directory is unsafe, in use by another pilot, or of another version
-│   └── WindowsUnknownError       the site hides the jobs that end windows, and no assume_window_s is set
-├── SolverError                   a solver gave no usable answer; carries the Reason for the fallback
-├── StoreError                    the journal or registry could not be written or read: the disk, not the user
-├── CommandError                  a program is not there, took too long or failed; carries its argv and last words
-├── SchedulerError                the batch scheduler did not answer, or not in a way that is understood
-│   └── UnknownStateError         it used a state that nobody here knows; never taken for idle
-├── LeaseLostError                another pilot has taken over this state directory; touch nothing more
-└── RejectedAnswerError           an answer (of a solver or policy) broke a rule and was not used
+│   └── WindowsUnknownError       the site hides the jobs that end windows, and assume_window_s is not set
+├── SolverError                   a solver has no usable answer; carries the Reason for the fallback
+├── StoreError                    the journal or registry could not be written or read (a disk problem)
+├── CommandError                  a program is missing, timed out or failed; carries its argv and last output
+├── SchedulerError                the batch scheduler did not answer, or its answer is invalid
+│   └── UnknownStateError         it reported an unknown state, which is never treated as idle
+├── LeaseLostError                another pilot has taken over this state directory; stop without further changes
+└── RejectedAnswerError           an answer of a solver or policy broke a rule and was not used
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from enum import Enum
 
 
 class BFTrainerError(Exception):
-    """Root of the tree; ``exit_status`` is what the command line ends with."""
+    """Root of the tree; ``exit_status`` is the exit status of the command line."""
 
     exit_status = 1
 
 
 class UserError(BFTrainerError):
-    """Something that the user can mend; the message is one line."""
+    """The user can fix it. The message is one line."""
 
     exit_status = 2
 
 
 class InvalidValueError(UserError, ValueError):
-    """A value breaks a rule of the model. Whoever knows the file and line re-raises it as :class:`InputFileError`."""
+    """A value breaks a rule of the model. Readers of files re-raise it as :class:`InputFileError`, with the location."""
 
 
 class InputFileError(UserError):
-    """A file (or standard input) is not what it should be.
+    """A file, or standard input, is invalid.
 
     ``where`` is ``FILE``, ``FILE:LINE`` or ``FILE: key.path``.
     """
@@ -53,7 +53,7 @@ class InputFileError(UserError):
 
 
 class UnknownNameError(UserError):
-    """A name that nobody answers to; the message lists the valid ones and the nearest."""
+    """An unknown name; the message lists the valid names and suggests the nearest."""
 
     def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = "") -> None:
         known = sorted(valid)
@@ -66,19 +66,19 @@ class UnknownNameError(UserError):
 
 
 class NoFeasibleCountsError(UserError):
-    """No vector of counts satisfies every trainer's legal sizes within the pool."""
+    """No counts satisfy the legal sizes of all trainers within the pool."""
 
 
 class StateDirError(UserError):
-    """A state directory cannot be used: its owner or mode, another pilot in it, a newer program's schema."""
+    """A state directory cannot be used: wrong owner or mode, in use by another pilot, or the schema of a newer version."""
 
 
 class WindowsUnknownError(UserError):
-    """Which nodes are free, and until when, cannot be seen; the text says what the site hides and what to set."""
+    """Free nodes and their windows cannot be determined; the message says what the site hides and what to set."""
 
 
 class CommandError(BFTrainerError):
-    """A program that was run is not there, took too long or failed. ``status`` is None where it did not end by itself."""
+    """A program is missing, timed out or failed. ``status`` is its exit status, or None if it did not exit by itself."""
 
     def __init__(self, argv: Iterable[str], problem: str, status: int | None = None) -> None:
         self.argv = tuple(argv)
@@ -88,16 +88,16 @@ class CommandError(BFTrainerError):
 
 
 class SchedulerError(BFTrainerError):
-    """The batch scheduler could not be asked, or its answer is empty, cut short or otherwise not to be trusted.
+    """The batch scheduler could not be reached, or its answer is empty, truncated or otherwise invalid.
 
-    ``answer`` is (argv, output) where a command answered and was not understood, to be kept and sent in.
+    ``answer`` is (argv, output) of a command whose output could not be parsed, for a bug report.
     """
 
     answer: tuple[tuple[str, ...], str] | None = None
 
 
 class UnknownStateError(SchedulerError):
-    """A state's text is not known; ``kind`` is ``node`` or ``job``."""
+    """An unknown state ``text`` of a node or job (``kind``)."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"unknown {kind} state {text!r}")
@@ -106,19 +106,19 @@ class UnknownStateError(SchedulerError):
 
 
 class StoreError(BFTrainerError):
-    """SQLite or the disk failed. Nothing that was to be written may be carried out."""
+    """SQLite or the disk failed. What could not be written must not be carried out."""
 
 
 class LeaseLostError(BFTrainerError):
-    """The lease row names another pilot: this one has been given up for dead."""
+    """The lease row names another pilot, which has taken over."""
 
 
 class Reason(Enum):
-    """Why a solver's turn passed to the next one of the chain."""
+    """Why the chain fell back to the next solver."""
 
     NO_PACKAGE = "no package"
-    NO_LICENCE = "no licence"
-    TOO_LARGE = "too large for the licence"
+    NO_LICENSE = "no license"
+    TOO_LARGE = "too large for the license"
     TIME_LIMIT = "time limit"
     INFEASIBLE = "infeasible"
     NUMERICAL = "numerical trouble"
@@ -126,16 +126,16 @@ class Reason(Enum):
 
 
 class SolverError(BFTrainerError):
-    """A solver has no usable answer, and why. One that is not there, or not for this size, is the user's to get."""
+    """A solver has no usable answer, for a ``reason``. Exit status 2 if the user can install or license the solver."""
 
     def __init__(self, solver: str, reason: Reason, detail: str) -> None:
         super().__init__(f"{solver}: {reason.value}: {detail}")
-        if reason in (Reason.NO_PACKAGE, Reason.NO_LICENCE, Reason.TOO_LARGE):
-            self.exit_status = UserError.exit_status  # the user asked for it and can get it
+        if reason in (Reason.NO_PACKAGE, Reason.NO_LICENSE, Reason.TOO_LARGE):
+            self.exit_status = UserError.exit_status  # the user can install or license it
         self.solver = solver
         self.reason = reason
         self.detail = detail
 
 
 class RejectedAnswerError(BFTrainerError):
-    """An answer broke a rule of the problem; it is a bug of the solver or policy, never passed on."""
+    """An answer broke a rule of the problem: a bug of the solver or policy. The answer is never used."""

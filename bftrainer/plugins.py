@@ -1,4 +1,4 @@
-"""What others bring: policies by entry point, objectives and policies by ``module:function``."""
+"""Plug-ins: policies and launchers by entry point, objectives and policies by ``module:function``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from bftrainer.policies.settings import PolicySettings
 
 POLICY_GROUP = "bftrainer.policies"
 LAUNCHER_GROUP = "bftrainer.launchers"
+SITE_GROUP = "bftrainer.sites"
 
 
 def policy_names() -> tuple[str, ...]:
@@ -32,18 +33,28 @@ def launcher_names() -> tuple[str, ...]:
 
 
 def driver_module(launcher: str, where: str = "") -> str:
-    """The module of a launcher's driver, which ``python -m MODULE TRAINER_DIR`` runs. Raises ``UnknownNameError``."""
+    """The module of a launcher's driver, run as ``python -m MODULE TRAINER_DIR``. Raises ``UnknownNameError``."""
     modules = {point.name: point.value for point in entry_points(group=LAUNCHER_GROUP)}
     if launcher not in modules:
         raise UnknownNameError("launcher", launcher, modules, where)
     return modules[launcher]
 
 
-def build_policy(name: str, settings: PolicySettings) -> Policy:
-    """A policy by its entry point's name, or ``module:function`` that takes :class:`PolicySettings`.
+def site_names() -> tuple[str, ...]:
+    """All installed sites, by name."""
+    return tuple(sorted(point.name for point in entry_points(group=SITE_GROUP)))
 
-    Its own parameters may follow: ``modelarts-optimal?cap=64&gap=0.01``; ``guard_hours=6`` puts the starvation guard
-    around it, as ``settings.guard_h`` does.
+
+def load_site(name: str) -> object:
+    """The object of an installed site: a ``bftrainer.live.site.SitePlugin``."""
+    return next(point for point in entry_points(group=SITE_GROUP) if point.name == name).load()
+
+
+def build_policy(name: str, settings: PolicySettings) -> Policy:
+    """The policy of an entry point, or of a ``module:function`` that takes :class:`PolicySettings`.
+
+    Parameters of the policy may follow the name: ``modelarts-optimal?cap=64&gap=0.01``. ``guard_hours=6`` wraps the policy
+    in the starvation guard, as ``settings.guard_h`` does.
     """
     name, settings = _with_parameters(name, settings)
     builder: Callable[[PolicySettings], Policy]
@@ -59,7 +70,7 @@ def build_policy(name: str, settings: PolicySettings) -> Policy:
 
 
 def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySettings]:
-    """The name without its parameters, and the settings with them."""
+    """The bare name, and the settings with the parameters that followed it."""
     name, _, text = name.partition("?")
     options = dict(settings.options)
     for part in text.split("&") if text else ():
@@ -78,7 +89,7 @@ def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySe
 
 
 def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
-    """A function gets the settings, a class too if it wants any; one whose arguments all have defaults is built without."""
+    """Call a builder with the settings; a class whose arguments all have defaults is built without arguments."""
     if isinstance(builder, type):
         parameters = signature(builder).parameters.values()
         if all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
@@ -88,7 +99,7 @@ def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
 
 
 def find_objective(name: str) -> Objective:
-    """An objective by name, or a user's ``module:function`` of (trainer, n)."""
+    """The objective of this name, or a user's ``module:function`` of (trainer, n)."""
     if ":" in name:
         return from_function(name, _load("objective", name))
     if name not in OBJECTIVES:
@@ -101,7 +112,7 @@ def _policies() -> dict[str, EntryPoint]:
 
 
 def _load(kind: str, name: str) -> Callable[..., Any]:
-    """``module:function``, looked up from the working directory too, as ``python -m`` would."""
+    """The function of ``module:function``; as with ``python -m``, the working directory is searched, too."""
     module_name, _, function_name = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -11,26 +11,26 @@ import numpy as np
 from bftrainer.domain.problem import Problem, TrainerDemand
 
 
-def sizes(claim: TrainerDemand, pool_size: int) -> list[int]:
-    legal = claim.sizes if claim.sizes is not None else (0, *range(claim.min_nodes, claim.max_nodes + 1))
+def sizes(demand: TrainerDemand, pool_size: int) -> list[int]:
+    legal = demand.sizes if demand.sizes is not None else (0, *range(demand.min_nodes, demand.max_nodes + 1))
     return [n for n in legal if n <= pool_size]
 
 
 def combinations(problem: Problem) -> int:
-    return math.prod(len(sizes(c, problem.pool_size)) for c in problem.claims)
+    return math.prod(len(sizes(c, problem.pool_size)) for c in problem.demands)
 
 
-def worth(claim: TrainerDemand, n: int, forward_s: float) -> float:
+def worth(demand: TrainerDemand, n: int, forward_s: float) -> float:
     def rate(k: int) -> float:
-        return float(np.interp(k, (0, *claim.value.nodes), (0.0, *claim.value.per_s)))
+        return float(np.interp(k, (0, *demand.value.nodes), (0.0, *demand.value.per_s)))
 
-    held = claim.current if claim.current >= claim.min_nodes else 0
-    seconds = claim.scale_up_s if n > held else claim.scale_down_s if n < held else 0.0
+    held = demand.current if demand.current >= demand.min_nodes else 0
+    seconds = demand.scale_up_s if n > held else demand.scale_down_s if n < held else 0.0
     return forward_s * rate(n) - rate(held) * seconds
 
 
 def values(problem: Problem) -> Iterator[float]:
-    options = [[(n, worth(c, n, problem.forward_s)) for n in sizes(c, problem.pool_size)] for c in problem.claims]
+    options = [[(n, worth(c, n, problem.forward_s)) for n in sizes(c, problem.pool_size)] for c in problem.demands]
     for choice in product(*options):
         if sum(n for n, _ in choice) <= problem.pool_size:
             yield sum(v for _, v in choice)

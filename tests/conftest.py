@@ -64,9 +64,10 @@ def elastic_horovod() -> None:
 settings.register_profile("patient", parent=settings(), deadline=None)  # a slow machine is no counterexample
 settings.load_profile("patient")
 
-# Tests in the background ignore SIGINT, and so would all that they start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background job ignores SIGINT, and nohup SIGHUP. Every program that a test starts would inherit that.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 REAL = frozenset({"contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun"})
 """Folders whose tests run other programs against the clock."""

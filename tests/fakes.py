@@ -1,4 +1,4 @@
-"""Stand-ins for what a test cannot have for real: solvers that fail on demand, packages without a licence."""
+"""Stand-ins for what a test cannot have for real: solvers that fail on demand, packages without a license."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def highspy_that_ends_with(status: highspy.HighsModelStatus, *, solved: bool = F
 
 @dataclass(eq=False)
 class FakeGurobipy:
-    """A gurobipy whose licence or optimize() fails with an error number, or which ends with a status."""
+    """A gurobipy whose license or optimize() fails with an error number, or which ends with a status."""
 
     environment_errno: int | None = None
     optimize_errno: int | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from bftrainer.domain.cluster import (
     Acquired,
+    Availability,
     Fragment,
     FragmentPhase,
     NodeRequest,
@@ -115,7 +116,13 @@ class FakeCluster:
             busy = self.busy_until(name) > at_s or name in held
             planned = any(name in job.nodes and job.starts_s > at_s for job in self.jobs)
             state = (
-                "ALLOCATED" if busy else "IDLE+DRAIN" if name in self.drained else "IDLE+PLANNED" if planned else "IDLE"
+                Availability.BUSY
+                if busy
+                else Availability.UNUSABLE
+                if name in self.drained
+                else Availability.PLANNED
+                if planned
+                else Availability.FREE
             )
             nodes.append(NodeView(name, state, ("main", "scavenge"), cpus=2))
         pending = tuple(
@@ -142,7 +149,7 @@ class FakeHolder:
             if claim.window_s < 60:
                 refusals.append(Refusal(claim.node, "its window is too short"))
             elif claim.node in self.cluster._held_nodes():
-                refusals.append(Refusal(claim.node, "is held already"))
+                refusals.append(Refusal(claim.node, "already held"))
             else:
                 fragment = Fragment(f"{claim.node}#{self.cluster.new_id()}", FragmentPhase.PENDING)
                 self.cluster.holders[fragment.name] = (self.pilot, fragment)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.cluster import (
     Acquired,
+    Availability,
     Fragment,
     FragmentPhase,
     NodeRequest,
@@ -76,8 +77,8 @@ class FakeCluster:
             raise SchedulerError("the scheduler does not answer")
         held = {f.node for f in self.fragments.values() if f.phase is not FragmentPhase.GONE}
         names = sorted(self.idle | self.busy)
-        states = {n: "IDLE" if n in self.idle and n not in held else "ALLOCATED" for n in names}
-        nodes = (replace(self.hardware.get(n, NodeView(n, "")), state=state) for n, state in states.items())
+        states = {n: Availability.FREE if n in self.idle and n not in held else Availability.BUSY for n in names}
+        nodes = (replace(self.hardware.get(n, NodeView(n, state)), availability=state) for n, state in states.items())
         return Observation(self.clock.now_s(), tuple(nodes), tuple(self.pending))
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
@@ -174,6 +175,9 @@ class FakeLauncher:
     drivers: dict[str, FakeDriver] = field(default_factory=dict)
     orders: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
+
+    def reconfigure(self, driver_settings: Mapping[str, object]) -> None:
+        self.settings = dict(driver_settings)
 
     def start(self, spec: TrainerSpec, places: Iterable[Place]) -> None:
         name, there = spec.name, tuple(places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,14 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.core.loop import run
-from bftrainer.core.windows import Ours
 from bftrainer.domain.state import State
 from bftrainer.live.nodes.manager import NodeManager
-from bftrainer.live.nodes.sharing import Sharing
-from bftrainer.live.notices import Notices
-from bftrainer.live.runtime import PilotDependencies, PilotRuntime, policy_of, settings_of
+from bftrainer.live.runtime import PilotDependencies, PilotRuntime
+from bftrainer.live.signals import Signals
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.live.world import LiveWorld
-from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, TimedPolicy, last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.persistence.store import Store, open_store
-from bftrainer.policies.needs import refusal
 from bftrainer.system.processes import this_process
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -61,7 +56,7 @@ class House:
         self.neighbours = FakeNeighbours()
         self.config = configuration(self.tables)
         self.spool = Spool(self.path)
-        self.ends_s: float | None = None
+        self.fresh: dict[str, dict[str, Any]] = {}
         self.reconfigures = False
         self.after_tick: Callable[[], None] = lambda: None
 
@@ -78,46 +73,29 @@ class House:
     def pilot(self, seconds: float) -> State:
         store = self.store(writes=True)
         try:
-            registry, clock = Registry(store), self.clock
-            settings = settings_of(self.config)
-            from bftrainer.allocation.chain import build_allocator
-
-            recorder = RecordingAllocator(build_allocator(settings.solver, 1.0))
-            policy = TimedPolicy(policy_of(settings, recorder))
-            journal = LiveJournal(store, recorder, policy, settings)
-            state = replace(last_state(store) or State(settings.max_parallel), max_parallel=settings.max_parallel)
-            sharing = Sharing(self.neighbours)
-            nodes = NodeManager(self.config, registry, self.cluster, self.cluster, clock, Ours(), sharing)
-            trainers = TrainerManager(registry, self.launcher, 1, clock.now_s())
-            until = clock.now_s() + seconds
-            world = LiveWorld(
-                registry, self.spool, nodes, trainers, clock, state,
-                lambda: clock.now_s() >= until, lambda: self.after_tick(), lambda trainer: refusal(policy.policy, trainer),
-            )  # fmt: skip
-            self.world, self.nodes, self.trainers = world, nodes, trainers
             parts = PilotDependencies(
-                self.path, self.cluster, self.cluster, clock, neighbours=self.neighbours,
+                self.path, self.cluster, self.cluster, self.clock, peers=self.neighbours,
                 reconfigure=(lambda _: ()) if self.reconfigures else None,
             )  # fmt: skip
-            launcher: Any = self.launcher
-            notices = Notices(self.config.notices, registry, self.path, clock.now_s(), clock.elapsed_s)
-            self.running = PilotRuntime(
-                self.config, parts, registry, recorder, policy, journal, nodes, launcher, world, None, notices
-            )
-
-            class Watched:
-                def record(self, event: Any, state: State, plan: Any) -> None:
-                    journal.record(event, state, plan)
-                    world.decided(state)
-
-            return run(world, state, policy, Watched())
+            until_s = self.clock.now_s() + seconds
+            self.running = HousePilot(self, parts, Registry(store), until_s)
+            it = self.running
+            return run(it.world, it.state, it.decisions.policy, it)
         finally:
             store.close()
 
     def reload(self, **tables: dict[str, Any]) -> None:
         """SIGHUP, after these keys have changed."""
-        both = {name: self.tables.get(name, {}) | tables.get(name, {}) for name in {*self.tables, *tables}}
-        self.running.reload(lambda: configuration(both))
+        self.fresh = {name: self.tables.get(name, {}) | tables.get(name, {}) for name in {*self.tables, *tables}}
+        self.running.reload()
+
+    @property
+    def nodes(self) -> NodeManager:
+        return self.running.nodes
+
+    @property
+    def trainers(self) -> TrainerManager:
+        return self.running.trainers
 
     def store(self, *, writes: bool = False) -> Store:
         store = open_store(self.path, create=True, at_step=self.at_step)
@@ -131,6 +109,22 @@ class House:
             return Registry(store).trainer(name).status.value
         finally:
             store.close()
+
+
+class HousePilot(PilotRuntime):
+    """The real one, but for its drivers. It ends at a time, and lets the test look on."""
+
+    def __init__(self, home: House, parts: PilotDependencies, registry: Registry, until_s: float) -> None:
+        self._home, self._until_s = home, until_s
+        super().__init__(parts, home.config, registry, [], home.launcher, Signals(), lambda: configuration(home.fresh))
+
+    @property
+    def must_end(self) -> bool:
+        return self._home.clock.now_s() >= self._until_s
+
+    def tick(self) -> None:
+        self._home.after_tick()
+        super().tick()
 
 
 def house(path: Path, **tables: dict[str, Any]) -> House:

@@ -1,6 +1,6 @@
 """The paper's model as printed, one binary x_jn per trainer and node (Eqns 1-16), solved with HiGHS: an oracle.
 
-Mended where the print is wrong: Eqn 4's ``M(i - y)`` is ``M(1 - y)``; Eqn 14's sum over j is dropped; and the big M of
+Corrected where the print is wrong: Eqn 4's ``M(i - y)`` is ``M(1 - y)``; Eqn 14's sum over j is dropped; and the big M of
 Eqn 10 is 2|N| + 2 instead of ``> |N|``. Take a trainer that grows by d nodes: Eqn 10's second row, switched off by
 z_j = 0, still says d <= -d + M, so M = |N| + 1 forbids any change by more than half the pool.
 HiGHS has no SOS2, so adjacency is one binary per segment.
@@ -70,21 +70,21 @@ class Ending:
         return self.status == highspy.HighsModelStatus.kOptimal
 
 
-def mended_big_m(problem: Problem) -> float:
+def corrected_big_m(problem: Problem) -> float:
     """Eqn 10 needs 2|N|; Eqn 4 needs N_min, which may be more nodes than the pool has."""
-    return float(max(2 * problem.pool_size + 2, *(c.min_nodes for c in problem.claims)))
+    return float(max(2 * problem.pool_size + 2, *(c.min_nodes for c in problem.demands)))
 
 
 def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60.0) -> Ending:
     """Nodes are given to the trainers in order: c_jn is the current map, without trainers below their minimum."""
     model, nodes_n = Oracle(), problem.pool_size
-    m = mended_big_m(problem) if big_m is None else big_m
-    scale = 1e3 / sum((problem.forward_s + c.scale_up_s + 1.0) * (max(c.value.per_s) + 1e-9) for c in problem.claims)
+    m = corrected_big_m(problem) if big_m is None else big_m
+    scale = 1e3 / sum((problem.forward_s + c.scale_up_s + 1.0) * (max(c.value.per_s) + 1e-9) for c in problem.demands)
     x_all: list[list[int]] = []
     first = 0
-    for claim in problem.claims:
-        assert claim.sizes is None, "the paper knows no listed sizes"
-        held = claim.current if claim.current >= claim.min_nodes else 0
+    for demand in problem.demands:
+        assert demand.sizes is None, "the paper knows no listed sizes"
+        held = demand.current if demand.current >= demand.min_nodes else 0
         c = [1 if first <= n < first + held else 0 for n in range(nodes_n)]
         first += held
         big_c = sum(c)  # Eqn 1
@@ -94,9 +94,9 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
         minus_n = [(v, -1.0) for v in x]
 
         y_l, y_u = model.binaries(2)  # Eqn 4
-        model.at_most(-claim.min_nodes, [*minus_n, (y_l, -m)])
+        model.at_most(-demand.min_nodes, [*minus_n, (y_l, -m)])
         model.at_most(m, [*n_j, (y_l, m)])
-        model.at_most(claim.max_nodes, [*n_j, (y_u, -m)])
+        model.at_most(demand.max_nodes, [*n_j, (y_u, -m)])
         model.at_most(m, [*n_j, (y_u, m)])
 
         u = model.binaries(nodes_n)  # Eqn 9
@@ -109,9 +109,9 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
         model.at_most(-big_c, [*minus_n, *((v, 1.0) for v in u), (z, -m)])
         model.at_most(big_c + m, [*n_j, *((v, 1.0) for v in u), (z, m)])
 
-        points = {0: 0.0, claim.min_nodes: 0.0, claim.max_nodes: 0.0}  # Eqns 11, 12
-        points.update((n, 0.0) for n in claim.value.nodes if claim.min_nodes < n < claim.max_nodes)
-        curve = [(n, float(np.interp(n, (0, *claim.value.nodes), (0.0, *claim.value.per_s)))) for n in sorted(points)]
+        points = {0: 0.0, demand.min_nodes: 0.0, demand.max_nodes: 0.0}  # Eqns 11, 12
+        points.update((n, 0.0) for n in demand.value.nodes if demand.min_nodes < n < demand.max_nodes)
+        curve = [(n, float(np.interp(n, (0, *demand.value.nodes), (0.0, *demand.value.per_s)))) for n in sorted(points)]
         w = [model.add(1.0, integer=False, cost=scale * problem.forward_s * s) for _, s in curve]
         model.equal(1.0, [(v, 1.0) for v in w])
         model.equal(0.0, [*((v, float(n)) for v, (n, _) in zip(w, curve, strict=True)), *minus_n])
@@ -121,8 +121,8 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
             model.at_most(0.0, [(v, 1.0), *((s, -1.0) for s in segments[max(0, i - 1) : i + 1])])
 
         running = float(np.interp(big_c, [n for n, _ in curve], [s for _, s in curve]))
-        z_u = model.add(1.0, integer=True, cost=-scale * running * claim.scale_up_s)  # Eqns 13, 14
-        z_d = model.add(1.0, integer=True, cost=-scale * running * claim.scale_down_s)
+        z_u = model.add(1.0, integer=True, cost=-scale * running * demand.scale_up_s)  # Eqns 13, 14
+        z_d = model.add(1.0, integer=True, cost=-scale * running * demand.scale_down_s)
         model.at_most(big_c, [*n_j, (z_u, -(m - big_c))])  # Eqn 15
         model.at_most(0.0, [*minus_n, (z_u, big_c + 1.0)])
         model.at_most(m, [*n_j, (z_d, m - (big_c - 1.0))])

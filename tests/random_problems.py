@@ -11,7 +11,7 @@ from bftrainer.domain.problem import Problem, TrainerDemand
 def mixed(rng: random.Random) -> Problem:
     """1-12 trainers on 1-60 nodes: every shape of curve, dead zones, maps with and without room, some listed sizes."""
     pool = rng.randint(1, 60)
-    claims = []
+    demands = []
     free = pool if rng.random() < 0.8 else 0  # else: nobody holds anything
     full = rng.random() < 0.3  # the map leaves no room
     trainers = rng.randint(1, 12)
@@ -23,7 +23,7 @@ def mixed(rng: random.Random) -> Problem:
             current = 0
         free -= current
         sizes = listed(rng, smallest, largest) if rng.random() < 0.15 else None
-        claims.append(
+        demands.append(
             TrainerDemand(
                 f"t{j}",
                 curve(rng, smallest, largest),
@@ -35,7 +35,7 @@ def mixed(rng: random.Random) -> Problem:
                 sizes,
             )
         )
-    return Problem(pool, rng.choice((0.0, 10.0, 120.0, 120.0, 3600.0)), tuple(claims))
+    return Problem(pool, rng.choice((0.0, 10.0, 120.0, 120.0, 3600.0)), tuple(demands))
 
 
 def listed(rng: random.Random, smallest: int, largest: int) -> tuple[int, ...]:
@@ -59,13 +59,13 @@ def curve(rng: random.Random, smallest: int, largest: int) -> Curve:
 def like_table_2(rng: random.Random, trainers: int, pool: int) -> Problem:
     """Concave curves of 7 breakpoints (1 to 64 nodes) as the paper's Table 2 has, and a random feasible current map."""
     nodes = (1, 2, 4, 8, 16, 32, 64)
-    claims = []
+    demands = []
     free = pool
     for j in range(trainers):
         power, unit = rng.uniform(0.6, 0.98), rng.uniform(100, 3000)
         current = min(rng.randint(0, min(64, max(1, 2 * pool // trainers))), free)
         free -= current
-        claims.append(
+        demands.append(
             TrainerDemand(
                 f"t{j}",
                 Curve(nodes, tuple(unit * n**power for n in nodes)),
@@ -76,4 +76,4 @@ def like_table_2(rng: random.Random, trainers: int, pool: int) -> Problem:
                 current,
             )
         )
-    return Problem(pool, 120.0, tuple(claims))
+    return Problem(pool, 120.0, tuple(demands))

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for curves, claims and problems; sizes are small so that brute force can follow."""
+"""Hypothesis strategies for curves, demands and problems; sizes are small so that brute force can follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def curves(draw: st.DrawFn, first: int = 1, last: int = 8) -> Curve:
 
 
 @st.composite
-def claims(draw: st.DrawFn, id: str = "t", largest: int = 8, free: int = 8) -> TrainerDemand:
+def demands(draw: st.DrawFn, id: str = "t", largest: int = 8, free: int = 8) -> TrainerDemand:
     """With a dead zone where min_nodes > 1; ``current`` at most ``free``, possibly below the minimum, as after a loss."""
     high = draw(st.integers(1, largest))
     low = draw(st.integers(1, high))
@@ -49,7 +49,7 @@ def problems(draw: st.DrawFn, max_trainers: int = 4, max_pool: int = 12) -> Prob
     held: list[TrainerDemand] = []
     free = draw(st.integers(0, max_pool))
     for j in range(draw(st.integers(0, max_trainers))):
-        held.append(draw(claims(id=f"t{j}", largest=8, free=free)))
+        held.append(draw(demands(id=f"t{j}", largest=8, free=free)))
         free -= held[-1].current
     room = draw(st.sampled_from((0, 1, free)) | st.integers(0, free))
     pool = sum(c.current for c in held) + min(room, free)

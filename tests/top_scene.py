@@ -1,4 +1,4 @@
-"""Scenes for ``bftrainer top``: pilots over fakes, looked at as they run, by the fakes' clock."""
+"""Scenes for ``bftrainer top``: snapshots of pilots over fakes, on the fakes' clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bftrainer.system.processes import ProcessId
 
 @dataclass
 class Played:
-    """A reader that shows looks that were taken before, one after the other; the last one stays."""
+    """A reader of recorded snapshots; the last one repeats."""
 
     state: Path
     looks: list[Snapshot]
@@ -30,7 +30,7 @@ class Played:
 
 
 def train(h: House, rates: dict[str, float], every_s: float = 1.0) -> Callable[[], None]:
-    """Trainers that run make progress: so many samples a second and node."""
+    """Running trainers make progress; ``rates`` are samples per second on one node."""
     done: dict[str, float] = {}
     last = [h.clock.now_s()]
 
@@ -47,8 +47,8 @@ def train(h: House, rates: dict[str, float], every_s: float = 1.0) -> Callable[[
     return go
 
 
-def looked_at(h: House, seconds: float, at: Iterable[float], also: Callable[[], None]) -> list[Snapshot]:
-    """Run a pilot and look at its directory at these seconds, with a host and a pid that are always the same."""
+def snapshots(h: House, seconds: float, at: Iterable[float], also: Callable[[], None]) -> list[Snapshot]:
+    """Run a pilot and take snapshots of its directory at these seconds, with a fixed host and pid."""
     due, looks = sorted(at), []
     reader = Reader(h.path, h.clock.now_s)
 
@@ -79,7 +79,7 @@ WORK = {
 
 
 def a_pilot(path: Path) -> Played:
-    """Seven trainers on up to 28 nodes over ten minutes: nodes come and go, one is paused, one fails, one waits."""
+    """Seven trainers on up to 28 nodes for ten minutes: nodes join and leave; one trainer is paused, one fails, one waits."""
     h = house(path, nodes={"unused_after_s": 30.0}, decisions={"max_parallel": 6}, times={"poll_s": 10.0})
     h.cluster.give(*(f"node{i:02d}" for i in range(1, 15)))
     h.submit(
@@ -96,7 +96,7 @@ def a_pilot(path: Path) -> Played:
     h.at(420, lambda: [h.cluster.take(f"node{i:02d}") for i in (20, 21, 22, 23)])
     h.at(500, lambda: h.cluster.give(*(f"node{i:02d}" for i in range(30, 44))))
     h.at(570, lambda: h.cluster.take("node17"))
-    looks = looked_at(h, 603, range(5, 601, 5), train(h, {name: rate for name, (_, rate, _) in WORK.items()}))
+    looks = snapshots(h, 603, range(5, 601, 5), train(h, {name: rate for name, (_, rate, _) in WORK.items()}))
     statuses = {t.name: t.status for t in looks[-1].trainers}
     assert TrainerStatus.RUNNING in statuses.values(), statuses
     return Played(h.path, looks)

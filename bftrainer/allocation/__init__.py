@@ -1,1 +1,1 @@
-"""The allocation problem of one event and the solvers that answer it, all with the same optimum."""
+"""The solvers of the allocation problem, all with the same optimum; and from counts to nodes."""

@@ -1,4 +1,4 @@
-"""The chain of solvers: each answer is checked, each fallback is kept with its reason, and something always decides."""
+"""The chain of solvers: every answer is checked, every fallback is recorded with its reason, and a decision always results."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from bftrainer.domain.ports import Allocator
 from bftrainer.domain.problem import Answer, Fallback, Problem, Status
 from bftrainer.errors import Reason, RejectedAnswerError, SolverError, UnknownNameError
 
-# Nothing that a later event could mend: the user asked for a solver that is not there.
-ABSENT = (Reason.NO_PACKAGE, Reason.NO_LICENCE)
+# No later event can change these: the requested solver is not available.
+ABSENT = (Reason.NO_PACKAGE, Reason.NO_LICENSE)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
     """Asks ``solvers`` in order until one proves its optimum.
 
-    A solver that ends on its time limit passes its turn on, but its counts are remembered; a solver without an answer,
-    or with one that breaks a rule, passes its turn on too. When nobody proves an optimum, the best counts seen win, the
-    current map among them (paper 3.6). Raises ``NoFeasibleCountsError`` for a problem without a solution, and
-    ``SolverError`` where no solver is there at all, or where every one failed and the current map is not legal.
+    The chain falls back to the next solver at a time limit (the counts are kept as a candidate), without an answer, and
+    when an answer breaks a rule. If no solver proves an optimum, the best candidate wins, the current map included (paper
+    3.6). Raises ``NoFeasibleCountsError`` for a problem without a solution, and ``SolverError`` if no solver is available,
+    or if all failed and the current map is not legal.
     """
 
     solvers: Sequence[Allocator]
@@ -37,7 +37,7 @@ class Chain:
         assert self.solvers, "a chain needs at least one solver"
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum, or the best that is known, with every fallback on the way."""
+        """The optimum, or the best known counts, with every fallback."""
         require_feasible(problem)
         fallbacks: list[Fallback] = []
         best: Answer | None = None
@@ -72,11 +72,13 @@ class Chain:
         if len(fallbacks) == 1:
             return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
         tried = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
-        return SolverError(self.name, fallbacks[-1].reason, f"no solver answered, and no map can be kept: {tried}")
+        return SolverError(
+            self.name, fallbacks[-1].reason, f"no solver found an answer, and the current map is not legal: {tried}"
+        )
 
 
 def _better(seen: Answer | None, new: Answer) -> Answer:
-    """The answer worth more. Of equal ones a proven optimum wins, then the one seen first."""
+    """The answer of higher value. Of equal ones a proven optimum wins, then the first."""
     if seen is None:
         return new
     equal = math.isclose(seen.objective_value, new.objective_value, rel_tol=VALUE_TOLERANCE)
@@ -95,7 +97,10 @@ SOLVER_NAMES = tuple(_SOLVERS)
 
 
 def build_allocator(name: str, time_limit_s: float) -> Allocator:
-    """The allocator that ``--solver NAME`` asks for. A single solver is a chain of one: its answer is checked as well."""
+    """The allocator for ``--solver NAME``. A single solver is a chain of one, so its answer is checked as well.
+
+    Raises :class:`UnknownNameError`.
+    """
     if name not in _SOLVERS:
         raise UnknownNameError("solver", name, _SOLVERS)
     return Chain(_SOLVERS[name](time_limit_s), name)

@@ -1,4 +1,4 @@
-"""The gate behind every solver and policy: an answer that breaks a rule is refused, whoever gave it."""
+"""The check behind every solver and policy: an answer that breaks a rule is rejected."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ VALUE_TOLERANCE = 1e-6
 
 
 def checked(problem: Problem, answer: Answer) -> Answer:
-    """The answer with its objective recomputed from the counts (Eqn 16), or a :class:`RejectedAnswerError`."""
-    check_counts(problem.claims, problem.pool_size, answer.counts)
+    """The answer with its objective recomputed from the counts (Eqn 16). Raises :class:`RejectedAnswerError`."""
+    check_counts(problem.demands, problem.pool_size, answer.counts)
     value = objective_value(problem, answer.counts)
     if not math.isclose(value, answer.objective_value, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
         raise RejectedAnswerError(
@@ -27,33 +27,34 @@ def checked(problem: Problem, answer: Answer) -> Answer:
 
 
 class Sized(Protocol):
-    """Something with legal sizes: a trainer, or its claim."""
+    """Something with legal sizes: a trainer or its demand."""
 
     @property
-    def id(self) -> str:
-        """Its name."""
+    def id(self) -> str: ...
 
-    def is_legal(self, n: int) -> bool:
-        """Whether it may get ``n`` nodes."""
+    def is_legal(self, n: int) -> bool: ...
 
 
 def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int]) -> None:
-    """Refuse counts that are not one per trainer, not legal (Eqn 3) or more than the pool (Eqn 5)."""
+    """Check that there is one count per trainer, all are legal (Eqn 3), and their sum fits the pool (Eqn 5).
+
+    Raises :class:`RejectedAnswerError`.
+    """
     if len(counts) != len(trainers):
         raise RejectedAnswerError(f"{len(counts)} counts for {len(trainers)} trainers")
     for trainer, n in zip(trainers, counts, strict=True):
         if not trainer.is_legal(n):
-            raise RejectedAnswerError(f"trainer {trainer.id} got {n} nodes, which is not a legal size of it")
+            raise RejectedAnswerError(f"trainer {trainer.id} got {n} nodes, which is not one of its legal sizes")
     if sum(counts) > pool_size:
-        raise RejectedAnswerError(f"{sum(counts)} nodes given out, the pool has {pool_size}")
+        raise RejectedAnswerError(f"{sum(counts)} nodes were allocated, the pool has {pool_size}")
 
 
 def require_feasible(problem: Problem) -> None:
-    """Raise :class:`NoFeasibleCountsError` where even the smallest legal sizes together exceed the pool.
+    """Raise :class:`NoFeasibleCountsError` if even the smallest legal sizes together exceed the pool.
 
-    This is the whole test: every claim's smallest size is legal, and nothing else couples the claims.
+    The test is complete: every smallest size is legal, and nothing else couples the demands.
     """
-    smallest = sum(min(claim.sizes) for claim in problem.claims if claim.sizes is not None)
+    smallest = sum(min(demand.sizes) for demand in problem.demands if demand.sizes is not None)
     if smallest > problem.pool_size:
         raise NoFeasibleCountsError(
             f"the smallest legal sizes add up to {smallest} nodes, the pool has {problem.pool_size}"

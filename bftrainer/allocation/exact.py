@@ -1,15 +1,15 @@
-"""The exact solver: a multiple-choice knapsack by dynamic programming, cut down by a node price first.
+"""The exact solver: a multiple-choice knapsack by dynamic programming, reduced by a node price first.
 
-Gains become integers of 2^-42 of the largest, so every comparison below is exact and the same on every machine. Ties are
-broken by rule: prefer the larger gain, then fewer rescales, then fewer nodes, then give the earlier trainer more. A
-rescale must gain more than a few of those integers (1e-10 of the largest gain), so rounding never causes one.
+Gains become integers in units of 2^-42 of the largest, so every comparison is exact and the same on every machine. The
+tie rule: larger gain, then fewer rescales, then fewer nodes, then more nodes for the earlier trainer. A rescale must gain
+more than a few units (1e-10 of the largest gain), so rounding never causes one.
 
-1. *Price.* With a price on every node each trainer chooses by itself; the price at which they together want about the
-   pool gives an upper bound (the Lagrangian dual of Eqn 5), found where tangents of its convex bound function cross.
+1. *Price.* With a price per node each trainer chooses its count independently. The price at which the choices add up to
+   about the pool gives an upper bound (the Lagrangian dual of Eqn 5); it is found where tangents of the convex bound cross.
 2. *Primal.* Those choices, topped up greedily, are an allocation: a lower bound.
-3. *Fix.* A count that loses more against its trainer's best choice than the two bounds differ is in no optimum: it goes.
-   Few counts per trainer survive (about 4 % of all).
-4. *Programme.* best[m] over the survivors, on the window of node totals that they can reach; counts by walking back.
+3. *Fix.* A count that loses more, against the best choice of its trainer, than the gap between the bounds is in no optimum
+   and is dropped. About 4 % of the counts survive.
+4. *Program.* best[m] over the survivors, for the node totals that they can reach; counts by backtracking.
 
 Cost for J trainers, pool |N|, largest trainer N^max: O(J * N^max) per tangent (about ten), then O(survivors * window);
 at worst, with no survivor dropped, O(J * N^max * |N|).
@@ -39,14 +39,14 @@ _ILLEGAL = -(1 << 61)
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Solver ``exact``: needs no licence and no time limit, and gives the same counts for the same problem, always."""
+    """Solver ``exact``: needs no license and no time limit; the same problem always gives the same counts."""
 
     name: str = "exact"
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum of Eqn 16; :class:`NoFeasibleCountsError` if the legal sizes do not fit the pool."""
+        """The optimum of Eqn 16. Raises :class:`NoFeasibleCountsError`."""
         require_feasible(problem)
-        if not problem.claims:
+        if not problem.demands:
             return Answer((), 0.0, self.name, Status.OPTIMAL)
         table = gains(problem)[:, : problem.pool_size + 1]
         counts = _optimum(_scores(problem, table), problem.pool_size)
@@ -55,7 +55,7 @@ class Exact:
 
 
 def _scores(problem: Problem, gained: Table) -> Ints:
-    """Gains as integers, less a little for each rescale (the tie rule); shape (J, width)."""
+    """Gains as integers, shape (J, width), with a small penalty for each rescale (the tie rule)."""
     legal = gained > -np.inf
     trainers, width = gained.shape
     table = np.where(legal, gained, 0.0)
@@ -63,53 +63,53 @@ def _scores(problem: Problem, gained: Table) -> Ints:
     bits = min(_RESOLUTION_BITS, _BITS - max(trainers, width).bit_length())
     # A power of two: gains with few digits stay exact.
     scores: Ints = np.rint(np.ldexp(table, bits - math.frexp(largest)[1])).astype(np.int64)
-    standing = np.array([c.standing for c in problem.claims])
+    standing = np.array([c.standing for c in problem.demands])
     scores -= (np.arange(width) != standing[:, None]) * (4 * (trainers + 1))  # beyond what J roundings add up to
     scores[~legal] = _ILLEGAL
     return scores
 
 
 def _at(table: npt.NDArray[_Number], counts: Ints) -> npt.NDArray[_Number]:
-    """Each trainer's entry at its count."""
+    """The entry of each trainer at its count."""
     return table[np.arange(len(counts)), counts]
 
 
 def _optimum(scores: Ints, pool: int) -> Ints:
     """The best counts by the tie rule."""
     wanted = _choices(scores, 0)
-    if wanted.nodes <= pool:  # nobody competes
+    if wanted.nodes <= pool:  # no competition
         return wanted.counts
     price, bound, counts = _price(scores, pool, wanted)
     value = int(_at(scores, counts).sum())
     reduced = scores - price * np.arange(scores.shape[1])
     loss = reduced.max(axis=1, keepdims=True) - reduced
-    return _programme(scores, loss <= bound - value, pool)
+    return _program(scores, loss <= bound - value, pool)
 
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """Counts that the trainers choose by themselves at some price, their score without it, and their nodes."""
+    """Counts that the trainers choose independently at some price, their total score without the price, their nodes."""
 
     counts: Ints
     score: int
     nodes: int
 
     def paying(self, price: int, pool: int) -> int:
-        """This tangent of the dual bound at another price."""
+        """The value of this tangent of the dual bound at another price."""
         return self.score + price * (pool - self.nodes)
 
 
 def _choices(scores: Ints, price: int) -> _Choices:
-    """Each trainer's best count at a node price, the smaller of equals."""
+    """The best count of each trainer at a node price; of equal ones the smaller."""
     counts = (scores - price * np.arange(scores.shape[1])).argmax(axis=1)
     return _Choices(counts, int(_at(scores, counts).sum()), int(counts.sum()))
 
 
 def _price(scores: Ints, pool: int, wanted: _Choices) -> tuple[int, int, Ints]:
-    """The node price that minimises the dual bound, the bound there, and good counts that fit the pool.
+    """The node price that minimizes the dual bound, the bound there, and good counts that fit the pool.
 
-    The dual D(p) = sum_j max_n (score - p n) + p * pool is convex and piecewise linear, choices of counts its tangents.
-    Where a tangent that wants too many nodes crosses one that fits is the next price, until no tangent lies above.
+    The dual D(p) = sum_j max_n (score - p n) + p * pool is convex and piecewise linear; each choice of counts is a tangent.
+    The next price is where a tangent that needs too many nodes crosses one that fits, until no tangent lies above.
     """
     over = wanted
     smallest = (scores > _ILLEGAL).argmax(axis=1)
@@ -127,7 +127,7 @@ def _price(scores: Ints, pool: int, wanted: _Choices) -> tuple[int, int, Ints]:
 
 
 def _primal(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
-    """Counts that fit, moved towards the choices that do not, then topped up by the single change that gains most."""
+    """Counts that fit, moved toward the choices that do not, then topped up by the best single change until none gains."""
     counts: Ints = fits.copy()
     free = pool - int(counts.sum())
     for j in np.flatnonzero(over != fits).tolist():
@@ -146,10 +146,10 @@ def _primal(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
     return counts
 
 
-def _programme(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
+def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
     """best[m]: the largest score of the trainers so far on m nodes beyond their smallest surviving counts.
 
-    From the last trainer to the first, so that walking back gives the first as much as an optimum can.
+    From the last trainer to the first, so that backtracking gives the first trainer as much as any optimum does.
     """
     low = keep.argmax(axis=1)
     room = pool - int(low.sum())

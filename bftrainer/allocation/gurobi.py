@@ -1,4 +1,4 @@
-"""Gurobi, the paper's solver: SOS2 natively. Optional, and the licence that comes with the package is a small one."""
+"""Gurobi, the solver of the paper, with native SOS2. Optional; the license included in the package is limited in size."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NAME = "gurobi"
 PACKAGE = "gurobipy"
 # https://docs.gurobi.com/projects/optimizer/en/current/reference/numericcodes/errors.html
 NO_LICENSE, SIZE_LIMIT_EXCEEDED = 10009, 10010
-# The gaps are 0 so that its optimum is exact's; tolerances are Gurobi's tightest, as a count that is integral only to
-# 1e-5 lets a solution claim gain that its rounded counts do not have.
+# Gaps of 0 give the same optimum as ``exact``. Tolerances are the tightest of Gurobi: with counts integral only to 1e-5, a
+# solution reports gain that its rounded counts do not have.
 PARAMETERS = {
     "Threads": 1,
     "MIPGap": 0.0,
@@ -31,7 +31,7 @@ PARAMETERS = {
 
 
 def load() -> Any:
-    """The package gurobipy. Importing it takes tens of milliseconds, so it waits for the first solve."""
+    """The package gurobipy, imported at the first solve: the import takes tens of milliseconds."""
     return importlib.import_module(PACKAGE)
 
 
@@ -39,9 +39,9 @@ def load() -> Any:
 class Gurobi:
     """Solves with gurobipy within ``time_limit_s``.
 
-    Raises ``SolverError``: NO_PACKAGE, NO_LICENCE (both remembered: they do not change while a process runs), TOO_LARGE
-    for the licence (remembered as a size, so the next model as large is not even handed over), INFEASIBLE (the chain
-    decides whether that is so), TIME_LIMIT (nothing found and nothing to keep), NUMERICAL (everything else).
+    Raises ``SolverError``: NO_PACKAGE and NO_LICENSE (remembered, as they do not change while a process runs), TOO_LARGE
+    for the license (the size is remembered, so that no model of that size is tried again), INFEASIBLE (verified by the
+    chain), TIME_LIMIT (no solution, and the current map is not legal), NUMERICAL (all other failures).
     """
 
     time_limit_s: float = 10.0
@@ -51,11 +51,11 @@ class Gurobi:
     _too_large: tuple[int, int] | None = field(default=None, init=False)
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum, or on the time limit the better of incumbent and current map (paper 3.6)."""
-        package, environment = self._package()  # first: a solver that is not there answers nothing, not even 0
+        """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
+        package, environment = self._package()  # first, so that a missing solver fails for an empty model, too
         milp = build(problem, native_sos=True)
-        if (nobody := without_variables(problem, milp, self.name)) is not None:
-            return nobody
+        if (empty := without_variables(problem, milp, self.name)) is not None:
+            return empty
         size = (len(milp.objective), len(milp.row_lower))
         if self._too_large and size[0] >= self._too_large[0] and size[1] >= self._too_large[1]:
             raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size))
@@ -67,24 +67,24 @@ class Gurobi:
             if error.errno == SIZE_LIMIT_EXCEEDED:
                 self._too_large = size
                 raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size)) from error
-            reason = Reason.NO_LICENCE if error.errno == NO_LICENSE else Reason.NUMERICAL
+            reason = Reason.NO_LICENSE if error.errno == NO_LICENSE else Reason.NUMERICAL
             raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
 
     def _package(self) -> tuple[Any, Any]:
-        """The package and its started environment; a failure is told again without another try."""
+        """The package and its started environment. A failure is remembered and raised again."""
         if self._unusable is not None:
             raise SolverError(self.name, self._unusable.reason, self._unusable.detail)
         try:
             package = self.load()
         except ImportError as error:
             self._unusable = SolverError(
-                self.name, Reason.NO_PACKAGE, f"{error}; get it by: pip install 'bftrainer[gurobi]'"
+                self.name, Reason.NO_PACKAGE, f"{error}; install it with: pip install 'bftrainer[gurobi]'"
             )
             raise self._unusable from error
         try:
             return package, _environment(package)
         except package.GurobiError as error:
-            self._unusable = SolverError(self.name, Reason.NO_LICENCE, f"error {error.errno}: {error}")
+            self._unusable = SolverError(self.name, Reason.NO_LICENSE, f"error {error.errno}: {error}")
             raise self._unusable from error
 
     def _answer(self, package: Any, model: Any, variables: list[Any], problem: Problem, milp: Milp) -> Answer:
@@ -101,7 +101,7 @@ class Gurobi:
 
 @lru_cache(maxsize=4)
 def _environment(package: Any) -> Any:
-    """One environment per process: starting one asks for the licence, which may mean a network round trip."""
+    """One environment per process: starting one checks the license, which may take a network round trip."""
     return package.Env(params={"OutputFlag": 0})
 
 
@@ -112,7 +112,7 @@ def _model(package: Any, environment: Any, milp: Milp, time_limit_s: float) -> I
             model.setParam(parameter, value)
         kinds = [package.GRB.INTEGER if whole else package.GRB.CONTINUOUS for whole in milp.integer.tolist()]
         n = len(kinds)
-        # The matrix interface for rows needs scipy; row by row it costs under a microsecond per entry.
+        # The matrix interface for rows needs scipy. Row by row takes under a microsecond per entry.
         added = model.addVars(
             n, lb=milp.lower.tolist(), ub=milp.upper.tolist(), obj=milp.objective.tolist(), vtype=kinds
         )
@@ -136,8 +136,8 @@ def _size_text(size: tuple[int, int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Licence:
-    """What ``doctor`` tells of Gurobi. ``restricted``: the one of the package, 2,000 variables and rows at most."""
+class License:
+    """The state of Gurobi for ``doctor``. ``restricted``: the license in the package, at most 2,000 variables and rows."""
 
     version: str | None
     usable: bool
@@ -149,18 +149,18 @@ class Licence:
         if self.version is None or not self.usable:
             return self.detail
         kind = "restricted, non-production" if self.restricted else "full size"
-        return f"{PACKAGE} {self.version}, licence {kind}" + (f", expires {self.expires}" if self.expires else "")
+        return f"{PACKAGE} {self.version}, license {kind}" + (f", expires {self.expires}" if self.expires else "")
 
 
-def licence(load: Callable[[], Any] = load) -> Licence:
-    """Find out by trying: a model of 2,001 variables is refused under the restricted licence, and under no other.
+def find_license(load: Callable[[], Any] = load) -> License:
+    """The license, found by trial: only the restricted one rejects a model of 2,001 variables.
 
-    Neither parameters nor attributes name the kind of licence (gurobipy 11 to 13); only the expiry is an attribute.
+    Parameters and attributes do not name the kind of license (gurobipy 11 to 13); the expiry date is an attribute.
     """
     try:
         package = load()
     except ImportError as error:
-        return Licence(None, False, False, None, f"{PACKAGE} is not installed: {error}")
+        return License(None, False, False, None, f"{PACKAGE} is not installed: {error}")
     version = ".".join(map(str, package.gurobi.version()))
     try:
         with package.Model(env=_environment(package)) as model:
@@ -172,13 +172,13 @@ def licence(load: Callable[[], Any] = load) -> Licence:
             except package.GurobiError as error:
                 if error.errno != SIZE_LIMIT_EXCEEDED:
                     raise
-                return Licence(version, True, True, expires, str(error))
-            return Licence(version, True, False, expires, "")
+                return License(version, True, True, expires, str(error))
+            return License(version, True, False, expires, "")
     except package.GurobiError as error:
-        return Licence(version, False, False, None, f"{PACKAGE} {version}: error {error.errno}: {error}")
+        return License(version, False, False, None, f"{PACKAGE} {version}: error {error.errno}: {error}")
 
 
 def _date(yyyymmdd: int) -> str | None:
-    """20271129 as 2027-11-29. Licences without an end say 99999999 or 0."""
+    """20271129 as 2027-11-29. Licenses that do not expire have 99999999 or 0."""
     text = str(yyyymmdd)
     return f"{text[:4]}-{text[4:6]}-{text[6:]}" if len(text) == 8 and text < "99990000" else None

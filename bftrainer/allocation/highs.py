@@ -1,4 +1,4 @@
-"""HiGHS, the MILP solver that needs no licence. It has no SOS2: adjacency comes from segment binaries."""
+"""HiGHS, the MILP solver that needs no license. It has no SOS2, so one binary per segment enforces adjacency."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bftrainer.allocation.outcome import optimal, out_of_time, without_variables
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.errors import Reason, SolverError
 
-# Option names of HiGHS 1.7 to 1.15. The gaps are 0 so that its optimum is exact's; tolerances are tight because the
-# default 1e-6 on a count lets a solution claim a slope's worth of gain that its rounded counts do not have.
+# Option names of HiGHS 1.7 to 1.15. Gaps of 0 give the same optimum as ``exact``. Tolerances are tight because with the
+# default of 1e-6 on a count, a solution reports gain that its rounded counts do not have.
 OPTIONS = {
     "output_flag": False,
     "threads": 1,
@@ -28,7 +28,7 @@ OPTIONS = {
 
 
 def load() -> Any:
-    """The package highspy. Importing it takes tens of milliseconds, so it waits for the first solve."""
+    """The package highspy, imported at the first solve: the import takes tens of milliseconds."""
     return importlib.import_module("highspy")
 
 
@@ -36,8 +36,8 @@ def load() -> Any:
 class Highs:
     """Solves with highspy within ``time_limit_s``.
 
-    Raises ``SolverError``: NO_PACKAGE, INFEASIBLE (the chain decides whether that is so), TIME_LIMIT (nothing found and
-    nothing to keep), NUMERICAL (everything else that is no answer).
+    Raises ``SolverError``: NO_PACKAGE, INFEASIBLE (verified by the chain), TIME_LIMIT (no solution, and the current map is
+    not legal), NUMERICAL (all other failures).
     """
 
     time_limit_s: float = 10.0
@@ -45,14 +45,14 @@ class Highs:
     load: Callable[[], Any] = load
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum, or on the time limit the better of incumbent and current map (paper 3.6)."""
+        """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
         milp = build(problem, native_sos=False)
-        if (nobody := without_variables(problem, milp, self.name)) is not None:
-            return nobody
+        if (empty := without_variables(problem, milp, self.name)) is not None:
+            return empty
         try:
             highspy = self.load()
         except ImportError as error:
-            raise SolverError(self.name, Reason.NO_PACKAGE, f"{error}; get it by: pip install highspy") from error
+            raise SolverError(self.name, Reason.NO_PACKAGE, f"{error}; install it with: pip install highspy") from error
         solver = loaded(highspy, milp, self.name, {**OPTIONS, "time_limit": self.time_limit_s})
         if solver.run() == highspy.HighsStatus.kError:
             raise SolverError(self.name, Reason.NUMERICAL, f"run failed: {_text(solver)}")

@@ -1,9 +1,14 @@
-"""The paper's mixed-integer model (3.3-3.5) in counts, described with arrays so that any MILP solver can take it.
+"""The mixed-integer model of the paper (3.3-3.5) in counts, as arrays that any MILP solver accepts.
 
 Per trainer: N_j nodes, weights w_j^i on the breakpoints, one on/off binary for the dead zone, z_j^u and z_j^d for the
-rescale cost. Symbols and equation numbers are the paper's; where its print is wrong, the comment says how it is read.
-Eqns 1 and 2 are the counts themselves (C_j is ``Claim.standing``); Eqns 6-10 forbid migration between nodes, of which
-counts know nothing.
+rescaling cost. Symbols and equation numbers are those of the paper; comments say how misprints are read. Where each
+equation is:
+
+- Eqn 1, C_j: ``TrainerDemand.standing``. Eqn 2, N_j: the integer variable ``nodes``. Both replace sums over nodes.
+- Eqn 3 (legal sizes) as Eqn 4, and Eqn 5 (no node twice, summed over nodes): rows below.
+- Eqn 6 (no migration) and its linear forms, Eqns 7 to 10, restrict which nodes a trainer gets. Counts do not say that, so
+  these equations are not in the model: :mod:`bftrainer.allocation.placement` satisfies Eqn 6 by construction.
+- Eqns 11 to 15 (value curve, rescaling cost) and Eqn 16 (objective; its f_j is O_j): rows and columns below.
 """
 
 from __future__ import annotations
@@ -21,17 +26,17 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
-# The objective is handed over scaled, so that its largest possible total is this and tolerances mean something.
+# The objective is scaled so that its largest possible total is this: solver tolerances are absolute.
 SCALED_TOTAL = 1e3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Milp:
-    """Maximise ``objective @ x`` subject to ``row_lower <= A x <= row_upper``, ``lower <= x <= upper``.
+    """Maximize ``objective @ x`` subject to ``row_lower <= A x <= row_upper``, ``lower <= x <= upper``.
 
     Row r of A has ``row_value[s:e]`` in the columns ``row_column[s:e]`` with ``s, e = row_start[r:r + 2]``. In every
-    set of ``sos2`` at most two neighbours are above 0. ``objective`` is Eqn 16 divided by ``scale``. Variable ``x[c]``
-    gives ``counted_nodes[k] * x[c]`` nodes to claim ``counted_claim[k]`` where ``c = counted_column[k]``.
+    set of ``sos2`` at most two adjacent variables are above 0. ``objective`` is Eqn 16 divided by ``scale``. Variable ``x[c]``
+    gives ``counted_nodes[k] * x[c]`` nodes to trainer ``counted_trainer[k]`` where ``c = counted_column[k]``.
     """
 
     objective: Floats
@@ -45,42 +50,42 @@ class Milp:
     row_value: Floats
     sos2: tuple[tuple[int, ...], ...]
     scale: float
-    claims: int
-    counted_claim: Indices
+    trainers: int
+    counted_trainer: Indices
     counted_column: Indices
     counted_nodes: Floats
 
     def counts(self, x: Sequence[float] | Floats) -> tuple[int, ...]:
-        """The integer N_j of a solution, which is integral only to the solver's tolerance."""
-        nodes = np.zeros(self.claims)
-        np.add.at(nodes, self.counted_claim, self.counted_nodes * np.asarray(x)[self.counted_column])
+        """The counts N_j of a solution ``x``, rounded: a solver's integers are integral only to its tolerance."""
+        nodes = np.zeros(self.trainers)
+        np.add.at(nodes, self.counted_trainer, self.counted_nodes * np.asarray(x)[self.counted_column])
         return tuple(np.rint(nodes).astype(np.int64).tolist())
 
 
 def build(problem: Problem, *, native_sos: bool) -> Milp:
-    """The full model (3.5) of a problem. Without ``native_sos`` adjacency comes from one binary per segment."""
+    """The full model (3.5) of a problem. Without ``native_sos`` one binary per segment enforces adjacency."""
     model = ConstraintRows(native_sos)
-    for j, claim in enumerate(problem.claims):
-        if claim.sizes is not None:
-            _add_listed(model, problem, j, claim, claim.sizes)
-        elif claim.min_nodes <= problem.pool_size:  # else it can only wait at 0, where it already is
-            _add_curve(model, problem, j, claim)
-    # Eqn 5 summed over the nodes: no node is given out twice.
+    for j, demand in enumerate(problem.demands):
+        if demand.sizes is not None:
+            _add_listed(model, problem, j, demand, demand.sizes)
+        elif demand.min_nodes <= problem.pool_size:  # otherwise it can only wait at 0 nodes
+            _add_curve(model, problem, j, demand)
+    # Eqn 5, summed over the nodes: no node is allocated twice.
     model.row(-np.inf, problem.pool_size, [(column, nodes) for _, column, nodes in model.counted])
-    return model.milp(len(problem.claims))
+    return model.milp(len(problem.demands))
 
 
-def breakpoints(claim: TrainerDemand, largest: int) -> list[tuple[int, float]]:
+def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
     """(N_j^i, s_j^i): (0, 0), (N_min, O(N_min)), the curve's points strictly inside, (largest, O(largest))."""
     inside = [
-        (n, v) for n, v in zip(claim.value.nodes, claim.value.per_s, strict=True) if claim.min_nodes < n < largest
+        (n, v) for n, v in zip(demand.value.nodes, demand.value.per_s, strict=True) if demand.min_nodes < n < largest
     ]
-    ends = sorted({claim.min_nodes, largest})
-    return [(0, 0.0), *sorted([*((n, claim.value.at(n)) for n in ends), *inside])]
+    ends = sorted({demand.min_nodes, largest})
+    return [(0, 0.0), *sorted([*((n, demand.value.at(n)) for n in ends), *inside])]
 
 
 def is_concave(points: Sequence[tuple[int, float]]) -> bool:
-    """Whether each segment is at most as steep as the one before: then a maximum needs no SOS2."""
+    """Whether each segment is at most as steep as the one before. Then the maximum needs no SOS2."""
     return all(
         (v1 - v0) * (n2 - n1) >= (v2 - v1) * (n1 - n0)
         for (n0, v0), (n1, v1), (n2, v2) in zip(points, points[1:], points[2:], strict=False)
@@ -89,7 +94,7 @@ def is_concave(points: Sequence[tuple[int, float]]) -> bool:
 
 @dataclass(slots=True)
 class ConstraintRows:
-    """Variables and rows as they are added; ``counted`` says which column gives how many nodes to which claim."""
+    """Variables and rows of a model under construction; ``counted`` is (trainer, column, nodes per unit of the column)."""
 
     native_sos: bool
     variables: list[tuple[float, float, float, bool]] = field(default_factory=list)
@@ -108,11 +113,11 @@ class ConstraintRows:
         return self.variable(0, 1, objective=objective, integer=True)
 
     def row(self, lower: float, upper: float, entries: Sequence[tuple[int, float]]) -> None:
-        """lower <= sum of value * column <= upper."""
+        """Add lower <= sum of value * column <= upper; ``entries`` are (column, value)."""
         self.rows.append((lower, upper, entries))
 
     def adjacent(self, weights: Sequence[int]) -> None:
-        """SOS2: natively, or w^i <= the binaries of its two segments, of which exactly one is 1."""
+        """SOS2 (3.4.1), natively or by segment binaries: exactly one is 1, and w^i <= the sum of its two segments."""
         if self.native_sos:
             self.sos2.append(tuple(weights))
             return
@@ -121,8 +126,8 @@ class ConstraintRows:
         for i, w in enumerate(weights):
             self.row(-np.inf, 0, [(w, 1.0), *((s, -1.0) for s in segments[max(i - 1, 0) : i + 1])])
 
-    def milp(self, claims: int) -> Milp:
-        """The arrays, the objective scaled by ``total``, the largest value it can have."""
+    def milp(self, trainers: int) -> Milp:
+        """The arrays, with the objective scaled by ``total``, its largest possible value."""
         objective, lower, upper, integer = _columns(self.variables, 4)
         row_lower, row_upper, _ = zip(*self.rows, strict=True)
         columns, values = _columns((entry for *_, entries in self.rows for entry in entries), 2)
@@ -140,8 +145,8 @@ class ConstraintRows:
             row_value=np.array(values, dtype=np.float64),
             sos2=tuple(self.sos2),
             scale=scale,
-            claims=claims,
-            counted_claim=np.array(owner, dtype=np.int32),
+            trainers=trainers,
+            counted_trainer=np.array(owner, dtype=np.int32),
             counted_column=np.array(counted, dtype=np.int32),
             counted_nodes=np.array(nodes, dtype=np.float64),
         )
@@ -151,23 +156,23 @@ def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[fl
     return tuple(zip(*rows, strict=True)) or ((),) * width
 
 
-def _add_listed(model: ConstraintRows, problem: Problem, j: int, claim: TrainerDemand, sizes: tuple[int, ...]) -> None:
-    """A trainer with listed sizes: one binary per legal size, its gain (the summand of Eqn 16) as objective."""
-    worth = [gain(claim, n, problem.forward_s) for n in sizes]
+def _add_listed(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand, sizes: tuple[int, ...]) -> None:
+    """A trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn 16) as objective."""
+    worth = [gain(demand, n, problem.forward_s) for n in sizes]
     chosen = [model.binary(value) for value in worth]
     model.row(1, 1, [(b, 1.0) for b in chosen])
     model.counted.extend((j, b, n) for b, n in zip(chosen, sizes, strict=True))
     model.total += max(map(abs, worth))
 
 
-def _add_curve(model: ConstraintRows, problem: Problem, j: int, claim: TrainerDemand) -> None:
-    """A trainer that may get 0 or N_min .. N_max nodes, its value piecewise linear."""
-    largest = min(claim.max_nodes, problem.pool_size)
-    points = breakpoints(claim, largest)
-    nodes = model.variable(0, largest, integer=True)  # N_j; its bound is the upper half of Eqn 3
+def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand) -> None:
+    """A trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value curve."""
+    largest = min(demand.max_nodes, problem.pool_size)
+    points = breakpoints(demand, largest)
+    nodes = model.variable(0, largest, integer=True)  # N_j (Eqn 2); its bound is the second line of Eqn 3
     model.counted.append((j, nodes, 1.0))
 
-    # Eqn 16, first sum, with Eqn 12: T_fwd * sum_i w_j^i s_j^i.
+    # Eqn 16, first sum, with f_j = O_j of Eqn 12: T_fwd * sum_i w_j^i s_j^i.
     weights = [model.variable(0, 1, objective=problem.forward_s * value) for _, value in points]
     model.total += problem.forward_s * max(value for _, value in points)
     # Eqn 11: the weights sum to 1 and meet at N_j.
@@ -176,28 +181,28 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, claim: TrainerDe
     if not is_concave(points):
         model.adjacent(weights)
 
-    # Eqn 4: N_j is 0 or at least N_min. One binary ``on`` = 1 - y_j^l; y_j^u only repeats N_j <= N_max. The printed
-    # M(i - y) is M(1 - y). M is as small as it may be: N_min in the first row, the largest count in the second.
-    if claim.min_nodes > 1:
+    # Eqn 4: N_j is 0 or at least N_min. One binary, ``on`` = 1 - y_j^l; y_j^u only repeats N_j <= N_max. The printed
+    # M(i - y) is M(1 - y). M is as small as possible: N_min in the first row, the largest count in the second.
+    if demand.min_nodes > 1:
         on = model.binary()
-        model.row(0, np.inf, [(nodes, 1.0), (on, -float(claim.min_nodes))])
+        model.row(0, np.inf, [(nodes, 1.0), (on, -float(demand.min_nodes))])
         model.row(-np.inf, 0, [(nodes, 1.0), (on, -float(largest))])
 
-    _add_rescale_cost(model, claim, nodes, largest)
+    _add_rescale_cost(model, demand, nodes, largest)
 
 
-def _add_rescale_cost(model: ConstraintRows, claim: TrainerDemand, nodes: int, largest: int) -> None:
-    """Eqn 16, second sum: O_j(C_j) * R_j, R_j from Eqns 13-15. The outer sum of Eqn 14 is a misprint: R_j is of one j.
+def _add_rescale_cost(model: ConstraintRows, demand: TrainerDemand, nodes: int, largest: int) -> None:
+    """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in Eqn 14 is a misprint.
 
-    M is the largest count that N_j may have. Starting from C_j = 0 costs nothing: O_j(0) = 0.
+    M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0.
     """
-    standing = claim.standing
-    running = claim.value.at(standing)
-    if running * max(claim.scale_up_s, claim.scale_down_s) == 0:
+    standing = demand.standing
+    running = demand.value.at(standing)
+    if running * max(demand.scale_up_s, demand.scale_down_s) == 0:
         return
-    model.total += running * max(claim.scale_up_s, claim.scale_down_s)
-    up = model.binary(-running * claim.scale_up_s)  # z_j^u (Eqn 14)
-    down = model.binary(-running * claim.scale_down_s)  # z_j^d (Eqn 14)
+    model.total += running * max(demand.scale_up_s, demand.scale_down_s)
+    up = model.binary(-running * demand.scale_up_s)  # z_j^u (Eqn 14)
+    down = model.binary(-running * demand.scale_down_s)  # z_j^d (Eqn 14)
     # Eqn 15: N <= C + (M - C) z^u
     model.row(-np.inf, standing, [(nodes, 1.0), (up, -float(largest - standing))])
     # Eqn 15: N >= (C + 1) z^u

@@ -1,7 +1,7 @@
-"""What a node is worth to whom: the objective metrics O_j(n) (paper 3.1 and 5.2), as a :class:`Curve` per trainer.
+"""Objective metrics O_j(n) (paper 3.1, 5.2; the f_j of Eqn 16), as a :class:`Curve` per trainer.
 
-An objective turns a trainer (and what is left of its work) into its value per second on n nodes. Values between
-breakpoints are interpolated, as for throughput.
+An objective turns a trainer and its remaining work into its value per second on n nodes. Values between breakpoints are
+interpolated, as for throughput.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from bftrainer.errors import InvalidValueError
 class Objective:
     """A named objective: ``value(trainer, remaining_samples)`` gives the trainer's value curve.
 
-    ``weight(active, now_s)``, where there is one, multiplies the curve by what the trainer has reported or lived through.
-    ``unit`` is what O_j(n) times a second is, for people.
+    ``weight(active, now_s)``, if present, multiplies the curve by a factor from the reports or the history of the trainer.
+    ``unit`` is the unit of O_j(n) times seconds, for messages.
     """
 
     name: str
@@ -30,33 +30,33 @@ class Objective:
     unit: str = "of the objective"
 
     def of(self, active: Active, now_s: float) -> Curve:
-        """The value curve of an admitted trainer at an instant."""
+        """The value curve of an admitted trainer at ``now_s``."""
         curve = self.value(active.trainer, active.remaining_samples)
         return curve if self.weight is None else _scaled(curve, 1.0 / self.weight(active, now_s))
 
 
 def throughput(trainer: Trainer, remaining: float | None) -> Curve:
-    """O_j(n): samples per second. Best total, but models with cheap samples win (paper 5.2.1)."""
+    """O_j(n): samples per second. Best total, but favors models with cheap samples (paper 5.2.1)."""
     return trainer.curve
 
 
 def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
-    """O_j(n) / O_j(1): speed-up over one node, the fair default for many users (paper 5.2.1)."""
+    """O_j(n) / O_j(1): speedup over one node, fair between models (paper 5.2.1)."""
     return _scaled(trainer.curve, one_node_rate(trainer))
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
-    """priority_j * O_j(n) / O_j(1): speed-up weighted, so that a priority means the same for every model."""
+    """priority_j * O_j(n) / O_j(1): weighted speedup, so that a priority means the same for every model."""
     if trainer.priority == 0:
         raise InvalidValueError(f"trainer {trainer.id}: objective priority needs a priority above 0")
     return _scaled(trainer.curve, one_node_rate(trainer) / trainer.priority)
 
 
 def progress(trainer: Trainer, remaining: float | None) -> Curve:
-    """O_j(n) / remaining samples: whoever is nearly done gets done.
+    """O_j(n) / remaining samples: favors trainers that are nearly done.
 
-    What is left counts as at least a minute's work at full size: a trainer one sample from its end would
-    otherwise be worth more than all others together.
+    Remaining samples count as at least a minute at full size. Otherwise a trainer one sample from its end would outweigh
+    all others together.
     """
     if remaining is None:
         raise InvalidValueError(f"trainer {trainer.id}: objective progress needs its samples_total (remaining_samples)")
@@ -67,9 +67,9 @@ def progress(trainer: Trainer, remaining: float | None) -> Curve:
 def growth_weight(active: Active, now_s: float) -> float:
     """|dE| per sample, E over its first value: with O_j(n) the change of the evaluation function per second on n nodes.
 
-    The optimum then puts nodes where E falls most per node-second (FlowCon's growth efficiency, Eqns 4.1, 4.2). Who has not
-    reported twice counts as if it did all its reduction in a fifth of its samples (thesis 3.1); a trainer whose E stands
-    still keeps a thousandth of that, lest it never be seen to move again.
+    The optimum then puts nodes where E falls most per node-second, the growth efficiency of [FlowCon Eqns 4.1, 4.2]. Before
+    its second report a trainer counts as if a fifth of its samples brought the whole reduction [FlowCon 3.1]. A trainer
+    whose E does not change keeps a thousandth of that, so that a later change is still seen.
     """
     total = active.trainer.samples_total
     if total is None:
@@ -81,8 +81,8 @@ def growth_weight(active: Active, now_s: float) -> float:
     return max(losses.per_sample / abs(losses.first), early / 1000)
 
 
-def ageing_weight(active: Active, now_s: float) -> float:
-    """1 + hours waited without nodes since admission: a trainer that others would always outbid gets its turn (5.3)."""
+def aging_weight(active: Active, now_s: float) -> float:
+    """1 + hours without nodes since admission, so that a trainer that others always outbid gets nodes in time (paper 5.3)."""
     waited_s = max(now_s - active.admitted_s - active.run_s, 0.0)
     return 1.0 + waited_s / 3600
 
@@ -93,15 +93,15 @@ OBJECTIVES = {
         Objective("throughput", throughput, unit="samples"),
         Objective("scaling-efficiency", scaling_efficiency, unit="one-node seconds"),
         Objective("priority", priority, unit="weighted one-node seconds"),
-        Objective("progress", progress, unit="shares of what is left"),
+        Objective("progress", progress, unit="shares of the remaining work"),
         Objective("growth", throughput, growth_weight, unit="shares of the first loss"),
-        Objective("ageing", scaling_efficiency, ageing_weight, unit="aged one-node seconds"),
+        Objective("ageing", scaling_efficiency, aging_weight, unit="aged one-node seconds"),
     )
 }
 
 
 def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objective:
-    """A user's own objective: ``function(trainer, n)`` is the value per second on n nodes, asked once per n and trainer."""
+    """A user-defined objective: ``function(trainer, n)`` is the value per second on n nodes, called once per n and trainer."""
 
     @lru_cache(maxsize=8192)
     def value(trainer: Trainer) -> Curve:
@@ -112,7 +112,7 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
             if not math.isfinite(answer) or answer < 0:
                 raise InvalidValueError(
                     f"objective {name} gave {answer} for trainer {trainer.id} on {n} nodes, "
-                    "expected a finite number that is not negative"
+                    "expected a finite number of at least 0"
                 )
             values.append(answer)
         return Curve(tuple(legal), tuple(values))
@@ -121,7 +121,7 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 
 
 def one_node_rate(trainer: Trainer) -> float:
-    """O_j(1), or per node at the smallest size where one node is too few; 1 for a trainer that makes no progress."""
+    """O_j(1), or O_j(N_min) / N_min where one node is too few; 1 for a trainer that makes no progress."""
     return trainer.curve.at(trainer.min_nodes) / trainer.min_nodes or 1.0
 
 

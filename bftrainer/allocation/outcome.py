@@ -1,4 +1,4 @@
-"""From how a MILP solver ended to an answer: the map that is kept, the gap, the paper's rule for a time limit (3.6)."""
+"""From the end of a MILP solver to an answer: gap, current map, and the rule of the paper for a time limit (3.6)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bftrainer.errors import Reason, RejectedAnswerError, SolverError
 
 
 def current_map(problem: Problem) -> tuple[int, ...] | None:
-    """The counts held now, with every trainer below its minimum at 0 (paper 3.6); None where that is not legal."""
-    counts = tuple(claim.standing for claim in problem.claims)
+    """The counts C_j (Eqn 1), with every trainer below its minimum at 0 (paper 3.6); None if they are not legal."""
+    counts = tuple(demand.standing for demand in problem.demands)
     return counts if _is_legal(problem, counts) else None
 
 
 def relative_gap(problem: Problem, value: float, bound: float = math.inf) -> float:
-    """(bound - value) / max(|value|, 1e-9), the bound never worse than every trainer at its best size."""
+    """(bound - value) / max(|value|, 1e-9), with a bound no looser than every trainer at its best size."""
     table = gains(problem)
     at_best = float(table.max(axis=1).sum()) if len(table) else 0.0
     usable = bound if math.isfinite(bound) else at_best
@@ -27,7 +27,7 @@ def relative_gap(problem: Problem, value: float, bound: float = math.inf) -> flo
 
 
 def without_variables(problem: Problem, milp: Milp, solver: str) -> Answer | None:
-    """Everybody at 0, where no trainer can run on this pool: solvers disagree on what an empty model is."""
+    """All counts 0 if no trainer can run on this pool, since solvers treat empty models differently; otherwise None."""
     if len(milp.objective):
         return None
     counts = milp.counts(())
@@ -35,7 +35,10 @@ def without_variables(problem: Problem, milp: Milp, solver: str) -> Answer | Non
 
 
 def optimal(problem: Problem, milp: Milp, solver: str, x: Sequence[float], claimed: float) -> Answer:
-    """The answer of a solver that proved its optimum, if the counts are worth what it ``claimed`` (scaled)."""
+    """The answer of a solver that proved its optimum.
+
+    Raises ``SolverError(Reason.NUMERICAL)`` if the rounded counts are not worth the (scaled) objective it ``claimed``.
+    """
     counts = milp.counts(x)
     value = objective_value(problem, counts)
     if not math.isclose(claimed, value / milp.scale, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE * SCALED_TOTAL):
@@ -46,9 +49,9 @@ def optimal(problem: Problem, milp: Milp, solver: str, x: Sequence[float], claim
 
 
 def out_of_time(problem: Problem, milp: Milp, solver: str, x: Sequence[float] | None, bound: float) -> Answer:
-    """The better of incumbent ``x`` and current map (paper 3.6); equal ones: the current map, which moves nothing.
+    """The better of incumbent ``x`` and current map (paper 3.6); of equal ones the current map, which moves no node.
 
-    ``bound`` is the solver's, scaled. Raises ``SolverError(Reason.TIME_LIMIT)`` where there is neither.
+    ``bound`` is that of the solver, scaled. Raises ``SolverError(Reason.TIME_LIMIT)`` if there is neither.
     """
     kept = current_map(problem)
     found = milp.counts(x) if x is not None else None
@@ -63,7 +66,7 @@ def out_of_time(problem: Problem, milp: Milp, solver: str, x: Sequence[float] | 
 
 def _is_legal(problem: Problem, counts: Sequence[int]) -> bool:
     try:
-        check_counts(problem.claims, problem.pool_size, counts)
+        check_counts(problem.demands, problem.pool_size, counts)
     except RejectedAnswerError:
         return False
     return True

@@ -1,6 +1,8 @@
-"""From counts to node names: every planned rescale is nested (Eqn 6), and a trainer's nodes lie together.
+"""From counts to node names: every planned rescale is nested (Eqn 6), and a trainer gets adjacent nodes.
 
-A node leaves with its neighbours (a job takes a rack, not a sample), so trainers that hold neighbours are hit less often.
+Eqn 6 allows no migration: a trainer that grows keeps its nodes, one that shrinks gets no new ones. Its forms in Eqns 7 to 10
+are for a solver; here old and new set are nested by construction. Adjacent nodes tend to leave together (jobs take whole
+racks), so trainers on adjacent nodes are preempted less often.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ def place(
 ) -> tuple[Nodes, ...]:
     """New node sets, one per trainer: a superset of the old one where it grows, a subset where it shrinks.
 
-    Shrinking trainers let go of their last nodes in name order; growing ones take the free nodes in name order, the
-    first trainer first. Nodes whose backfill windows end (``ends``, in s) are let go first and taken last, the earliest end
-    before others. Cost: O(free log free), free being the nodes that change hands.
+    Shrinking trainers release their last nodes in name order; growing ones take the free nodes in name order, the first
+    trainer first. Nodes with a known window end (``ends``, node -> time in s) are released first and taken last, the
+    earliest end before others. Cost: O(free log free), where free is the number of nodes that change hands.
     """
     placed = list(held)
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
@@ -42,7 +44,7 @@ def place(
 
 
 def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], placed: Sequence[Nodes]) -> None:
-    """Refuse a placement that breaks Eqn 5 (one trainer a node, pool nodes only) or Eqn 6 (nested sets)."""
+    """Check Eqn 5 (one trainer per node, pool nodes only) and Eqn 6 (nested sets). Raises :class:`RejectedAnswerError`."""
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
             raise RejectedAnswerError(f"placed {len(new)} nodes where {count} were decided")
@@ -52,7 +54,7 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
             )
     union: Nodes = frozenset().union(*placed)
     if len(union) != sum(counts):
-        raise RejectedAnswerError("a node was given to two trainers")
+        raise RejectedAnswerError("a node was allocated to two trainers")
     if not union <= pool:
         raise RejectedAnswerError(f"node {sorted(union - pool)[0]} is not in the pool")
 
@@ -62,11 +64,11 @@ def _lasting_first(nodes: list[str], ends: Mapping[str, float]) -> list[str]:
 
 
 def in_name_order(nodes: Iterable[str]) -> list[str]:
-    """Node names as people count them: n2 before n10."""
+    """Node names in numeric order: n2 before n10."""
     return sorted(nodes, key=_name_key)
 
 
 @lru_cache(maxsize=65536)
 def _name_key(name: str) -> str:
-    """Numbers as long as the longest, so that text compares as they do; the name itself where they are equal (01, 1)."""
+    """The name with zero-padded numbers, so that text sorts like numbers; then the name itself, as 01 and 1 would be equal."""
     return _DIGITS.sub(lambda digits: digits[0].zfill(_WIDTH), name) + "\0" + name

@@ -1,4 +1,4 @@
-"""What another count for one trainer would do to everybody: the optimum with that count forced, against the one found."""
+"""The effect of another count for one trainer: the optimum with that count forced, against the counts found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bftrainer.errors import NoFeasibleCountsError
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One trainer in the forced optimum: its count before and after, and what that changes in its gain (Eqn 16's summand)."""
+    """One trainer in the forced optimum: its counts before and after, and the change of its gain (the summand of Eqn 16)."""
 
     id: str
     before: int
@@ -23,9 +23,9 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The best that can be done with one trainer at ``count``. ``change``: of the objective, negative where it is worse.
+    """The optimum with one trainer at ``count``. ``change`` is that of the objective, negative where it is worse.
 
-    ``own`` is the part of it that the trainer gains itself, ``others`` whoever would have to move for it.
+    ``own`` is the part of the trainer itself; ``others`` are the trainers whose counts change.
     """
 
     count: int
@@ -35,22 +35,22 @@ class WhatIf:
 
 
 def force(problem: Problem, j: int, count: int) -> Problem:
-    """The same problem with claim ``j`` allowed ``count`` nodes and nothing else (``sizes``)."""
-    claims = list(problem.claims)
-    claims[j] = replace(claims[j], sizes=(count,))
-    return replace(problem, claims=tuple(claims))
+    """The same problem with demand ``j`` allowed ``count`` nodes and nothing else (``sizes``)."""
+    demands = list(problem.demands)
+    demands[j] = replace(demands[j], sizes=(count,))
+    return replace(problem, demands=tuple(demands))
 
 
 def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> WhatIf | None:
-    """The optimum with claim ``j`` at ``count`` against ``counts``; None where the pool has no room for it.
+    """The optimum with demand ``j`` at ``count`` against ``counts``; None if the pool is too small.
 
-    Cost: one solve by the exact programme.
+    Cost: one solve by ``exact``.
     """
     try:
         best = Exact().solve(force(problem, j, count))
     except NoFeasibleCountsError:
         return None
-    pairs = list(zip(problem.claims, counts, best.counts, strict=True))
+    pairs = list(zip(problem.demands, counts, best.counts, strict=True))
     shifts = [
         Shift(c.id, n, m, gain(c, m, problem.forward_s) - gain(c, n, problem.forward_s)) if n != m else None
         for c, n, m in pairs
@@ -61,9 +61,9 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
     return WhatIf(count, change, 0.0 if mine is None else mine.gain, others)
 
 
-def next_sizes(claim: TrainerDemand, count: int) -> tuple[int | None, int | None]:
-    """The legal sizes below and above ``count``; None where there is none."""
-    legal = [n for n in (claim.sizes or (0, *range(claim.min_nodes, claim.max_nodes + 1))) if claim.is_legal(n)]
+def next_sizes(demand: TrainerDemand, count: int) -> tuple[int | None, int | None]:
+    """The next legal sizes below and above ``count``; None where there is none."""
+    legal = [n for n in (demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1))) if demand.is_legal(n)]
     below = [n for n in legal if n < count]
     above = [n for n in legal if n > count]
     return (max(below) if below else None), (min(above) if above else None)

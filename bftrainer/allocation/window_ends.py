@@ -1,11 +1,12 @@
-"""What known ends of backfill windows leave of a plan: nobody grows onto a node that ends before that has paid for itself.
+"""Known window ends: growth that cannot pay off before the windows of its nodes end is dropped from a placement.
 
-Growing from w to n nodes costs the stall R_up now and, when the window ends, the stall R_dw of the forced shrink. Until the
-first end, L seconds from now, it is worth it if
+Growing from w to n nodes costs the stall R_up now and, when the window ends, the stall R_dw of the forced shrink. With the
+first end L seconds from now, growth pays off if
 
     O(n) * (L - R_up - R_dw)  >  O(w) * (L - R_w)
 
-where w are the nodes without those that end: what it holds now (R_w = 0), or more, if it grows in any case (R_w = R_up).
+where w is the count without the nodes that end: the nodes held now (R_w = 0), or more if the trainer grows anyway
+(R_w = R_up).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from bftrainer.domain.model import Trainer, rates
 
 
 def lasts_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float) -> float:
-    """Seconds until the last node of the pool is gone for certain; infinite while one has no known end."""
+    """Seconds until the last known window end of the pool; infinite while a node has no known end."""
     if not pool or len(window_ends) < len(pool):
         return math.inf
     return max(max(at_s for _, at_s in window_ends) - now_s, 0.0)
@@ -27,9 +28,9 @@ def lasts_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float)
 def drop_unprofitable_growth(
     trainers: Sequence[Trainer], held: Sequence[Nodes], placed: Sequence[Nodes], left_s: Mapping[str, float]
 ) -> tuple[Nodes, ...]:
-    """The placement without growth that does not pay within ``left_s``, the seconds left of windows that are known to end.
+    """The placement without growth that cannot pay off within ``left_s``, the seconds left of windows with known ends.
 
-    Who gave nodes for that keeps them. Sets stay nested and legal.
+    A trainer that shrank for dropped growth keeps its nodes. Sets stay nested and legal.
     """
     after = [_cut(*each, left_s) for each in zip(trainers, held, placed, strict=True)]
     dropped: Nodes = frozenset().union(*(was - now for was, now in zip(placed, after, strict=True)))
@@ -62,7 +63,7 @@ def _pays(trainer: Trainer, held: int, sure: int, n: int, left_s: float) -> bool
 
 
 def _legal(trainer: Trainer, held: Nodes, sure: Nodes) -> Nodes:
-    """The largest legal set between ``sure`` and ``held``; below that, what is legal of ``held``."""
+    """The largest legal set between ``held`` and ``sure``; if there is none, the largest legal subset of ``held``."""
     more = in_name_order(sure - held)
     for n in range(len(more), -1, -1):
         if trainer.is_legal(len(held) + n):

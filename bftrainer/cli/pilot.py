@@ -23,25 +23,25 @@ CONFIG_NAME = "bftrainer.toml"
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help=f"The configuration.  [default: {CONFIG_NAME} in the state directory, if it is there]",
+    help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]",
 )
 def pilot(state: Path, config: Path | None) -> None:
-    """Run the pilot: hold idle nodes, train on them, hand each back when it is wanted.
+    """Run the pilot: hold idle nodes, train on them, release each when the scheduler wants it.
 
-    SIGTERM lets trainers checkpoint, releases every node and ends; SIGHUP reads the configuration again. After a crash, or
-    a kill, run it again: it finds its holders and drivers.
+    On SIGTERM trainers checkpoint, every node is released and the pilot ends. On SIGHUP it reads its configuration again.
+    After a crash or a kill run the pilot again: it finds its holders and drivers.
 
     \b
     Example:
       bftrainer init && bftrainer pilot
     """
     from bftrainer.cli.pilot_log import print_fact
-    from bftrainer.live.pilot import Signals, run_pilot
+    from bftrainer.live.pilot import run_pilot
     from bftrainer.live.runtime import PilotDependencies
+    from bftrainer.live.signals import Signals
+    from bftrainer.live.site import batch_job, build_site, reconfigure
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.clock import SystemClock
-    from bftrainer_adapters.batch_job import batch_job
-    from bftrainer_adapters.sites import build_site, reconfigure
 
     folder = open_state_dir(state, create=True)
     settings = read(folder, config)
@@ -52,7 +52,7 @@ def pilot(state: Path, config: Path | None) -> None:
     job = batch_job(os.environ, settings.nodes.holder, folder, clock)
     parts = PilotDependencies(
         folder, site.scheduler, site.holder, clock, site.ours, site.driver, job.id, job.is_gone, own_job=job.own,
-        neighbours=site.neighbours, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
+        peers=site.peers, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
     )  # fmt: skip
     try:
         with Signals().caught() as signals:
@@ -64,15 +64,15 @@ def pilot(state: Path, config: Path | None) -> None:
 
 
 def refuse_root(config: PilotConfig) -> None:
-    """On a cluster every trainer's command would run as root, on every node; on this machine root is its own affair."""
-    if os.geteuid() == 0 and config.nodes.holder != "trace" and not config.workers.allow_root:
-        raise UserError(
-            "a pilot of root's would run trainers as root; expected an ordinary user, or workers.allow_root = true"
-        )
+    """On a cluster every trainer's command would run as root, on every node; on this host that is root's own choice."""
+    from bftrainer.live.site import find_site
+
+    if os.geteuid() == 0 and not find_site(config.nodes.holder).runs_here and not config.workers.allow_root:
+        raise UserError("refusing to run as root: trainers would run as root (set workers.allow_root to allow it)")
 
 
 def read(state: Path, config: Path | None) -> PilotConfig:
-    """The configuration asked for, or the state directory's, or the defaults."""
+    """The given configuration, else that of the state directory, else the defaults."""
     from bftrainer.config.pilot import PilotConfig, read_config
 
     if config is None and not (state / CONFIG_NAME).exists():

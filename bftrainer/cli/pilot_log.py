@@ -1,4 +1,4 @@
-"""What ``bftrainer pilot`` prints: one line per decision, one per event besides; as text, or as JSON for programs."""
+"""What ``bftrainer pilot`` prints: one line per decision and per other event, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from typing import Any
 
 import structlog
 
-from bftrainer.cli.watch import described
-from bftrainer.domain.events import Event
-from bftrainer.domain.state import Plan, State
-from bftrainer.live.facts import Fact, FactKind
-from bftrainer.persistence.registry import TrainerStatus
+from bftrainer.cli.decision_text import describe_decision
+from bftrainer.live.facts import DecisionMade, Fact, FragmentChanged, FragmentEvent, NoteAdded, TrainerChanged
 
 
 def print_fact(fact: Fact, format: str) -> None:
-    """One line on standard output, or none. A terminal or a pipe that is gone stops nothing."""
+    """Print a fact as one line, if it has one. A closed terminal or pipe does not stop the pilot."""
     fields = entry(fact)
     if format == "none" or fields is None:
         return
@@ -30,34 +27,29 @@ def print_fact(fact: Fact, format: str) -> None:
 
 
 def entry(fact: Fact) -> dict[str, Any] | None:
-    """The fields of a fact's line; None for what is not worth one."""
+    """The fields of a fact's line; None for a fact without a line."""
     at = {"timestamp": datetime.fromtimestamp(fact.at_s, timezone.utc).isoformat(timespec="milliseconds")}
-    match fact.kind:
-        case FactKind.DECISION:
+    match fact:
+        case DecisionMade():
             return at | {"event": "decision"} | _decision(fact)
-        case FactKind.NOTE:
+        case NoteAdded():
             subject = {"subject": fact.subject} if fact.subject else {}
-            return at | {"event": fact.fields["kind"], **subject, "text": fact.fields["text"]}
-        case FactKind.TRAINER if isinstance(status := fact.fields.get("status"), TrainerStatus):
-            reason = {"reason": fact.fields["reason"]} if fact.fields.get("reason") else {}
-            return at | {"event": "trainer", "trainer": fact.subject, "status": status.value, **reason}
-        case FactKind.FRAGMENT if "asked" not in fact.fields:
-            (what,) = (key for key in ("taken", "asked_back", "released") if key in fact.fields)
-            reason = {"reason": fact.fields["reason"]} if fact.fields.get("reason") else {}
-            return at | {"event": "node", "fragment": fact.subject, "what": what, **reason}
+            return at | {"event": fact.kind, **subject, "text": fact.text}
+        case TrainerChanged(_, name, change) if change.status is not None:
+            reason = {"reason": change.reason} if change.reason else {}
+            return at | {"event": "trainer", "trainer": name, "status": change.status.value, **reason}
+        case FragmentChanged(_, name, what) if what is not FragmentEvent.ASKED:
+            reason = {"reason": fact.reason} if fact.reason else {}
+            return at | {"event": "node", "fragment": name, "what": what.value, **reason}
     return None
 
 
-def _decision(fact: Fact) -> dict[str, Any]:
-    event, plan, state, took_s = (fact.fields[key] for key in ("event", "plan", "state", "took_s"))
-    assert isinstance(event, Event)
-    assert isinstance(plan, Plan)
-    assert isinstance(state, State)
-    assert isinstance(took_s, float)
-    answer = plan.decision.answer
-    counts = {a.trainer.id: n for a, n in zip(state.active, plan.decision.counts, strict=True)}
-    fields: dict[str, Any] = {"pool": len(state.pool), "counts": counts, "text": described(event, plan, took_s)}
-    fields["took_ms"] = round(1e3 * took_s, 3)
+def _decision(fact: DecisionMade) -> dict[str, Any]:
+    plan, answer = fact.plan, fact.plan.decision.answer
+    counts = {a.trainer.id: n for a, n in zip(fact.state.active, plan.decision.counts, strict=True)}
+    text = describe_decision(fact.event, plan, fact.took_s)
+    fields: dict[str, Any] = {"pool": len(fact.state.pool), "counts": counts, "text": text}
+    fields["took_ms"] = round(1e3 * fact.took_s, 3)
     if answer is not None:
         fields |= {"solver": answer.solver, "status": answer.status.value, "objective": answer.objective_value}
         fields["fallbacks"] = [f"{f.solver}: {f.reason.value}" for f in answer.fallbacks]
@@ -66,7 +58,7 @@ def _decision(fact: Fact) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _logger(format: str) -> Any:
-    """structlog's, printing at once."""
+    """A structlog logger that flushes every line."""
     render: Any = structlog.processors.JSONRenderer(serializer=json.dumps) if format == "json" else _as_text
     return structlog.wrap_logger(structlog.PrintLogger(sys.stdout), processors=[render]).info
 

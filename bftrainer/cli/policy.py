@@ -1,4 +1,4 @@
-"""``bftrainer policy``: which policies there are, and a start for one of your own."""
+"""``bftrainer policy list`` and ``policy new``."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ dependencies = ["bftrainer"]
 [project.entry-points."bftrainer.policies"]
 {name} = "{module}:build"
 
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+
 [tool.hatch.build.targets.wheel]
 include = ["{module}.py"]
 """
 
-# What a policy is, in 30 lines: first come, first served, each trainer as many nodes as it can use.
 _POLICY = '''\
-"""{name}: a policy for bftrainer. As it stands: first come, first served, each as many nodes as it can use."""
+"""First come, first served: each trainer gets as many nodes as it can use."""
 
 from dataclasses import dataclass
 
-from bftrainer.domain.events import Event
-from bftrainer.policies.equal_share import largest_legal
-from bftrainer.policies.settings import PolicySettings
-from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Decision, State
+from bftrainer.api import Decision, Event, Policy, PolicySettings, State, largest_legal
 
 
 @dataclass(frozen=True)
 class {class_name}:
+    """Called by bftrainer at every event."""
+
     name: str = "{name}"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """One legal count per trainer of state.active, and the memory to find in state.memory next time."""
+        """One legal count per trainer of state.active, and the next state.memory."""
         free = len(state.pool)
         counts = []
         for active in state.active:
@@ -58,7 +58,25 @@ class {class_name}:
 
 
 def build(settings: PolicySettings) -> Policy:
+    """Entry point ``bftrainer.policies``."""
     return {class_name}()
+'''
+
+_TEST = '''\
+"""The conformance suite of bftrainer: legal counts, purity, memory, progress."""
+
+from collections.abc import Callable
+
+import pytest
+from bftrainer_replay.conformance.checks import CHECKS
+
+from {module} import {class_name}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_conformance(check: Callable[..., None]) -> None:
+    """Run one check of the suite."""
+    check({class_name})
 '''
 
 _README = """\
@@ -67,22 +85,17 @@ _README = """\
 An allocation policy for bftrainer.
 
     pip install -e .
-    pytest --pyargs bftrainer_replay.conformance.policy_contract --policy {name}
+    pytest
     bftrainer replay compare --log LOG --trainers TRAINERS --policies {name},bftrainer,equal-share
 
-`decide` is a function of the state and the event: no clock, no files, no random numbers but those from a seed in the memory.
-The memory is any frozen value; it is journalled and survives a crash of the pilot.
+`decide` is a function of the state and the event: no clock, no files, no random numbers except from a seed in the memory. The
+memory is any frozen value; it is journaled and survives a crash of the pilot.
 """
 
 
-@click.group()
-def policy() -> None:
-    """Which policies there are, and a start for one of your own."""
-
-
-@policy.command("list")
+@click.command("list")
 def list_policies() -> None:
-    """Name the installed policies and what they need to know of a trainer.
+    """List the installed policies and what each must know about a trainer.
 
     \b
     Example:
@@ -98,25 +111,25 @@ def list_policies() -> None:
         try:
             needs: frozenset[Need] = getattr(build_policy(name, settings), "needs", frozenset())
         except UserError as error:
-            click.echo(f"{name:<18} not on a pool: {str(error).partition(': ')[2]}")
+            click.echo(f"{name:<18} not for a pool: {str(error).partition(': ')[2]}")
             continue
-        asks = " and ".join(sorted(need.value for need in needs))
-        click.echo(f"{name:<18} {'needs ' + asks if asks else 'needs nothing beyond the trainer'}")
+        known = " and ".join(sorted(need.value for need in needs))
+        click.echo(f"{name:<18} needs {known or 'nothing beyond what every trainer has'}")
 
 
-@policy.command()
+@click.command()
 @click.argument("name")
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Where to.  [default: NAME]"
+    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory.  [default: NAME]"
 )
 def new(name: str, out: Path | None) -> None:
-    """Write a package with a policy called NAME: 30 lines that work, to be changed into yours.
+    """Create a package with a policy called NAME: 30 working lines and their tests, as a start for your own.
 
     \b
     Example:
       bftrainer policy new my-policy
       pip install -e my-policy
-      pytest --pyargs bftrainer_replay.conformance.policy_contract --policy my-policy
+      pytest --pyargs bftrainer_replay.conformance.policy_contract --bftrainer-policy my-policy
     """
     from bftrainer.plugins import policy_names
     from bftrainer.system.files import write_atomically
@@ -124,13 +137,18 @@ def new(name: str, out: Path | None) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
         raise UserError(f"policy name {name!r}: expected lower-case words joined by -, like my-policy")
     if name in policy_names():
-        raise UserError(f"policy name {name!r} is taken by an installed policy, expected a new one")
+        raise UserError(f"policy name {name!r} is taken by an installed policy; expected a new name")
     folder = out or Path(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: exists and is not empty, expected a new folder")
+        raise UserError(f"{folder}: not empty; expected a new or empty directory")
     module = name.replace("-", "_") + "_policy"
     words = {"name": name, "module": module, "class_name": "".join(part.capitalize() for part in name.split("-"))}
-    files = {"pyproject.toml": _PROJECT, f"{module}.py": _POLICY, "README.md": _README}
+    files = {
+        "pyproject.toml": _PROJECT,
+        f"{module}.py": _POLICY,
+        f"tests/test_{module}.py": _TEST,
+        "README.md": _README,
+    }
     try:
         for file, text in files.items():
             write_atomically(folder / file, text.format(**words).encode())

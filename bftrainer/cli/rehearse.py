@@ -1,4 +1,4 @@
-"""``bftrainer rehearse``: what the pilot will do to a trainer, done on this machine first, with a verdict."""
+"""``bftrainer rehearse``: test on this host how a training script copes with what the pilot does, and report a verdict."""
 
 from __future__ import annotations
 
@@ -29,11 +29,18 @@ WIDTH = 110
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, as TOML.")
-@click.option("--quick", is_flag=True, help="Only stop, start, grow and kill.")
-@click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, on its real checkpoint.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, in TOML.")
+@click.option("--quick", is_flag=True, help="Play only stop, start, grow and kill.")
+@click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, with its real checkpoint.")
 @click.option("--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: the file's, or 1]")
-@click.option("--steps", type=click.IntRange(3), default=5, show_default=True, help="Steps awaited after each change.")
+@click.option(
+    "--steps",
+    type=click.IntRange(3),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Steps to wait for after each change.",
+)
 @click.option(
     "--patience-s",
     type=click.FloatRange(1),
@@ -43,7 +50,12 @@ WIDTH = 110
     help="Longest time for one step.",
 )
 @click.option(
-    "--copy-mb", type=click.IntRange(1), default=1000, show_default=True, help="Largest working directory to copy."
+    "--copy-mb",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="MB",
+    help="Largest working directory to copy.",
 )
 @click.option(
     "--window-s",
@@ -51,17 +63,17 @@ WIDTH = 110
     default=1.0,
     show_default=True,
     metavar="S",
-    help="Length of a measurement of speed.",
+    help="Duration of a speed measurement.",
 )
-@click.option("--allow-stock-horovodrun", is_flag=True, help="For the launcher horovodrun; see the security page.")
+@click.option("--allow-stock-horovodrun", is_flag=True, help="Allow the launcher horovodrun; see the security page.")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Note a pass in this state directory, for workers.require_rehearsal.",
+    help="State directory in which to record a pass, for workers.require_rehearsal.",
 )
 @click.option("--keep", is_flag=True, help="Keep the scratch directory: logs, events, progress.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def rehearse(
     file: Path,
     assignments: tuple[str, ...],
@@ -77,10 +89,11 @@ def rehearse(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Rehearse a trainer on this machine: preemptions, growth, no nodes, kill -9 of a worker; then a verdict.
+    """Rehearse a trainer on this host: stop requests, growth, moves, no nodes, kill -9 of workers. Prints a verdict.
 
-    Nodes are names only, workers are local processes, in a copy of the working directory. Exit status 0 if it was played
-    to its end and no check failed, 1 otherwise, 2 if the file is wrong. "cannot tell" is no failure.
+    Nodes are simulated; workers are local processes in a copy of the working directory. The exit status is 0 if the
+    rehearsal was played to its end and no check failed, 1 otherwise, 2 if the trainer file is wrong. The verdict "cannot
+    tell" is not a failure.
 
     \b
     Example:
@@ -108,7 +121,7 @@ def rehearse(
         allow_stock_horovodrun,
     )
     elsewhere, began_s = outside(spec), time.time()
-    with _scratch(keep) as scratch, _ended_by_signals(), _telling() as tell:
+    with _scratch(keep) as scratch, _ended_by_signals(), _status_line() as tell:
         record = play(spec, options, scratch, tell, str(file))
     findings = judge(record, spec)
     passed = has_passed(findings)
@@ -154,7 +167,7 @@ def _scratch(keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP are as Ctrl-C: a driver would outlive us, as it outlives a pilot."""
+    """SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it outlives a pilot."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -168,8 +181,8 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _telling() -> Iterator[Callable[[str], None]]:
-    """What is being played, for whoever looks; nothing in a pipe."""
+def _status_line() -> Iterator[Callable[[str], None]]:
+    """Shows the current act on a terminal; silent in a pipe."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -203,19 +216,19 @@ def _show(
     click.echo()
     if learned.stalls:
         stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in learned.stalls)
-        click.echo(_wrapped(f"stood still, seconds: {stalls}", "  "))
+        click.echo(_wrapped(f"stalls, seconds: {stalls}", "  "))
     lines = _lines(learned)
     if lines:
-        click.echo("for the trainer file, as measured on this machine:\n  " + "\n  ".join(lines))
+        click.echo("for the trainer file, as measured on this host:\n  " + "\n  ".join(lines))
     if elsewhere:
-        click.echo(_wrapped(f"not copied, the script used the real one: {', '.join(map(str, elsewhere))}", "  "))
+        click.echo(_wrapped(f"not copied, the script used the original: {', '.join(map(str, elsewhere))}", "  "))
     if written:
-        click.echo(_wrapped(f"WRITTEN TO, outside of the copy: {', '.join(map(str, written))}", "  "))
+        click.echo(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, written))}", "  "))
     failed = sum(finding.verdict is CheckVerdict.FAIL for finding in findings)
     open_ = sum(finding.verdict is CheckVerdict.CANNOT_TELL for finding in findings)
-    verdict = "pass" if has_passed(findings) else "not passed: it was not played to its end"
+    verdict = "pass" if has_passed(findings) else "not passed: the rehearsal was not played to its end"
     verdict = f"FAIL: {failed} of {len(findings)} checks" if failed else verdict
-    click.echo(f"{verdict}{f', {open_} cannot be told' if open_ else ''}")
+    click.echo(f"{verdict}{f', {open_} undecided' if open_ else ''}")
 
 
 def _lines(learned: Costs) -> list[str]:

@@ -1,4 +1,4 @@
-"""``bftrainer solve``: one allocation problem as JSON in, its optimum as one JSON object out."""
+"""``bftrainer solve``: solve one allocation problem, JSON in and JSON out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import SOLVER
 from bftrainer.errors import InputFileError, UserError
 
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("problem", metavar="PROBLEM.json|-")
-@click.option("--solver", default="auto", show_default=True, metavar="NAME", help="auto, exact, highs or gurobi.")
-@click.option("--time-limit-s", default=10.0, show_default=True, type=float, help="For each MILP solver.")
+@click.option(
+    "--solver", type=SOLVER, default="auto", show_default=True, help="Solver, or auto for the best one available."
+)
+@click.option(
+    "--time-limit-s", default=10.0, show_default=True, type=float, metavar="S", help="Time limit of each MILP solver."
+)
 def solve(problem: str, solver: str, time_limit_s: float) -> None:
-    """Solve one allocation problem: who gets how many nodes?
+    """Solve one allocation problem: how many nodes should each trainer get?
 
-    PROBLEM.json holds the pool (a number, or a list of node names), forward_s (T_fwd), the objective and the trainers;
-    - reads standard input. The answer is one JSON object: counts, nodes (where names were given), objective_value,
+    PROBLEM.json contains the pool (a number, or a list of node names), forward_s (T_fwd), the objective and the trainers;
+    - reads standard input. The output is one JSON object: counts, nodes (if the pool is a list of names), objective_value,
     solver, status, gap, solve_s, fallbacks.
 
     \b
@@ -58,11 +63,11 @@ def _text(source: str) -> str:
     except OSError as error:
         raise InputFileError(source, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputFileError(source, f"is not text in UTF-8 ({error.reason} at byte {error.start})") from error
+        raise InputFileError(source, f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 
 
 def _as_json(file: ProblemFile, answer: Answer, solve_s: float) -> dict[str, object]:
-    ids = [claim.id for claim in file.problem.claims]
+    ids = [demand.id for demand in file.problem.demands]
     found: dict[str, object] = {"counts": dict(zip(ids, answer.counts, strict=True))}
     if file.pool is not None:
         from bftrainer.allocation.placement import in_name_order, place

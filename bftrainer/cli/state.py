@@ -1,12 +1,10 @@
-"""What the pilot's commands share: where its state is, how rows and times are shown."""
+"""The state directory that the pilot's commands work on."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bftrainer.persistence.registry import Registry
+    from bftrainer.persistence.spool import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT = "~/.bftrainer"
@@ -29,18 +28,13 @@ def state_option(command: F) -> F:
         default=lambda: Path(os.environ.get("BFTRAINER_STATE", DEFAULT)).expanduser(),
         show_default=f"$BFTRAINER_STATE, or {DEFAULT}",
         metavar="DIR",
-        help="The pilot's state directory.",
+        help="State directory of the pilot.",
     )(command)
-
-
-def json_option(command: F) -> F:
-    """``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object per line.")(command)
 
 
 @contextmanager
 def opened_registry(state: Path) -> Iterator[Registry]:
-    """The registry, to read."""
+    """The registry of a state directory, for reading."""
     from bftrainer.persistence.registry import Registry
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.persistence.store import open_store
@@ -49,34 +43,16 @@ def opened_registry(state: Path) -> Iterator[Registry]:
         yield Registry(store)
 
 
-def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """A table for people; wide ones are not cut where the output is no terminal."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def has_registry(state: Path) -> bool:
+    """Whether a pilot has ever used this state directory."""
+    from bftrainer.persistence.store import DB_NAME
 
-    table = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(table, markup=False)  # a cell may hold what looks like markup: pip install 'x[y]'
+    return (state / DB_NAME).exists()
 
 
-def show_json(rows: Sequence[dict[str, object]]) -> None:
-    """One object per line."""
-    for row in rows:
-        click.echo(json.dumps(row))
+def pending_submissions(state: Path) -> list[Request]:
+    """Submissions in the spool that no pilot has read yet."""
+    from bftrainer.persistence.spool import RequestKind, Spool
 
-
-def clock_time(at_s: float | None) -> str:
-    """Local time to the second; a dash for what has not happened."""
-    return "-" if at_s is None else datetime.fromtimestamp(at_s).astimezone().strftime("%m-%d %H:%M:%S")
-
-
-def hours(node_s: float) -> str:
-    """Node-hours."""
-    return f"{node_s / 3600:,.2f}"
+    requests = (received.request for received in Spool(state).pending())
+    return [request for request in requests if request is not None and request.kind is RequestKind.SUBMIT]

@@ -1,4 +1,4 @@
-"""``bftrainer submit``: hand a trainer in. It is safe on disk when the command returns, whether the pilot runs or not."""
+"""``bftrainer submit``: submit a trainer. It is safe on disk when the command returns; the pilot need not be running."""
 
 from __future__ import annotations
 
@@ -9,26 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.cli.state import json_option, show_json, state_option
+from bftrainer.cli.choices import LAUNCHER
+from bftrainer.cli.output import json_option, show_json
+from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
 from bftrainer.errors import InputFileError
 
 if TYPE_CHECKING:
     from bftrainer.config.trainer_file import TrainerSpec
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False, metavar="[FILE.toml]")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
-@click.option("--name", metavar="NAME", help="What the other commands call it.")
-@click.option("--launcher", metavar="NAME", help="restart, horovod, horovodrun or torchrun.  [default: restart]")
-@click.option("--min-nodes", type=int, metavar="N", help="Smallest size it can run on.  [default: 1]")
-@click.option("--max-nodes", type=int, metavar="N", help="Largest size it can use.")
-@click.option("--samples-per-s", type=float, metavar="RATE", help="On one node; without it or a curve: measured.")
-@click.option("--model", metavar="NAME", help="What is learned of its speed is kept under this name.")
-@click.option("--samples-total", type=float, metavar="N", help="Its work, where it is known.")
-@click.option("--priority", type=float, metavar="P", help="For the objective priority.  [default: 1]")
-@click.option("--cwd", type=str, metavar="DIR", help="Where it runs.  [default: FILE's folder, or here]")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, as TOML.")
+@click.option("--name", metavar="NAME", help="Name of the trainer in all other commands.")
+@click.option(
+    "--launcher", type=LAUNCHER, help="How the workers are started: restart, torchrun, ...  [default: restart]"
+)
+@click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
+@click.option("--max-nodes", type=int, metavar="N", help="Largest number of nodes.")
+@click.option("--samples-per-s", type=float, metavar="RATE", help="Speed on one node.  [default: measured]")
+@click.option("--model", metavar="NAME", help="Name under which the measured speed is stored for later trainers.")
+@click.option("--samples-total", type=float, metavar="N", help="Total work in samples, if it is known.")
+@click.option("--priority", type=float, metavar="P", help="Weight for the objective priority.  [default: 1]")
+@click.option(
+    "--cwd", type=str, metavar="DIR", help="Working directory.  [default: the directory of FILE, or the current one]"
+)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, in TOML.")
 @state_option
 @json_option
 def submit(
@@ -39,7 +45,7 @@ def submit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Submit a trainer, by a TOML file, by options, or by both (options win).
+    """Submit a trainer: by a TOML file, by options, or by both (options override the file). The pilot need not be running.
 
     \b
     Example:
@@ -63,12 +69,12 @@ def submit(
     driver_module(spec.launcher, where)
     home = Path.cwd() if file is None or options.get("cwd") is not None else file.absolute().parent
     spec = settle(spec, where, home, os.environ)
-    _look_for_the_script(spec, where)
+    _note_missing_script(spec, where)
     folder = open_state_dir(state, create=True)
     config = read(folder, None)
     if config.workers.require_rehearsal:
         require(folder, spec, where)
-    _look_for_the_class(spec, config.classes, where)
+    _note_unknown_class(spec, config.classes, where)
     _check_name(folder, spec.name, where)
     spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner=_user()))
     if as_json:
@@ -101,37 +107,34 @@ def _checked(table: dict[str, Any], where: str) -> TrainerSpec:
     return check_table(table, TrainerSpec, where)
 
 
-def _look_for_the_script(spec: TrainerSpec, where: str) -> None:
-    """A note where `python SCRIPT` has no script: it may come later, but mostly the name or the folder is wrong."""
+def _note_missing_script(spec: TrainerSpec, where: str) -> None:
+    """A note if SCRIPT in `python SCRIPT` does not exist: it may appear later, but usually the name or the folder is wrong."""
     program, script = Path(spec.command[0]).name, (*spec.command, "")[1]
     if program.startswith("python") and script.endswith(".py") and not Path(spec.cwd or "", script).exists():
-        click.echo(f"note: {where}: command: there is no {script} in {spec.cwd} yet", err=True)
+        click.echo(f"note: {where}: command: {script} does not exist in {spec.cwd}", err=True)
 
 
-def _look_for_the_class(spec: TrainerSpec, classes: Collection[str], where: str) -> None:
-    """A note where nodes have names of classes and this is none of them: it may be their hardware, mostly it is a slip."""
+def _note_unknown_class(spec: TrainerSpec, classes: Collection[str], where: str) -> None:
+    """A note if the configuration names node classes and this is not one of them: usually a typo, but hardware is allowed."""
     if classes and spec.node_class not in (None, *classes):
         names = ", ".join(sorted(classes))
         click.echo(
-            f"note: {where}: node_class: {spec.node_class!r} is no class of the pilot's configuration ({names}); "
-            "it waits for a node of that hardware",
+            f"note: {where}: node_class: {spec.node_class!r} is not a class of the pilot's configuration ({names}); "
+            "the trainer waits for a node with that hardware",
             err=True,
         )
 
 
 def _check_name(state: Path, name: str, where: str) -> None:
-    """Refuse a name that the registry or a waiting submission has."""
-    from bftrainer.cli.state import opened_registry
-    from bftrainer.persistence.spool import RequestKind, Spool
-    from bftrainer.persistence.store import DB_NAME
-
-    waiting = [r.request for r in Spool(state).pending() if r.request is not None]
-    taken = any(r.kind is RequestKind.SUBMIT and r.trainer == name for r in waiting)
-    if not taken and (state / DB_NAME).exists():
+    """Reject a name that the registry or a pending submission has."""
+    taken = any(request.trainer == name for request in pending_submissions(state))
+    if not taken and has_registry(state):
         with opened_registry(state) as registry:
             taken = any(trainer.name == name for trainer in registry.trainers())
     if taken:
-        raise InputFileError(f"{where}: name", f"{name!r} is taken; expected a name that no trainer here has had")
+        raise InputFileError(
+            f"{where}: name", f"{name!r} is taken; expected a name that no trainer of this state directory has had"
+        )
 
 
 def _user() -> str:

@@ -1,4 +1,4 @@
-"""The pilot's configuration: TOML in, :class:`PilotConfig` out. ``bftrainer init`` writes it with every key and its default."""
+"""The pilot's configuration: TOML in, :class:`PilotConfig` out. ``bftrainer init`` writes every key with its default."""
 
 from __future__ import annotations
 
@@ -10,180 +10,191 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from bftrainer.config.hosts import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
-from bftrainer.errors import InvalidValueError
+from bftrainer.errors import InvalidValueError, UnknownNameError
 
 _QUIET = re.compile(r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
+def _checked_hosts(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    host_patterns(patterns)
+    return patterns
+
+
+Hosts = Annotated[tuple[str, ...], AfterValidator(_checked_hosts)]
+"""A list of nodes (:mod:`bftrainer.config.hosts`)."""
+
+
 class DecisionsConfig(ConfigTable):
-    """Who gets how many nodes."""
+    """How many nodes each trainer gets."""
 
     policy: str = "bftrainer"
     """bftrainer, equal-share, another installed policy, or module:function."""
     solver: str = "auto"
     """auto, exact, highs or gurobi."""
     solve_s: Positive = 0.2
-    """Time for each MILP solver; the exact one needs milliseconds."""
+    """Time limit of each MILP solver, in seconds. The exact solver takes milliseconds."""
     objective: str = "throughput"
     """throughput, scaling-efficiency, priority, progress or module:function."""
     forward_s: NotNegative = 120.0
-    """How far ahead a decision looks (the paper's T_fwd)."""
+    """How far ahead a decision looks, in seconds (the paper's T_fwd)."""
     max_parallel: Count = 10
-    """Trainers admitted at once (the paper's P_jmax)."""
+    """Most trainers admitted at once (the paper's P_jmax)."""
     seed: int = 0
-    """For policies that break ties by lot."""
+    """Random seed for policies that break ties at random."""
 
 
 class NodesConfig(ConfigTable):
-    """Which nodes may be held, and how."""
+    """Which nodes the pilot may hold, and how."""
 
     holder: str = "trace"
-    """slurm, lsf, allocation (the nodes of the pilot's own job) or trace (nodes of a recorded log, workers on this machine)."""
+    """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log, workers on this host)."""
     slots: Count = 1
-    """Workers per node: one per GPU."""
+    """Workers per node, usually one per GPU."""
     max_nodes: Count = 1_000_000
-    """Nodes held at once."""
+    """Most nodes held at once."""
     site_max_nodes: Count | None = None
-    """Nodes held at once by all pilots of the site together, whoever runs them (Slurm); the same number for each of them."""
+    """Most nodes held at once by all pilots of the site together (Slurm only). Set the same number in every pilot."""
     partitions: tuple[str, ...] = ()
-    """Only nodes of these partitions; none means any."""
-    hosts: tuple[str, ...] = ()
-    """Only these nodes, such as "node[001-128]"; none means any. No two pilots may list the same node."""
-    exclude: tuple[str, ...] = ()
-    """Never these nodes."""
+    """Use only nodes of these partitions. Empty: any partition."""
+    hosts: Hosts = ()
+    """Use only these nodes, such as "node[001-128]" or "gpu*". Empty: any node. Two pilots must not list the same node."""
+    exclude: Hosts = ()
+    """Never use these nodes."""
     quiet_hours: tuple[str, ...] = ()
-    """When no new node is taken, local time: "08:00-18:00" or "mon-fri 08:00-18:00"."""
+    """Times without new requests, local time: "08:00-18:00" or "mon-fri 08:00-18:00". Held nodes stay."""
     node_class: str | None = None
-    """Only nodes of this class: a table [classes.NAME], or nodes of the same hardware, such as "4 a100" or "32 cpus"."""
+    """Use only nodes of this class: a table [classes.NAME], or a hardware class such as "4 a100" or "32 cpus"."""
     min_window_s: NotNegative = 60.0
-    """A node that the scheduler wants sooner than this is not worth taking."""
+    """Shortest backfill window worth a request, in seconds."""
     leave_before_s: NotNegative = 15.0
-    """A held node is given back so long before the scheduler wants it, where that is known."""
+    """Release a held node this many seconds before its backfill window ends, if the end is known."""
     max_pending: Count = 64
-    """Holders that were asked for and have not started."""
+    """Most holder jobs that may be pending at once."""
     flap_back_off_s: NotNegative = 60.0
-    """A node that was asked back within this time of being taken is left alone that long, twice as long the next time."""
+    """Back off from a node that was preempted within this many seconds: for as long at first, then twice as long."""
     unused_after_s: NotNegative = 30.0
-    """A held node that no trainer has had for this long is released."""
+    """Release a held node that no trainer has used for this many seconds."""
 
     @field_validator("quiet_hours")
     @classmethod
     def _quiet(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
         for span in spans:
             if not _QUIET.fullmatch(span):
-                raise InvalidValueError(f'expected like "08:00-18:00" or "mon-fri 08:00-18:00", got {span!r}')
+                raise InvalidValueError(f'expected a span like "08:00-18:00" or "mon-fri 08:00-18:00", got {span!r}')
         return spans
 
 
 class NodeClassConfig(ConfigTable):
-    """Nodes that are alike for a trainer, by partition, names or GPU type; a node is of the first class that it fits."""
+    """Nodes that are alike for a trainer, by partition, name or GPU type. A node belongs to the first class that it matches."""
 
     partitions: tuple[str, ...] = ()
-    """Nodes of one of these partitions; none means any."""
-    hosts: tuple[str, ...] = ()
-    """One of these nodes, such as "node[001-128]"; none means any."""
+    """Nodes of these partitions. Empty: any partition."""
+    hosts: Hosts = ()
+    """These nodes, such as "node[001-128]" or "gpu*". Empty: any node."""
     gpu: str | None = None
     """Nodes with a GPU of this type, such as "a100"."""
     interface: str | None = None
-    """Their network interface, instead of workers.interface."""
+    """Network interface of these nodes; overrides workers.interface."""
     slots: Count | None = None
-    """Workers on each, instead of nodes.slots."""
+    """Workers per node; overrides nodes.slots."""
 
 
 class TimesConfig(ConfigTable):
-    """How often the pilot looks, and how long it waits."""
+    """Polling intervals and timeouts, in seconds."""
 
     poll_s: Positive = 10.0
-    """Between two looks at the scheduler."""
+    """Interval between two polls of the scheduler."""
     file_poll_s: Positive = 0.2
-    """Between two looks at spool, drivers and holders."""
+    """Interval between two polls of the spool, the drivers and the holders."""
     stale_after_s: Positive = 60.0
-    """When the scheduler has not answered for this long, every node is released."""
+    """Release every node when the scheduler has not answered for this long."""
     lease_s: Positive = 60.0
-    """How long the pilot may be silent (stopped, or starting again) and keep its nodes; then holders end by themselves."""
+    """Lease of the holders, renewed by the pilot. Holders end by themselves if no pilot renews it in time."""
     shutdown_s: Positive = 60.0
-    """From SIGTERM to the last node released; trainers checkpoint in the meantime."""
+    """Time from SIGTERM to the release of the last node. Trainers write checkpoints in this time."""
     move_s: Positive = 60.0
-    """How long a node that changes hands may take to be let go before its holder is released instead."""
+    """How long a trainer may take to leave a node; after that the node's holder is released."""
     hand_over_s: Positive = 300.0
-    """So long before the pilot's job ends, its successor is submitted."""
+    """Submit the successor job this long before the pilot's own job ends."""
 
 
 class TraceConfig(ConfigTable):
-    """holder = "trace": nodes come and go as a log says, at a chosen speed; workers are processes on this machine."""
+    """For holder = "trace": nodes join and leave as a recorded log says; workers are processes on this host."""
 
     log: Path | None = None
-    """An event log (time,joined,left). Without one, a log is generated."""
+    """Event log (time,joined,left). Without it, a log is generated."""
     nodes: Count = 48
-    """Nodes of the generated log, or the first ones of the log."""
+    """Nodes of the generated log, or how many nodes of the given log to use."""
     days: Positive = 1.0
+    """Length of the generated log, in days."""
     seed: int = 4
-    """Of the generated log; in this one nodes are idle from its beginning."""
+    """Random seed of the generated log. With the default, some nodes are idle at its start."""
     start_h: NotNegative = 0.0
-    """Hours of the log that are left out at its beginning."""
+    """Skip this many hours at the start of the log."""
     speedup: Positive = 60.0
-    """Seconds of the log per second."""
+    """Seconds of the log played per second."""
 
 
 class WorkersConfig(ConfigTable):
     """How drivers start workers."""
 
     interface: str = "lo"
-    """Network interface of the nodes and of the pilot's host."""
+    """Network interface for training traffic, on the nodes and on the pilot's host."""
     allow_from: tuple[str, ...] = ("127.0.0.0/8",)
-    """Networks that the nodes connect from."""
+    """Networks that nodes may connect from."""
     hang_s: Positive = 120.0
-    """Silence after which a worker is taken for hung."""
+    """Seconds without output after which a worker counts as hung."""
     warm: bool = True
-    """Start a joining node's worker before it is announced."""
+    """Start a joining node's worker before the running workers are told of the node."""
     log_bytes: Count = 1_000_000
-    """Cap of one worker's log."""
+    """Largest log of one worker, in bytes."""
     allow_root: bool = False
-    """Trainers run with the pilot's rights; a pilot of root's is refused without this, except with holder = "trace"."""
+    """Let root run a pilot: trainers would then run as root. Not needed with holder = "trace"."""
     allow_stock_horovodrun: bool = False
-    """Stock horovodrun opens ports that anybody on the network can run code through; see the security page."""
+    """Allow stock horovodrun. It opens ports through which anyone on the network can run code; see the security page."""
     require_rehearsal: bool = False
-    """submit refuses scripts that have not passed bftrainer rehearse with this state directory."""
+    """Reject submissions whose script has not passed bftrainer rehearse with this state directory."""
 
 
 class LearningConfig(ConfigTable):
-    """Curves and rescaling costs are measured while trainers run."""
+    """Measurement of throughput curves and rescaling costs while trainers run."""
 
     measure: bool = True
-    """What was measured replaces what was submitted. A trainer without a curve is measured in any case."""
+    """Replace submitted curves and costs by measured ones. A trainer without a curve is always measured."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
-    """Of the pool, for a trainer without a curve that was not measured yet."""
+    """Largest share of the pool for a trainer without a curve, until it is measured."""
     window_s: Positive = 20.0
-    """Length of one measurement."""
+    """Length of one measurement, in seconds."""
     explore_after_s: NotNegative = 120.0
-    """So long on its smallest size, never on a very different one, it is tried on more; on larger ones 10 x later on fewer."""
+    """Try another size after this many seconds at the smallest one (ten times as many at larger ones). 0: never."""
 
 
 class NoticesConfig(ConfigTable):
-    """Who is told when a trainer is done, has failed, or has had no nodes for long."""
+    """A command to run when a trainer is done, has failed, or has had no nodes for long."""
 
     on_event: tuple[str, ...] = ()
-    """A command, as a list (no shell); it reads one JSON object from its standard input."""
+    """The command, as a list (no shell). It reads one JSON object from standard input."""
     timeout_s: Positive = 10.0
-    """It is killed after this time."""
+    """Kill the command after this many seconds."""
     starved_after_s: NotNegative = 3600.0
-    """Without nodes for so long is worth telling, and again after as long; 0: never."""
+    """Report a trainer without nodes after this many seconds, and again after as many. 0: never."""
 
 
 class MetricsConfig(ConfigTable):
-    """GET /metrics for Prometheus."""
+    """Metrics for Prometheus, at GET /metrics."""
 
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    """Where to listen; without it nothing does."""
+    """Port to listen on. Without it, metrics are off."""
     address: str = "127.0.0.1"
-    """Other than loopback only with a token."""
+    """Address to listen on. Any address but loopback needs token_file."""
     token_file: Path | None = None
-    """A file (mode 0600) with the token that a scrape has to bring: Authorization: Bearer ..."""
+    """File (mode 0600) with the token that a scrape must send as Authorization: Bearer ..."""
 
     @model_validator(mode="after")
     def _check(self) -> MetricsConfig:
@@ -192,12 +203,12 @@ class MetricsConfig(ConfigTable):
         except ValueError:
             raise InvalidValueError(f"expected an IP address to listen on, got {self.address!r}") from None
         if not loopback and self.token_file is None:
-            raise InvalidValueError(f"address {self.address} can be reached from elsewhere: set token_file too")
+            raise InvalidValueError(f"address {self.address} can be reached from other hosts: set token_file")
         return self
 
 
 class LogConfig(ConfigTable):
-    """What the pilot prints: one line per decision, and one per event besides."""
+    """What the pilot prints: one line per decision and per other event."""
 
     format: Literal["text", "json", "none"] = "text"
     """text for people, json for programs, or none."""
@@ -216,11 +227,23 @@ class PilotConfig(ConfigTable):
     metrics: MetricsConfig = MetricsConfig()
     log: LogConfig = LogConfig()
     classes: dict[str, NodeClassConfig] = Field(default_factory=dict)
-    slurm: dict[str, Any] = Field(default_factory=dict)
-    lsf: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(extra="allow")
+
+    def site_table(self, site: str) -> dict[str, Any]:
+        """The table of a site's own, which its plug-in validates; empty where the file has none."""
+        table: dict[str, Any] = (self.model_extra or {}).get(site, {})
+        return table
 
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
+        for key, value in sorted((self.model_extra or {}).items()):
+            from bftrainer.plugins import site_names  # installed packages are searched
+
+            if key not in site_names():
+                raise InvalidValueError(str(UnknownNameError("key", key, (*type(self).model_fields, *site_names()))))
+            if not isinstance(value, dict):
+                raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
         if self.times.file_poll_s > self.times.poll_s:
             raise InvalidValueError(
                 f"times.file_poll_s {self.times.file_poll_s:g} is larger than times.poll_s {self.times.poll_s:g}"
@@ -229,7 +252,7 @@ class PilotConfig(ConfigTable):
 
 
 def read_config(path: Path) -> PilotConfig:
-    """A configuration, checked; paths in it are relative to it."""
+    """A validated configuration. Relative paths in it are relative to the file."""
     config = read_toml(path, PilotConfig)
     paths = {("trace", "log"): config.trace.log, ("metrics", "token_file"): config.metrics.token_file}
     for (table, key), given in paths.items():
@@ -240,10 +263,10 @@ def read_config(path: Path) -> PilotConfig:
 
 
 def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
-    """Whether a local time lies in one of the quiet hours. A span past midnight belongs to the day that it begins on."""
+    """Whether a local time is within quiet hours. A span past midnight belongs to the day on which it begins."""
     for span in spans:
         found = _QUIET.fullmatch(span)
-        assert found, "checked at the gate"
+        assert found, "validated"
         first, last, *clock = found.groups()
         begin, end = (60 * int(h) + int(m) for h, m in (clock[:2], clock[2:]))
         minute, day = 60 * now.hour + now.minute, now.weekday()
@@ -258,9 +281,9 @@ def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
 
 
 def commented_default(site: Mapping[str, type[BaseModel]] = MappingProxyType({}), **chosen: object) -> str:
-    """A configuration file with every key, its default and what it is for; ``chosen`` ones (table_key) are set.
+    """A configuration file with every key, its default and its description; ``chosen`` keys (table_key) are set.
 
-    ``site`` are tables that only the site's adapter knows.
+    ``site`` holds the tables that belong to the site's adapter.
     """
     own = {
         name: type(field.default)

@@ -1,4 +1,4 @@
-"""A trainer as its user describes it: TOML in, :class:`TrainerSpec` out; ``trainer()`` is what the coordinator needs of it."""
+"""Trainer files: TOML in, :class:`TrainerSpec` out. ``trainer()`` is the part that the coordinator sees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class StartedPer(str, Enum):
-    """Whether the launcher ``restart`` starts the command once per worker, or once (a program that starts its own, as MPI)."""
+    """Whether the launcher ``restart`` starts the command once per worker, or once per trainer (programs that start their own
+    workers, such as MPI)."""
 
     WORKER = "worker"
     TRAINER = "trainer"
@@ -48,53 +49,53 @@ class TrainerSpec(ConfigTable):
     """The keys of a trainer file."""
 
     name: str
-    """What all commands call it: letters, digits, dots, dashes, underscores; unique within a pilot."""
+    """Name of the trainer, unique within a pilot: letters, digits, dots, dashes, underscores."""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
-    """What a worker runs, as a list; no shell. Shell lines go into ``setup``."""
+    """Command of a worker, as a list (no shell). Shell lines go into ``setup``."""
     launcher: str = "restart"
-    """Who starts the workers: restart, horovod, horovodrun or torchrun."""
+    """How workers are started: restart, horovod, horovodrun, torchrun or another installed launcher."""
     min_nodes: Count = 1
     max_nodes: Count
     sizes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """The only node counts it can run on, where not all from min_nodes to max_nodes are."""
+    """Legal node counts, if not every count from min_nodes to max_nodes is legal."""
     slots: Count | None = None
-    """Workers per node; the pilot's ``slots`` by default."""
+    """Workers per node. Default: the pilot's ``nodes.slots``."""
     curve: CurveTable | None = None
     samples_per_s: Positive | None = None
-    """Instead of a curve: samples per second on one node, taken to grow linearly."""
+    """Instead of a curve: samples per second on one node; throughput is assumed to grow linearly."""
     model: str | None = None
-    """What is learned of its speed is kept under this name, for the next trainer of the same model and user."""
+    """Name of the model. Measured throughput is kept under this name for the next trainer of the same model and user."""
     samples_total: Positive | None = None
-    """Its work. Without it the trainer is done when its command ends with status 0."""
+    """Total work in samples. Without it, the trainer is done when its command exits with status 0."""
     scale_up_s: NotNegative = 20.0
     scale_down_s: NotNegative = 10.0
     priority: NotNegative = 1.0
     requested_nodes: Count | None = None
-    """What it would ask an ordinary queue for; policies with fixed sizes give it that."""
+    """Nodes it would request from an ordinary queue. Policies with fixed sizes allocate this many."""
     reports_loss: bool = False
-    """Its progress reports carry ``loss``; policies that look at it take no other trainers."""
+    """Whether progress reports include ``loss``. Policies that use the loss reject trainers without it."""
     cwd: Path = Path()
-    """Where the command runs; relative to the place of ``submit``."""
+    """Working directory of the command, relative to where ``submit`` ran."""
     inherit: tuple[str, ...] = (
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
         "VIRTUAL_ENV", "CONDA_*", "MODULEPATH", "BASH_ENV",
     )  # fmt: skip
-    """Environment variables (patterns) that are taken along from where ``submit`` ran."""
+    """Environment variables (patterns) copied from the environment of ``submit``."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Environment variables that are set."""
+    """Environment variables to set."""
     setup: tuple[str, ...] = ()
-    """Shell lines run before the command in every worker's step: ``module load ...``, ``conda activate ...``."""
+    """Shell lines to run before the command of every worker: ``module load ...``, ``conda activate ...``."""
     stage_in: tuple[str, ...] = ()
-    """Shell lines run once per fragment before its first worker, to bring data there."""
+    """Shell lines to run once per fragment before its first worker, to copy data to the node."""
     started_per: StartedPer = StartedPer.WORKER
     scaling: Scaling = Scaling.WEAK
     global_batch: Count | None = None
     stop_s: Positive = 30.0
-    """How long it may take to checkpoint and leave when it is asked to; then it is killed."""
+    """Seconds for the final checkpoint after a request to stop; then the workers are killed."""
     stop_signal: str | None = None
-    """A signal that asks the worker to checkpoint and leave, for programs that do not read the control file."""
+    """Signal that requests a checkpoint and exit, for programs that do not read the control file."""
     node_class: str | None = None
-    """The only class of nodes that it runs on, such as "4 a100" or one of the pilot's; without it any, one at a time."""
+    """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one at a time."""
 
     @field_validator("command", mode="before")
     @classmethod
@@ -136,7 +137,7 @@ class TrainerSpec(ConfigTable):
         return self
 
     def trainer(self) -> Trainer:
-        """The trainer as the coordinator sees it; raises where it breaks a rule of the model."""
+        """The trainer as the coordinator sees it. Raises InvalidValueError for one that breaks a rule of the model."""
         return Trainer(
             id=self.name,
             curve=self._curve(),
@@ -147,7 +148,7 @@ class TrainerSpec(ConfigTable):
             samples_total=self.samples_total,
             priority=self.priority,
             sizes=self.sizes,
-            model=self.launcher,
+            model=self.model or "",
             requested_nodes=self.requested_nodes,
             reports_loss=self.reports_loss,
             node_class=self.node_class,
@@ -156,7 +157,7 @@ class TrainerSpec(ConfigTable):
 
     @property
     def is_blank(self) -> bool:
-        """Whether nobody says how fast it is: then it is measured on the way."""
+        """Whether neither a curve nor a rate is given, so that throughput must be measured."""
         return self.curve is None and self.samples_per_s is None
 
     def _curve(self) -> Curve:
@@ -167,24 +168,24 @@ class TrainerSpec(ConfigTable):
 
 
 def read_trainer_file(path: Path) -> TrainerSpec:
-    """A trainer file, checked."""
+    """A validated trainer file."""
     return read_toml(path, TrainerSpec)
 
 
 def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:
-    """The spec bound to the place it is submitted from: an absolute cwd, a command that exists, its environment by value."""
+    """The spec bound to where it is submitted: an absolute cwd, a command that exists, the environment by value."""
     home = (cwd / spec.cwd).resolve()
     if not home.is_dir():
         raise InputFileError(f"{where}: cwd", f"{home} is not a directory")
     env = {k: v for k, v in environment.items() if any(fnmatchcase(k, pattern) for pattern in spec.inherit)} | spec.env
-    # `setup` may bring the command along (module load): then only the step can tell.
+    # `setup` may provide the command (module load): then only the worker can tell.
     if not spec.setup and find_command(spec.command[0], home, env) is None:
         raise InputFileError(f"{where}: command", f"{spec.command[0]!r} does not exist or cannot be run")
     return spec.model_copy(update={"cwd": home, "env": env, "inherit": ()})
 
 
 def find_command(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """Where a command is, as exec would find it."""
+    """Path of a command, as exec would find it."""
     if "/" in name:
         path = cwd / name
         return str(path) if path.is_file() and os.access(path, os.X_OK) else None

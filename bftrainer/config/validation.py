@@ -1,7 +1,6 @@
-"""Where TOML comes in: a file or table becomes a typed, frozen model, or one line says what is wrong and where.
+"""TOML into typed, frozen models. An error is one line: the file, the key, what was found.
 
-pydantic does the checking; its errors are put into the words of this program: the file, the key, what was found, and for a
-key that nobody knows the valid ones and the nearest.
+pydantic validates; its errors are reworded. The error for an unknown key lists the valid keys and the nearest one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MAX_FILE_BYTES = 1 << 20
 
 
 class ConfigTable(BaseModel):
-    """A TOML table: unknown keys are errors, values are not converted from text, the result does not change."""
+    """A TOML table: unknown keys are errors, values are not converted from text, the result is frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
@@ -33,12 +32,12 @@ _Model = TypeVar("_Model", bound=ConfigTable)
 
 
 def read_toml(path: Path, model: type[_Model]) -> _Model:
-    """Read and check a file; raises :class:`InputFileError` with file, line or key."""
+    """Read and validate a file. Raises :class:`InputFileError` with the file and the line or key."""
     return check_table(load_toml(path), model, str(path))
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as it stands; raises :class:`InputFileError` with file and line."""
+    """A TOML file, not yet validated. Raises :class:`InputFileError` with the file and line."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -52,7 +51,7 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """TOML as it stands; raises :class:`InputFileError`."""
+    """TOML text, not yet validated. Raises :class:`InputFileError`."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -60,7 +59,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def check_table(table: dict[str, Any], model: type[_Model], where: str) -> _Model:
-    """Check a table that came from ``where`` (a file, or the command line). Lists stand for tuples, as TOML has them."""
+    """Validate a table that came from ``where`` (a file or the command line). TOML lists become tuples."""
     try:
         return model.model_validate_json(_as_json(table))
     except ValidationError as error:
@@ -68,7 +67,7 @@ def check_table(table: dict[str, Any], model: type[_Model], where: str) -> _Mode
 
 
 def _as_json(table: dict[str, Any]) -> bytes:
-    """Strict pydantic takes lists for tuples and numbers for enums only from JSON; dates are the only loss."""
+    """Strict pydantic accepts a list for a tuple or a string for an enum only from JSON. Only dates are lost."""
     return json.dumps(table, default=str).encode()
 
 
@@ -96,7 +95,7 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
 
 
 def _model_at(model: type[BaseModel], keys: list[str]) -> type[BaseModel] | None:
-    """The table that a path of keys leads to; None where it leads into something else."""
+    """The table at a path of keys, or None if something else is there."""
     for key in keys:
         field = model.model_fields.get(key)
         if field is None:

@@ -1,4 +1,4 @@
-"""The coordinator: what an event does to the state, and what is decided on it. Pure functions."""
+"""The coordinator: the state after an event, and the decision on it. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ID = attrgetter("id")
 
 
 def observe(state: State, event: Event) -> State:
-    """The state once the event has happened: nodes that left are gone, whoever is next in the queue is admitted.
+    """The state after an event: nodes that left are gone, and trainers are admitted from the head of the queue.
 
     Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes.
     """
@@ -57,17 +57,18 @@ def observe(state: State, event: Event) -> State:
         classes=classes,
         window_ends=event.window_ends,
     )
-    guessed_anew = pool is not state.pool and any(a.trainer.learning and a.trainer.learning.blank for a in active)
-    if not event.measured and not guessed_anew and all(trainer.learning is None for trainer in admitted):
+    guess_changes = pool is not state.pool and any(a.trainer.learning and a.trainer.learning.blank for a in active)
+    if not event.measured and not guess_changes and all(trainer.learning is None for trainer in admitted):
         return after
-    lessons, learned = updated(state, event.measured)
-    return with_estimates(replace(after, lessons=lessons), learned)
+    measurements, learned = updated(state, event.measured)
+    return with_estimates(replace(after, measurements=measurements), learned)
 
 
 def decide(state: State, policy: Policy, event: Event) -> Plan:
-    """Ask the policy, check its answer (Eqns 3, 5, 6), give it node names, and leave out what known ends do not let pay.
+    """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
 
-    Each class of nodes is decided by itself.
+    Every node class is decided independently. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
+    breaks a rule.
     """
     parts = node_classes.parts(state)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
@@ -86,7 +87,7 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
 
 
 def adopt(state: State, plan: Plan) -> State:
-    """The state with the plan's node sets. It wakes when the policy asked, or earlier when a trainer is to be measured."""
+    """The state with the node sets of the plan. It wakes at the time of the policy, or earlier for a measurement."""
     active = tuple(
         a if a.nodes is nodes else _with_nodes(a, nodes, state.at_s)
         for a, nodes in zip(state.active, plan.nodes, strict=True)
@@ -99,7 +100,7 @@ def adopt(state: State, plan: Plan) -> State:
 
 
 def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
-    """What has to happen to the trainers of ``after``, whoever shrinks first: nodes are let go before they are taken."""
+    """Rescales from ``before`` to ``after``, shrinking trainers first: nodes are released before they are taken."""
     held = {a.trainer.id: a.nodes for a in before.active}
     steps = [
         Rescale(a.trainer.id, old, a.nodes, forced)
@@ -121,7 +122,7 @@ def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
 
 
 def _later(a: Active, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
-    """The trainer ``passed_s`` later, with what it has reported by then."""
+    """The trainer ``passed_s`` later, with its latest reports."""
     samples = done.get(a.trainer.id, a.samples_done)
     reported = a.losses
     if (loss := losses.get(a.trainer.id)) is not None:
@@ -147,7 +148,7 @@ def _check_new(trainer: Trainer, active: tuple[Active, ...], queue: tuple[Traine
 def _finished(
     trainer_id: str, active: tuple[Active, ...], queue: tuple[Trainer, ...]
 ) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
-    """Without the finished one, wherever it stands; unknown ids are a bug of the world that said so."""
+    """Active trainers and queue without the finished one. An unknown id is a bug of the world."""
     rest = tuple(a for a in active if a.trainer.id != trainer_id)
     if len(rest) < len(active):
         return rest, queue

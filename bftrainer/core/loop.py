@@ -1,4 +1,4 @@
-"""THE loop, the same for the live pilot and for replay. A World says what happens next and carries out rescales."""
+"""The decision loop, the same for the live pilot and for replay. A World gives the next event and carries out rescales."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from bftrainer.domain.state import State
 
 
 def run(world: World, state: State, policy: Policy, journal: Journal) -> State:
-    """Answer the world's events until it has no more; returns the last state.
+    """Answer events until the world has no more; return the last state.
 
-    A preemption never waits for the policy: what nodes that left force on their trainers is carried out first. A plan is
-    in the journal before it is carried out.
+    A preemption never waits for the policy: trainers give up nodes that left before anything is decided. A plan is in the
+    journal before it is carried out.
     """
     while (event := world.next_event(state.wake_at_s)) is not None:
         forced = observe(state, event)

@@ -1,7 +1,7 @@
-"""Node classes: nodes of one class are alike for a trainer, and it runs on one class at a time.
+"""Node classes: nodes of one class are alike for a trainer, and a trainer runs on one class at a time.
 
-The decision falls apart by class: each class is a pool of its own, for which the policy is asked with the trainers that belong
-there (docs/decisions/0003-node-classes-and-window-ends.md). Where all nodes are alike there is one part, the state itself.
+Decisions separate by class: each class is a pool of its own, with its own trainers, for which the policy is asked
+(docs/decisions/0003-node-classes-and-window-ends.md). If all nodes are alike there is one part, the whole state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALIKE = ""
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One class: its nodes of the pool, and its trainers as places in ``State.active``."""
+    """One class: its nodes of the pool, and its trainers as indices into ``State.active``."""
 
     name: str
     pool: Nodes
@@ -31,7 +31,7 @@ class Part:
 
 
 def changed(classes: Classes, change: PoolChanged) -> Classes:
-    """The pool's classes once nodes have joined and left."""
+    """The classes of the pool after nodes have joined and left."""
     if not classes and not change.classes:
         return ()
     nodes = {name: there - change.left for name, there in classes}
@@ -41,14 +41,15 @@ def changed(classes: Classes, change: PoolChanged) -> Classes:
 
 
 def parts(state: State) -> tuple[Part, ...]:
-    """The classes that have nodes or are asked for by name, each with its trainers. Every trainer belongs to one.
+    """The classes that have nodes or are named by a trainer, each with its trainers. Every trainer belongs to one.
 
-    A trainer belongs to the class that it names, else to that of its nodes. One without either goes where it would run
-    fastest on nodes that nobody has been promised; if it fits nowhere, where a fair share is largest. First come first served.
+    A trainer belongs to the class of its nodes, else to the class that it names. A trainer with neither, in order of
+    admission, goes to the class where it would run fastest on the unassigned nodes; if it fits none, to the class with the
+    largest fair share.
     """
-    everybody = tuple(range(len(state.active)))
+    everyone = tuple(range(len(state.active)))
     if not state.classes and all(a.trainer.node_class is None for a in state.active):
-        return (Part(ALIKE, state.pool, everybody),)
+        return (Part(ALIKE, state.pool, everyone),)
     pools = dict(state.classes)
     if rest := state.pool.difference(*pools.values()):
         pools[ALIKE] = rest
@@ -56,7 +57,7 @@ def parts(state: State) -> tuple[Part, ...]:
         if active.trainer.node_class is not None:
             pools.setdefault(active.trainer.node_class, frozenset())
     if len(pools) <= 1:
-        return tuple(Part(name, nodes, everybody) for name, nodes in pools.items())
+        return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
     members: dict[str, list[int]] = {name: [] for name in sorted(pools)}
     free: list[int] = []
     for j, active in enumerate(state.active):
@@ -78,7 +79,10 @@ def parts(state: State) -> tuple[Part, ...]:
 
 
 def decide_by_class(policy: Policy, state: State, event: Event, found: Sequence[Part]) -> tuple[Decision, object]:
-    """The policy's decision, from one question for each part; counts in the order of ``State.active``, and the memory."""
+    """The decision of the policy, asked once per part: counts in the order of ``State.active``, and the memory.
+
+    Raises :class:`RejectedAnswerError` for counts that are not legal.
+    """
     if len(found) == 1 and not isinstance(state.memory, ClassMemories):
         decision, memory = policy.decide(state, event)
         check_counts([a.trainer for a in state.active], len(state.pool), decision.counts)
@@ -117,7 +121,7 @@ def place_by_class(
 
 
 def check_one_class(found: Sequence[Part], placed: Sequence[Nodes]) -> None:
-    """Refuse a trainer outside of its class."""
+    """Check that each trainer is within its class. Raises :class:`RejectedAnswerError`."""
     for part in found if len(found) > 1 else ():
         for j in part.members:
             if not placed[j] <= part.pool:
@@ -149,7 +153,7 @@ def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
 
 
 def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:
-    """The classes' answers as one: values add up, the weakest proof counts."""
+    """One answer for all classes: the sum of the values, the weakest proof."""
     return Answer(
         counts,
         sum(a.objective_value for a in answers),

@@ -1,9 +1,7 @@
 """Which nodes are idle and cannot be filled by the scheduler, and until when. Pure.
 
-A node is free for us if its flags are IDLE, alone or with flags that do not matter, or IDLE+PLANNED: then it is kept for a
-larger job that cannot start yet, and what is shorter than the wait may run in between. (``sinfo -t idle`` also returns
-drained, reserved and maintenance nodes; measured with Slurm 22.05.8.) The PLANNED flag disappears once a holder is on the
-node, so the end of a window comes from the pending job's own plan, never from the flag.
+A window ends when a pending job is planned to start on the node, when a reservation begins there, or when the scheduler says so
+of the node itself. A node that is kept for a larger job (PLANNED) may run in the meantime what is shorter than the wait.
 """
 
 from __future__ import annotations
@@ -13,21 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from bftrainer.domain.cluster import Hidden, NodeFlag, NodeView, Observation, PendingJob
+from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob
 from bftrainer.errors import WindowsUnknownError
-
-# Flags that say how a node came to be, not what it may be used for.
-_HARMLESS = frozenset({NodeFlag.CLOUD, NodeFlag.DYNAMIC_NORM})
-_FREE = _HARMLESS | {NodeFlag.IDLE, NodeFlag.PLANNED}
 
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What the observation shows of ourselves: it ends no window.
+    """What an observation shows of pilots themselves; it ends no window.
 
-    ``partitions`` are scavenger partitions: their pending jobs wait for us as we wait for them, and a node in none of them
-    cannot be held. ``job_ids`` are holders.
-    ``assume_window_s`` stands for the ends of windows where the site hides other users' jobs.
+    ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
+    node in none of them cannot be held. ``assume_window_s`` is the length of a window where the site hides other users' jobs.
     """
 
     job_ids: frozenset[str] = frozenset()
@@ -40,6 +33,7 @@ class EndKind(Enum):
 
     PENDING_JOB = "pending job"
     RESERVATION = "reservation"
+    BACKFILL_WINDOW = "backfill window"
     ASSUMED = "assumed"
     NEVER = "nothing known"
 
@@ -53,54 +47,57 @@ class WindowEnd:
     id: str = ""
 
 
+_IDLE = (Availability.FREE, Availability.PLANNED)
 _NEVER = WindowEnd(math.inf, EndKind.NEVER)
 
 
 @dataclass(frozen=True, slots=True)
 class FreeNode:
-    """An idle node that the scheduler does not fill, and the end of its window."""
+    """An idle node that the scheduler cannot fill, and the end of its window."""
 
     node: NodeView
     end: WindowEnd
 
     def window_s(self, at_s: float) -> float:
-        """Seconds that are left of it at ``at_s``."""
+        """Seconds from ``at_s`` to the end of the window."""
         return self.end.at_s - at_s
 
 
 def free_nodes(seen: Observation, ours: Ours) -> tuple[FreeNode, ...]:
     """The free nodes, by name.
 
-    Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and nothing is assumed, and
-    :class:`~bftrainer.errors.UnknownStateError` for a state nobody knows.
+    Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is assumed.
     """
     ends = window_ends(seen, ours)
     free = []
     for node in sorted(seen.nodes, key=lambda node: node.name):
-        flags, end = node.flags, ends[node.name]
-        if NodeFlag.IDLE not in flags or flags - _FREE or end.at_s <= seen.at_s:
+        end = ends[node.name]
+        if node.availability not in _IDLE or end.at_s <= seen.at_s:
             continue
         if ours.partitions and node.partitions and ours.partitions.isdisjoint(node.partitions):
             continue
-        # Planned, but for which job and when is not in this answer: unknown is not free.
-        if NodeFlag.PLANNED in flags and end.kind is EndKind.NEVER:
+        # The job that it is kept for, and its start, are not in this observation: unknown is not free.
+        if node.availability is Availability.PLANNED and end.kind is EndKind.NEVER:
             continue
         free.append(FreeNode(node, end))
     return tuple(free)
 
 
 def window_ends(seen: Observation, ours: Ours) -> dict[str, WindowEnd]:
-    """The end of every node's window, whether it is free now or not: the ends also count for nodes that are held."""
+    """The end of every node's window, idle or not: the ends count for held nodes, too."""
     ends = {node.name: _NEVER for node in seen.nodes}
     hidden = seen.hidden & {Hidden.JOBS, Hidden.RESERVATIONS}
     if hidden:
         if ours.assume_window_s is None:
             what = " and ".join(sorted(kind.value for kind in hidden))
             raise WindowsUnknownError(
-                f"the site hides other users' {what} (PrivateData), so nobody here can see until when a node is free; "
-                "set slurm.assume_window_s to the seconds that a node may be held, or have the pilot run by an operator"
+                f"the site hides other users' {what}, so the end of a window is unknown; set assume_window_s of the site's "
+                "table to the seconds that a node may be held, or have an operator run the pilot"
             )
         ends = {name: WindowEnd(seen.at_s + ours.assume_window_s, EndKind.ASSUMED) for name in ends}
+    for node in seen.nodes:
+        if node.window_end_s is not None:
+            _end_at(ends, (node.name,), WindowEnd(node.window_end_s, EndKind.BACKFILL_WINDOW))
     for job in sorted(seen.pending, key=lambda job: job.id):
         if job.starts_s is not None and not _is_ours(job, ours):
             _end_at(ends, job.nodes, WindowEnd(job.starts_s, EndKind.PENDING_JOB, job.id))

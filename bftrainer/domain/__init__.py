@@ -1,1 +1,1 @@
-"""The values that the core works on, and the interfaces it needs: frozen types and Protocols, no behavior."""
+"""The values that the core works on, and its interfaces: frozen types and Protocols."""

@@ -1,161 +1,73 @@
-"""What a batch scheduler shows of its cluster, and what becomes of the nodes that are held there. Frozen, no I/O.
+"""What any batch scheduler shows of its cluster, and the fragments that a pilot holds there. Frozen, no I/O.
 
-Times are seconds of the *scheduler's* epoch, so a pilot whose own clock is wrong still gets the lengths right: every
-difference is taken against ``Observation.at_s``.
+Times are seconds of the *scheduler's* epoch. Differences are taken against ``Observation.at_s``, so a pilot whose own clock
+is wrong still gets lengths right.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 
-from bftrainer.errors import InvalidValueError, UnknownStateError
-
-
-class NodeFlag(Enum):
-    """A base state or flag of a node, by Slurm's names (slurm.h and the OpenAPI schemas v0.0.41 .. v0.0.45)."""
-
-    IDLE = "IDLE"
-    ALLOCATED = "ALLOCATED"
-    MIXED = "MIXED"
-    DOWN = "DOWN"
-    ERROR = "ERROR"
-    FUTURE = "FUTURE"
-    EXTERNAL = "EXTERNAL"
-    UNKNOWN = "UNKNOWN"
-    INVALID = "INVALID"
-    PLANNED = "PLANNED"
-    COMPLETING = "COMPLETING"
-    DRAIN = "DRAIN"
-    UNDRAIN = "UNDRAIN"
-    FAIL = "FAIL"
-    MAINTENANCE = "MAINTENANCE"
-    RESERVED = "RESERVED"
-    NOT_RESPONDING = "NOT_RESPONDING"
-    BLOCKED = "BLOCKED"
-    CLOUD = "CLOUD"
-    DYNAMIC_NORM = "DYNAMIC_NORM"
-    DYNAMIC_FUTURE = "DYNAMIC_FUTURE"
-    INVALID_REG = "INVALID_REG"
-    PERFCTRS = "PERFCTRS"
-    POWERED_DOWN = "POWERED_DOWN"
-    POWERING_DOWN = "POWERING_DOWN"
-    POWERING_UP = "POWERING_UP"
-    POWER_DOWN = "POWER_DOWN"
-    POWER_DOWN_ASAP = "POWER_DOWN_ASAP"
-    POWER_DOWN_FORCE = "POWER_DOWN_FORCE"
-    POWER_DRAIN = "POWER_DRAIN"
-    POWER_UP = "POWER_UP"
-    REBOOT_REQUESTED = "REBOOT_REQUESTED"
-    REBOOT_ISSUED = "REBOOT_ISSUED"
-    REBOOT_CANCELED = "REBOOT_CANCELED"
-    RESUME = "RESUME"
+from bftrainer.errors import InvalidValueError
 
 
-# Other spellings of the same: sinfo's words for a state, and older versions' names.
-_SPELLINGS = {
-    "ALLOC": ("ALLOCATED",),
-    "MIX": ("MIXED",),
-    "COMP": ("COMPLETING",),
-    "DRAINED": ("IDLE", "DRAIN"),
-    "DRAINING": ("ALLOCATED", "DRAIN"),
-    "DRNG": ("ALLOCATED", "DRAIN"),
-    "MAINT": ("MAINTENANCE",),
-    "RESV": ("RESERVED",),
-    "PLND": ("PLANNED",),
-    "FAILING": ("ALLOCATED", "FAIL"),
-    "FAILG": ("ALLOCATED", "FAIL"),
-    "FUTR": ("FUTURE",),
-    "UNK": ("UNKNOWN",),
-    "INVAL": ("INVALID_REG",),
-    "BOOT": ("REBOOT_ISSUED",),
-    "REBOOT": ("REBOOT_REQUESTED",),
-    "REBOOT_CANCEL": ("REBOOT_CANCELED",),
-    "NO_RESPOND": ("NOT_RESPONDING",),
-    "POW_DN": ("POWERED_DOWN",),
-    "POW_UP": ("POWERING_UP",),
-    "BLOCK": ("BLOCKED",),
-}
-# What sinfo appends to a state (man sinfo, NODE STATE CODES).
-_SUFFIXES = {
-    "*": NodeFlag.NOT_RESPONDING,
-    "~": NodeFlag.POWERED_DOWN,
-    "#": NodeFlag.POWERING_UP,
-    "!": NodeFlag.POWER_DOWN,
-    "%": NodeFlag.POWERING_DOWN,
-    "$": NodeFlag.MAINTENANCE,
-    "@": NodeFlag.REBOOT_REQUESTED,
-    "^": NodeFlag.REBOOT_ISSUED,
-    "-": NodeFlag.PLANNED,
-}
+class Availability(Enum):
+    """What the scheduler does with a node, as far as the core has to know."""
+
+    FREE = "free"
+    """Idle, and kept for nobody."""
+    PLANNED = "planned"
+    """Idle, but kept for a larger job that cannot start yet: free until then, if the scheduler tells when that is."""
+    BUSY = "busy"
+    """Jobs run on it."""
+    UNUSABLE = "unusable"
+    """Down, drained, reserved, powered off ...: no job starts there now."""
 
 
-@lru_cache(maxsize=1024)
-def flags_of(state: str) -> frozenset[NodeFlag]:
-    """All flags of a state as Slurm writes it: ``IDLE+DRAIN``, ``idle*``, ``mixed-``.
+@dataclass(frozen=True, slots=True)
+class Device:
+    """GPUs of one type in a node; ``kind`` may be empty."""
 
-    Raises :class:`~bftrainer.errors.UnknownStateError` with the text: what nobody knows is not idle.
-    """
-    flags: set[NodeFlag] = set()
-    for word in state.split("+"):
-        name = word.strip().rstrip("".join(_SUFFIXES))
-        flags.update(_SUFFIXES[suffix] for suffix in word.strip()[len(name) :])
-        for spelling in _SPELLINGS.get(name.upper(), (name.upper(),)):
-            if spelling not in NodeFlag.__members__:
-                raise UnknownStateError("node", state)
-            flags.add(NodeFlag[spelling])
-    return frozenset(flags)
+    kind: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node as the scheduler shows it. ``state`` is its text, whole; ``gres`` too, such as ``gpu:a100:4(S:0-3)``."""
+    """A node as the scheduler shows it.
+
+    ``devices`` are its GPUs. ``window_end_s`` is when the scheduler wants the node, where it says so of the node itself and
+    not of a job or a reservation. ``state`` is the scheduler's own text, for messages only.
+    """
 
     name: str
-    state: str
+    availability: Availability
     partitions: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    gres: str = ""
+    devices: tuple[Device, ...] = ()
     cpus: int = 0
-
-    @property
-    def flags(self) -> frozenset[NodeFlag]:
-        """Raises :class:`~bftrainer.errors.UnknownStateError`."""
-        return flags_of(self.state)
-
-    @property
-    def gpus(self) -> tuple[tuple[str, int], ...]:
-        """(type, how many) of its GPUs, in the order of ``gres``; the type may be empty."""
-        found = []
-        for entry in re.sub(r"\([^)]*\)", "", self.gres).split(","):
-            name, *rest = (word for word in entry.strip().split(":") if word != "no_consume")
-            if name == "gpu":
-                count = int(rest.pop()) if rest and rest[-1].isdecimal() else 1
-                found.append((":".join(rest), count))
-        return tuple(found)
+    window_end_s: float | None = None
+    state: str = ""
 
     @property
     def gpu_count(self) -> int:
-        """All its GPUs."""
-        return sum(count for _, count in self.gpus)
+        return sum(device.count for device in self.devices)
 
     @property
     def node_class(self) -> str:
         """Nodes of one class are interchangeable for a trainer: ``4 a100``, or ``32 cpus`` where there is no GPU."""
-        if not self.gpus:
+        if not self.devices:
             return f"{self.cpus} cpus"
-        return " + ".join(f"{count} {kind or 'gpu'}" for kind, count in self.gpus)
+        return " + ".join(f"{device.count} {device.kind or 'gpu'}" for device in self.devices)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
-    """A job that waits. ``starts_s`` and ``nodes`` are the scheduler's plan for it; None and empty where it has none.
+    """A pending job. ``starts_s`` and ``nodes`` are the scheduler's plan for it; None and empty without a plan.
 
-    ``partitions`` are those it may start in. One that is held, or waits for another job or for a time that was set, is
-    not eligible: it would not start on an empty machine either.
+    ``partitions`` (queues) are those it may start in. A job that is held, depends on another job or has a begin time is
+    not eligible: it would not start on an empty cluster either.
     """
 
     id: str
@@ -179,7 +91,7 @@ class Reservation:
 
 
 class Hidden(Enum):
-    """What a site keeps from ordinary users (Slurm's PrivateData) and windows depend on."""
+    """What a site may hide from ordinary users although the ends of windows depend on it."""
 
     JOBS = "jobs"
     NODES = "nodes"
@@ -188,7 +100,7 @@ class Hidden(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at the scheduler. ``at_s`` is its time, ``planned_s`` when its plans were last made (None: not known)."""
+    """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` that of its latest plans (None: unknown)."""
 
     at_s: float
     nodes: tuple[NodeView, ...]
@@ -200,9 +112,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class PeerPilot:
-    """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` its holders' job ids.
+    """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` are its holders' job ids.
 
-    ``job`` is one of its jobs. But for ``user`` and the ids all of it is what that user wrote.
+    ``job`` is one of its jobs. Only ``user`` and the ids come from the scheduler; the rest is text that the user wrote.
     """
 
     pilot: str
@@ -214,7 +126,7 @@ class PeerPilot:
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """A node that is wanted, for ``window_s`` seconds at most (infinite: nobody has plans for it), with all its ``gpus``."""
+    """A request to hold a node, with all its ``gpus``, for ``window_s`` seconds at most (infinite: no plan is known)."""
 
     node: str
     window_s: float = math.inf
@@ -222,28 +134,27 @@ class NodeRequest:
 
     def __post_init__(self) -> None:
         if not self.node or "#" in self.node:
-            raise InvalidValueError(f"a claim needs the name of a node, got {self.node!r}")
+            raise InvalidValueError(f"a node request needs the name of a node, got {self.node!r}")
 
 
 class FragmentPhase(Enum):
-    """What a fragment is."""
+    """The life of a fragment."""
 
     PENDING = "pending"
-    """Asked for; it may never come."""
+    """Requested; it may never start."""
     READY = "ready"
     """Workers may start in it."""
     LEAVING = "leaving"
-    """Asked back or released; whatever runs in it dies."""
+    """Preempted or released; its processes are being killed."""
     GONE = "gone"
     """Over. Reported once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One holder's time on one node. ``name`` is ``node#id``, so a node that comes back is another fragment.
+    """One node for as long as one holder has it. ``name`` is ``node#id``, so a node that returns is a new fragment.
 
-    ``ends_s`` is when its time limit ends (scheduler's epoch; None while it is not known); ``why`` says, for leaving and
-    gone, what ended it.
+    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is what ended it.
     """
 
     name: str
@@ -264,7 +175,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A claim that was not carried out. ``retry_s``: claims for this node are refused unasked for so many seconds more."""
+    """A request that was refused. For ``retry_s`` seconds further requests for the node are refused without asking."""
 
     node: str
     reason: str
@@ -273,7 +184,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
-    """The answer to claims: fragments on their way, and refusals."""
+    """The answer to requests: new fragments, and refusals."""
 
     fragments: tuple[Fragment, ...] = ()
     refusals: tuple[Refusal, ...] = field(default=())

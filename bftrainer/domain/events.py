@@ -1,8 +1,6 @@
-"""What can happen.
+"""Events. An :class:`Event` holds everything that happened at one instant, so one decision answers all of it.
 
-An :class:`Event` is an instant with everything that happened at it, so one decision answers all of it.
-
-Times are seconds of the driving world's own clock (live: the scheduler's epoch; replay: the log's).
+Times are seconds on the clock of the world: the epoch of the scheduler (live) or of the log (replay).
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from bftrainer.errors import InvalidValueError
 class PoolChanged:
     """Nodes joined or left the pool of idle, unfillable nodes (paper 2.1).
 
-    ``classes`` puts joined nodes into classes: (class, its nodes). Nodes in none are alike.
+    ``classes`` assigns joined nodes to node classes: (class, its nodes). Nodes in none are alike.
     """
 
     joined: frozenset[str] = frozenset()
@@ -30,31 +28,31 @@ class PoolChanged:
             raise InvalidValueError(f"a node cannot join and leave at the same instant: {both}")
         classed = [node for _, nodes in self.classes for node in nodes]
         if len(classed) != len(self.joined.intersection(classed)):
-            raise InvalidValueError("a node has one class, which is told when it joins")
+            raise InvalidValueError("a node must be in at most one class, and have joined")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerSubmitted:
-    """A user handed in a trainer; it queues until one of the P_jmax places is free."""
+    """A trainer was submitted; it is queued until fewer than P_jmax trainers are admitted."""
 
     trainer: Trainer
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerFinished:
-    """A trainer reached its samples; its nodes are free."""
+    """A trainer has ended; its nodes are free."""
 
     trainer_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TimerDue:
-    """The time has come at which the policy asked to be woken."""
+    """The time ``Decision.wake_at_s`` has come."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelChanged:
-    """Whoever runs the pilot has changed P_jmax. Trainers that are admitted stay; only the queue feels a lower one."""
+    """P_jmax was reconfigured. Admitted trainers stay; a lower value affects only the queue."""
 
     max_parallel: int
 
@@ -64,7 +62,7 @@ Change = PoolChanged | TrainerSubmitted | TrainerFinished | TimerDue | ParallelC
 
 @dataclass(frozen=True, slots=True)
 class RateSeen:
-    """A trainer was measured: ``samples_per_s`` over ``seconds`` of steady training on ``nodes`` nodes."""
+    """A measurement: ``samples_per_s`` over ``seconds`` of steady training on ``nodes`` nodes."""
 
     trainer_id: str
     nodes: int
@@ -74,7 +72,7 @@ class RateSeen:
 
 @dataclass(frozen=True, slots=True)
 class StallSeen:
-    """A trainer stood still for ``seconds`` after it grew (or started), or shrank: R_j^up or R_j^dw."""
+    """A measured stall of ``seconds`` after a trainer grew or started (R_j^up), or shrank (R_j^dw)."""
 
     trainer_id: str
     grew: bool
@@ -83,11 +81,11 @@ class StallSeen:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """All changes of one instant, and what the trainers had reported by then.
+    """All changes of one instant, and the reports of the trainers up to then.
 
-    ``samples_done`` has one entry per trainer that runs or has run and is not finished: (id, samples). ``losses`` has one
-    per trainer that has reported its evaluation function: (id, value), the lower the better. ``window_ends`` has one per
-    node of the pool whose backfill window is known to end: (node, when).
+    ``samples_done`` has (id, samples) for every unfinished trainer that has run. ``losses`` has (id, value) for every trainer
+    that has reported its evaluation function; lower is better. ``window_ends`` has (node, time) for every node of the pool
+    with a known window end. ``measured`` are the new measurements.
     """
 
     at_s: float

@@ -1,7 +1,7 @@
-"""What was measured of a model: samples per second on each node count that was visited, and what rescaling cost. Pure.
+"""Measurements of one model: samples per second at each visited node count, and the stalls of rescaling. Pure.
 
-Only the latest windows count, so a lesson forgets by itself; of three or more the smallest and the largest are left out, so
-one slow minute (a full file system, a neighbour's burst) moves nothing.
+Only the latest windows count, so old conditions are forgotten. Of three or more windows the smallest and the largest are
+dropped, so one slow minute (a busy file system, another job's burst) changes nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 WINDOWS = 9
+"""Windows and stalls kept per node count and direction."""
 
 
 @dataclass(frozen=True, slots=True)
 class RatePoint:
-    """One node count: its latest ``windows`` (samples/s each), all seconds ever measured, and ``rate``, their middle.
+    """One node count: its latest ``windows`` (samples/s each), all seconds measured, and ``rate``, their trimmed mean.
 
     ``squares`` is the sum of the windows' squared deviations from their mean, relative to ``rate``.
     """
@@ -29,23 +30,22 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Points by rising node count; ``ups`` and ``downs`` are the latest stalls in seconds after growing and shrinking."""
+    """Points by increasing node count; ``ups`` and ``downs`` are the latest stalls in seconds after growing and shrinking."""
 
     points: tuple[RatePoint, ...] = ()
     ups: tuple[float, ...] = ()
     downs: tuple[float, ...] = ()
 
     def at(self, nodes: int) -> RatePoint | None:
-        """The point of a node count, if it was measured."""
         i = bisect_left(self.points, nodes, key=_NODES)
         return self.points[i] if i < len(self.points) and self.points[i].nodes == nodes else None
 
     def knows(self, nodes: int) -> bool:
-        """Whether this node count, or one within a quarter of it, was measured."""
+        """Whether this node count, or one within about a quarter of it (0.8 to 1.25 times), was measured."""
         return any(0.8 * nodes <= p.nodes <= 1.25 * nodes for p in self.points)
 
     def with_rate(self, nodes: int, samples_per_s: float, seconds: float) -> Measurements:
-        """With one more window of ``seconds`` on ``nodes`` nodes."""
+        """These measurements and one more window of ``seconds`` on ``nodes`` nodes."""
         i = bisect_left(self.points, nodes, key=_NODES)
         old = (
             self.points[i] if i < len(self.points) and self.points[i].nodes == nodes else RatePoint(nodes, (), 0.0, 0.0)
@@ -56,13 +56,12 @@ class Measurements:
         return replace(self, points=(*self.points[:i], new, *self.points[i + bool(old.windows) :]))
 
     def with_stall(self, grew: bool, seconds: float) -> Measurements:
-        """With one more stall."""
         if grew:
             return replace(self, ups=(*self.ups[1 - WINDOWS :], seconds))
         return replace(self, downs=(*self.downs[1 - WINDOWS :], seconds))
 
     def noise(self) -> float:
-        """Standard deviation of one window, relative, pooled over all points; 0 until one point has two windows."""
+        """Relative standard deviation of one window, pooled over all points; 0 until one point has two windows."""
         freedom = sum(len(p.windows) - 1 for p in self.points)
         return math.sqrt(math.fsum(p.squares for p in self.points) / freedom) if freedom else 0.0
 
@@ -75,7 +74,7 @@ def _squares(windows: tuple[float, ...], rate: float) -> float:
 
 
 def middle(values: tuple[float, ...]) -> float:
-    """Mean without the smallest and the largest of three or more. Of equal values it is that value, exactly."""
+    """Trimmed mean: without the smallest and the largest of three or more. Of equal values exactly that value."""
     kept = sorted(values)[1:-1] if len(values) > 2 else values
     low, high = min(kept), max(kept)
     return low if low == high else min(max(math.fsum(kept) / len(kept), low), high)

@@ -1,8 +1,7 @@
-"""The domain: what a trainer is, and how fast it runs on how many nodes.
+"""Trainers, and their throughput by number of nodes.
 
-Values are frozen and correct by construction: ``__post_init__`` refuses what breaks a rule with an
-:class:`~bftrainer.errors.InvalidValueError` whose text has no place in it; the gate that read the value adds the file
-and line.
+Values are frozen and valid by construction: ``__post_init__`` raises :class:`~bftrainer.errors.InvalidValueError`, without
+a location; the reader of a file adds file and line.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from bftrainer.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """O_j(N): value per second on N nodes, piecewise linear through its breakpoints (paper 3.4.1, Eqns 11-12, Fig. 4).
+    """O_j(N): value per second on N nodes, piecewise linear (paper 3.4.1, Eqns 11-12, Fig. 4; the f_j of Eqn 16).
 
-    ``nodes`` are the N_j^1 .. N_j^D (strictly increasing, at least 1), ``per_s`` the s_j^1 .. s_j^D in samples per
-    second (or the unit of an objective). The breakpoint (0, 0) is implied.
+    ``nodes`` are the breakpoints N_j^1 .. N_j^D (strictly increasing, at least 1); ``per_s`` are their values s_j^1 .. s_j^D
+    in samples per second (or the unit of an objective). The breakpoint (0, 0) is implied.
     """
 
     nodes: tuple[int, ...]
@@ -44,7 +43,7 @@ class Curve:
                 raise InvalidValueError(f"a curve's values must be finite and not negative, got {value} at {n} nodes")
 
     def at(self, n: int) -> float:
-        """O_j(n) by linear interpolation; beyond the last breakpoint there is no value to give."""
+        """O_j(n) by linear interpolation. Raises :class:`InvalidValueError` beyond the last breakpoint."""
         if n == 0:
             return 0.0
         i = bisect_right(self.nodes, n)
@@ -56,19 +55,19 @@ class Curve:
         return v0 + (self.per_s[i] - v0) * (n - n0) / (self.nodes[i] - n0)
 
     def falls_at(self) -> tuple[int, ...]:
-        """Breakpoints at which more nodes bring less. Legal (measured curves do it), worth a warning."""
+        """Breakpoints with a lower value than the one before. Legal, as measured curves may fall, but worth a warning."""
         return tuple(self.nodes[i] for i in range(1, len(self.nodes)) if self.per_s[i] < self.per_s[i - 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """How a trainer's curve and costs are learned from what it does (docs/learning.md).
+    """How the curve and costs of a trainer are estimated from measurements (docs/learning.md).
 
-    ``key`` names what is learned, for all trainers of one model; without one it is the trainer's own. ``blank``: nobody
-    submitted a curve, the one it has is a placeholder; until it was measured it counts as no worse than the others, on up
-    to ``share`` of the pool. Measurements are windows of ``window_s``. One that has been on one size for ``explore_after_s``,
-    and was never measured on a very different one, is put on another for a window: from its smallest on more, within
-    ``share``; from larger ones, after ten times as long, on about a quarter. 0: never.
+    ``key`` is shared by all trainers of one model; if empty, measurements are the trainer's own. ``blank``: the trainer was
+    submitted without a curve and has a placeholder; until it is measured it counts as no worse than the others, on up to
+    ``share`` of the pool. Measurements are windows of ``window_s``. A trainer that has kept its size for ``explore_after_s``
+    and was never measured on a very different one is measured on another size for a window: from its smallest size on a
+    larger one, within ``share``; from larger sizes, after ten times as long, on about a quarter. 0: never.
     """
 
     key: str = ""
@@ -81,20 +80,19 @@ class Learning:
         if not 0 < self.share <= 1:
             raise InvalidValueError(f"the share of the pool must be above 0 and at most 1, got {self.share}")
         if self.window_s <= 0:
-            raise InvalidValueError(f"a window of measurement must last longer than 0 s, got {self.window_s}")
+            raise InvalidValueError(f"a measurement window must last longer than 0 s, got {self.window_s}")
         check_not_negative(explore_after_s=self.explore_after_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A malleable training job: paper 3.1.
+    """A malleable training job (paper 3.1).
 
     ``min_nodes`` and ``max_nodes`` are N_j^min and N_j^max, ``scale_up_s`` and ``scale_down_s`` R_j^up and R_j^dw.
-    ``samples_total`` is the work it brings (None: unknown). ``sizes``, where given, lists the only legal counts besides
-    waiting at 0. A trainer may always wait at 0 nodes. ``requested_nodes`` is what its user would ask an ordinary queue
-    for; ``reports_loss`` says that its progress comes with the value of its evaluation function. ``node_class`` names the
-    only class of nodes that it runs on (None: any, but one at a time). With ``learning`` curve and costs are what is
-    believed of it; without, they are taken as they were submitted.
+    ``samples_total`` is its length (None: unknown). ``sizes``, if given, lists the only legal counts besides 0; a trainer may
+    always wait at 0 nodes. ``requested_nodes`` is the size of the same training as an ordinary job; ``reports_loss`` says that
+    its progress reports include the value of its evaluation function. ``node_class`` is the only node class that it runs on
+    (None: any, but one at a time). With ``learning``, curve and costs are estimates; without, they are as submitted.
     """
 
     id: str
@@ -114,7 +112,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         if not self.id or any(c.isspace() for c in self.id):
-            raise InvalidValueError(f"a trainer's id must be non-empty and without blanks, got {self.id!r}")
+            raise InvalidValueError(f"a trainer's id must not be empty or contain blanks, got {self.id!r}")
         check_sizes(self.min_nodes, self.max_nodes, self.sizes)
         check_covers(self.curve, self.min_nodes, self.max_nodes)
         check_not_negative(scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s, priority=self.priority)
@@ -124,14 +122,14 @@ class Trainer:
             raise InvalidValueError(f"requested_nodes must be a legal size above 0, got {self.requested_nodes}")
 
     def is_legal(self, n: int) -> bool:
-        """Whether ``n`` nodes is a size that it may get: waiting at 0 always is (Eqn 3)."""
+        """Whether ``n`` nodes is a legal size (Eqn 3). 0, waiting, always is."""
         if n == 0 or self.sizes is None:
             return n == 0 or self.min_nodes <= n <= self.max_nodes
         return n in self.sizes
 
 
 def check_sizes(min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -> None:
-    """Refuse bounds and size sets that no allocation could satisfy."""
+    """Check that some size satisfies the bounds and the list. Raises :class:`InvalidValueError`."""
     if min_nodes < 1:
         raise InvalidValueError(f"min_nodes must be at least 1, got {min_nodes}")
     if max_nodes < min_nodes:
@@ -149,7 +147,7 @@ def check_sizes(min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -
 
 
 def check_covers(curve: Curve, min_nodes: int, max_nodes: int) -> None:
-    """Refuse a curve that says nothing about some legal size."""
+    """Check that the curve covers all legal sizes. Raises :class:`InvalidValueError`."""
     if curve.nodes[0] > min_nodes or curve.nodes[-1] < max_nodes:
         raise InvalidValueError(
             f"the curve covers {curve.nodes[0]} to {curve.nodes[-1]} nodes, "
@@ -158,14 +156,14 @@ def check_covers(curve: Curve, min_nodes: int, max_nodes: int) -> None:
 
 
 def check_not_negative(**values: float) -> None:
-    """Refuse NaN, infinities and negative numbers, by name."""
+    """Check that values are finite and not negative. Raises :class:`InvalidValueError`, with the name."""
     for name, value in values.items():
         if not math.isfinite(value) or value < 0:
             raise InvalidValueError(f"{name} must be finite and not negative, got {value}")
 
 
 def rates(trainer: Trainer) -> tuple[float, ...]:
-    """Samples per second at 0 .. max_nodes nodes, with the dead zone below ``min_nodes``."""
+    """O_j(n) in samples per second for n = 0 .. max_nodes; 0 below ``min_nodes`` (the dead zone)."""
     return _rates(trainer.curve, trainer.min_nodes, trainer.max_nodes)
 
 

@@ -1,4 +1,4 @@
-"""The interfaces of the core. Protocols only; nothing here does anything."""
+"""The interfaces of the core, as Protocols."""
 
 from __future__ import annotations
 
@@ -15,102 +15,100 @@ class Allocator(Protocol):
 
     @property
     def name(self) -> str:
-        """What the journal and ``--solver`` call it."""
+        """Its name in the journal and for ``--solver``."""
 
     def solve(self, problem: Problem) -> Answer:
-        """The best counts. Raises :class:`~bftrainer.errors.SolverError` or ``NoFeasibleCountsError``."""
+        """The best counts found. Raises :class:`~bftrainer.errors.SolverError` or ``NoFeasibleCountsError``."""
 
 
 class Policy(Protocol):
-    """Who gets how many nodes: (state with its memory, event) -> (decision, new memory). Pure."""
+    """Divides the pool among the trainers: (state with its memory, event) -> (decision, new memory). Pure."""
 
     @property
     def name(self) -> str:
-        """What ``--policy`` calls it."""
+        """Its name for ``--policy``."""
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """One legal count per trainer of ``state.active``, and the memory to find in ``state.memory`` next time.
+        """One legal count per trainer of ``state.active``, and the memory that the next call finds in ``state.memory``.
 
-        The memory is a frozen value (None at first); it is journalled and survives a crash.
+        The memory is a frozen value (None at first). It is journaled and survives a crash, so it is made of plain values,
+        tuples, and frozen dataclasses and enums of the package of the policy (:mod:`bftrainer.persistence.codec`).
         """
 
 
 class World(Protocol):
-    """What happens, and what carries decisions out: a live cluster or a replayed log."""
+    """The source of events, which also carries out decisions: a live cluster or a replayed log."""
 
     def next_event(self, wake_at_s: float | None) -> Event | None:
-        """The next event, at ``wake_at_s`` at the latest if that is given; None when there will be no more."""
+        """The next event, at ``wake_at_s`` at the latest if given; None at the end."""
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """Carry rescales out, in order."""
+        """Carry out rescales in order."""
 
 
 class Journal(Protocol):
-    """Where decisions are written down before they are carried out."""
+    """Records decisions before they are carried out."""
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """The event, the state it left behind, and the plan for it."""
+        """Record an event, the state after it, and the plan."""
 
 
 class Clock(Protocol):
     """The only source of time outside the core."""
 
     def now_s(self) -> float:
-        """Seconds since the epoch, for people and journals. It may jump."""
+        """Seconds since the epoch, for display and journals. It may jump."""
 
     def elapsed_s(self) -> float:
-        """Seconds from some fixed moment; it never goes back. For timeouts and back-offs."""
+        """Monotonic seconds from an arbitrary origin, for timeouts and backoffs."""
 
-    def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+    def sleep(self, seconds: float) -> None: ...
 
 
 class Scheduler(Protocol):
-    """A batch scheduler that is only looked at. Real: Slurm by its commands, Slurm by pyslurm."""
+    """Read access to a batch scheduler. Real: Slurm by its commands or by pyslurm, LSF by its commands."""
 
     def observe(self) -> Observation:
         """Nodes, pending jobs and reservations as of now, in one batch of calls.
 
-        Raises :class:`~bftrainer.errors.SchedulerError` (or ``CommandError``): unknown is not an empty cluster.
+        Raises :class:`~bftrainer.errors.SchedulerError` or ``CommandError``; a failed poll is not an empty cluster.
         """
 
 
 class NodeHolder(Protocol):
-    """What takes idle nodes and gives them back: one fragment (``node#id``) per node. Real: ``slurm``, ``trace``."""
+    """Takes idle nodes and releases them, one fragment (``node#id``) per node. Real: ``slurm``, ``lsf``, ``trace``."""
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
-        """Ask for the nodes; fragments begin as PENDING. Never waits for one to start.
+        """Request nodes without waiting; fragments begin as PENDING.
 
-        A claim that the scheduler refuses, or that is one too many for now, comes back as a refusal.
+        A request that the scheduler rejects, or that exceeds a limit, comes back as a refusal.
         """
 
     def poll(self) -> tuple[Fragment, ...]:
-        """Every fragment there is, by name; one that is GONE is in the answer once. Cheap enough for every 0.2 s.
+        """All fragments, sorted by name; one that is GONE is reported once. Cheap enough to call every 0.2 s.
 
-        Where nothing has changed it may be the very same value as before, which costs nobody anything.
-
-        The first call of a pilot's life finds the holders of its predecessor. While the scheduler does not answer, what is
-        known of it stays as it was: nothing is gone because nobody said anything.
+        Without changes it may return the same object as before. The first call of a pilot finds the holders of its
+        predecessor. While the scheduler does not answer, the last known state of a fragment stays: silence is not GONE.
         """
 
     def release(self, names: frozenset[str]) -> None:
-        """End these fragments: foreign processes, worker steps, then the holder. Names that are gone already are fine."""
+        """End these fragments: foreign processes, worker steps, then the holder. Unknown names are ignored."""
 
     def clear(self, names: frozenset[str]) -> None:
-        """End whatever runs in these fragments, such as a dead pilot's orphans, and keep the fragments.
+        """End all processes in these fragments, such as orphans of a dead pilot, and keep the fragments.
 
-        Raises :class:`~bftrainer.errors.CommandError` or ``SchedulerError`` where that takes a scheduler that does not answer.
+        Raises :class:`~bftrainer.errors.CommandError` or ``SchedulerError`` if it needs a scheduler that does not answer.
         """
 
     def renew(self) -> None:
-        """Tell every fragment that the pilot lives; one that is not told for ``lease_s`` ends by itself."""
+        """Renew the lease of every fragment; a fragment ends by itself ``lease_s`` after the last renewal."""
 
 
 class PeerPilots(Protocol):
-    """The other pilots of the site, of whatever user. Real: Slurm, by the comments of holders and pilots' jobs."""
+    """The other pilots of the site, of all users. Real: Slurm, by the comments of holder jobs and pilot jobs."""
 
     def announce(self, hosts: tuple[str, ...]) -> None:
-        """Show to the others that these hosts are ours."""
+        """Show the other pilots that these hosts are ours."""
 
     def look(self) -> tuple[PeerPilot, ...]:
-        """The others, as far as their jobs can be seen. Raises SchedulerError or CommandError: silence is not nobody."""
+        """The peer pilots whose jobs are visible. Raises SchedulerError or CommandError if they are unknown."""

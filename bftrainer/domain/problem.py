@@ -1,7 +1,7 @@
 """The allocation problem of one event (paper section 3), in counts: one integer N_j per trainer.
 
-Nodes of one pool are interchangeable, so N_j replaces the paper's x_jn; Eqns 5, 9 and 10 vanish and
-:mod:`~bftrainer.allocation.placement` picks the names afterwards.
+Nodes of one pool are interchangeable, so N_j (Eqn 2) replaces the x_jn of the paper. Eqn 5 becomes one sum, and Eqns 6 to
+10, which forbid migration, are left to :mod:`~bftrainer.allocation.placement`, which chooses the nodes afterwards.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from bftrainer.errors import InvalidValueError, Reason
 
 @dataclass(frozen=True, slots=True)
 class TrainerDemand:
-    """What one trainer brings into the problem.
+    """One trainer in the problem.
 
-    ``value`` is O_j in the objective's unit per second; ``current`` is C_j, the nodes it holds now. ``sizes`` lists the
-    legal counts (0 only if listed); without it they are 0 and min_nodes .. max_nodes (Eqn 3).
+    ``value`` is O_j in the unit of the objective per second; ``current`` is C_j (Eqn 1), the nodes it holds now. ``sizes``
+    lists the legal counts (0 only if listed); without it they are 0 and min_nodes .. max_nodes (Eqn 3).
     """
 
     id: str
@@ -38,38 +38,38 @@ class TrainerDemand:
             raise InvalidValueError(f"holds {self.current} nodes, expected 0 to max_nodes {self.max_nodes}")
 
     def is_legal(self, n: int) -> bool:
-        """Whether ``n`` nodes is a size that this trainer may get."""
+        """Whether ``n`` nodes is a legal size (Eqn 3)."""
         if self.sizes is not None:
             return n in self.sizes
         return n == 0 or self.min_nodes <= n <= self.max_nodes
 
     @property
     def standing(self) -> int:
-        """C_j as it counts: a trainer below its minimum (after a loss) cannot run and counts as one at 0."""
+        """C_j (Eqn 1), or 0 for a trainer that a preemption left below its minimum: it cannot run."""
         return self.current if self.current >= self.min_nodes else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Who gets how many of ``pool_size`` nodes, looking ``forward_s`` (T_fwd) ahead. Claims are in trainer order."""
+    """How to divide ``pool_size`` nodes, looking ``forward_s`` seconds (T_fwd) ahead. ``demands`` are in trainer order."""
 
     pool_size: int
     forward_s: float
-    claims: tuple[TrainerDemand, ...]
+    demands: tuple[TrainerDemand, ...]
 
     def __post_init__(self) -> None:
         if self.pool_size < 0:
             raise InvalidValueError(f"the pool's size must not be negative, got {self.pool_size}")
         check_not_negative(forward_s=self.forward_s)
-        held = sum(c.current for c in self.claims)
+        held = sum(c.current for c in self.demands)
         if held > self.pool_size:
             raise InvalidValueError(f"the trainers hold {held} nodes, more than the pool's {self.pool_size}")
 
 
 class Status(Enum):
-    """How a solver ended. Apart from *why a fallback happened*, which is a :class:`Fallback`.
+    """How a solver ended. The reasons of fallbacks are separate (:class:`Fallback`).
 
-    ``KEPT``: no solver answered, the counts are the current map (paper 3.6).
+    ``KEPT``: no solver answered; the counts are the current map (paper 3.6).
     """
 
     OPTIMAL = "optimal"
@@ -79,7 +79,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """One solver of the chain that passed its turn on, and why."""
+    """A solver of the chain without a proven optimum, and the reason."""
 
     solver: str
     reason: Reason
@@ -88,10 +88,9 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Counts N_j in claim order and how they were found.
+    """Counts N_j (Eqn 2) in the order of the demands, and how they were found.
 
-    ``objective_value`` is Eqn 16 recomputed from the integer counts. ``gap`` is relative:
-    (bound - value) / max(|value|, 1e-9).
+    ``objective_value`` is Eqn 16 recomputed from the integer counts. ``gap`` is (bound - value) / max(|value|, 1e-9).
     """
 
     counts: tuple[int, ...]

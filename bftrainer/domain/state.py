@@ -1,4 +1,4 @@
-"""What the coordinator knows between two events, and what a policy decides on it. All frozen."""
+"""The state between two events, and decisions on it. All frozen."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bftrainer.domain.problem import Answer
 
 Nodes = frozenset[str]
 Classes = tuple[tuple[str, Nodes], ...]
-"""(name of a class, its nodes of the pool), by name."""
+"""(name of a node class, its nodes of the pool), sorted by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What a trainer has reported of its evaluation function E: the first and the latest value, and the slope.
+    """Reported values of the evaluation function E of a trainer: the first, the latest, and the slope.
 
-    ``per_sample`` is |E - E before| / samples in between, over the last two reports at different samples; None until then.
+    ``per_sample`` is |change of E| / samples over the last two reports at different samples; None before the second.
     """
 
     first: float
@@ -26,7 +26,7 @@ class Losses:
     per_sample: float | None = None
 
     def then(self, samples: float, loss: float) -> Losses:
-        """With one more report; one without new samples only replaces the latest value."""
+        """The losses after one more report. A report without new samples only replaces the latest value."""
         if samples <= self.at_samples:
             return Losses(self.first, loss, samples, self.per_sample)
         return Losses(self.first, loss, samples, abs(loss - self.latest) / (samples - self.at_samples))
@@ -34,11 +34,11 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """An admitted trainer: its nodes (maybe none: it waits) and what it had reported by the last event.
+    """An admitted trainer: its nodes (none: it waits) and its reports up to the last event.
 
-    ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` the node-seconds that it has had.
-    Of a trainer that is learned ``trainer`` is what is believed, ``submitted`` what its user said. ``sized_s`` is since
-    when it has had its nodes.
+    ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` its node-seconds. With learning,
+    ``trainer`` has the estimated curve and costs, ``submitted`` those of the user. ``sized_s`` is the time of its last change
+    of size.
     """
 
     trainer: Trainer
@@ -53,7 +53,7 @@ class Active:
 
     @property
     def remaining_samples(self) -> float | None:
-        """What is left of its work, or None where nobody said how much there is."""
+        """Samples left, or None if ``samples_total`` is unknown."""
         total = self.trainer.samples_total
         return None if total is None else max(total - self.samples_done, 0.0)
 
@@ -62,13 +62,13 @@ class Active:
 class State:
     """Pool, admitted trainers in admission order, queue in submission order, and the policy's memory.
 
-    ``lessons`` holds what was learned, by :func:`~bftrainer.estimation.update.key_of`, the latest last.
+    ``measurements`` are by key (:func:`~bftrainer.estimation.update.key_of`), the most recently updated last.
 
-    ``classes`` are the pool's, without empty ones; nodes in none are a class of their own. ``window_ends`` has one entry per
-    node whose backfill window is known to end: (node, when).
+    ``classes`` are the non-empty node classes of the pool; nodes in none form a class of their own. ``window_ends`` has
+    (node, time) for every node with a known window end.
 
-    Invariants: the trainers' node sets are disjoint, within the pool, and each within one class; at most ``max_parallel``
-    (P_jmax) are admitted, and those who were when it was lowered.
+    Invariants: the node sets of trainers are disjoint, within the pool, and each within one class. At most ``max_parallel``
+    (P_jmax) trainers are admitted; when it is lowered, admitted trainers stay.
     """
 
     max_parallel: int
@@ -80,21 +80,22 @@ class State:
     wake_at_s: float | None = None
     classes: Classes = ()
     window_ends: tuple[tuple[str, float], ...] = ()
-    lessons: tuple[tuple[str, Measurements], ...] = ()
+    measurements: tuple[tuple[str, Measurements], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ClassMemories:
-    """A policy's memory where nodes are of several classes: it decides for each by itself, with a memory for each."""
+    """The memory of a policy that decides for several node classes independently: (class, memory)."""
 
     by_class: tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A policy's answer: one count per admitted trainer, in the order of ``State.active``.
+    """The decision of a policy: one count N_j (Eqn 2) per admitted trainer, in the order of ``State.active``.
 
-    ``wake_at_s`` asks for a :class:`~bftrainer.domain.events.TimerDue` event then. ``answer`` is the solver's evidence, if any.
+    ``wake_at_s`` requests a :class:`~bftrainer.domain.events.TimerDue` event at that time. ``answer`` is the answer of the
+    solver, if there was one.
     """
 
     counts: tuple[int, ...]
@@ -104,7 +105,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision with node names: what the loop carries out and the journal records."""
+    """A decision with node sets, one per trainer: the loop carries it out and the journal records it."""
 
     decision: Decision
     nodes: tuple[Nodes, ...]
@@ -113,7 +114,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """One trainer goes from one node set to another; ``forced`` where nodes were taken from it."""
+    """A change of the node set of one trainer; ``forced`` if nodes left the pool."""
 
     trainer_id: str
     before: Nodes

@@ -1,1 +1,1 @@
-"""From measured rates and stalls to the curves that policies decide on. Pure."""
+"""From measured rates and stalls to the estimated curves on which policies decide. Pure."""

@@ -1,12 +1,13 @@
-"""From what was submitted and what was measured to a curve to decide on. Pure; no numpy, a belief has a dozen points.
+"""An estimated curve from the submitted one and the measurements. Pure; without numpy, as an estimate has a dozen points.
 
-1. *Scale the prior.* The submitted curve (or a guess) times a * n^b, fitted to the measured points in logarithms; b is held
-   near 0 by a prior of its own, so one point only scales.
-2. *Weigh.* A measured point counts by its standard error against that fit. Measurements without noise count alone.
-3. *Order.* More nodes never bring less: neighbours that say otherwise are pooled. A point under the chord of its neighbours
-   is lifted to it, unless it is lower by more than two standard errors: then the curve was measured not to be concave.
-4. *Fill in.* Between measured points the fit, held between their chord and the lines that carry them, so that concave points
-   give a concave curve; beyond them the fit, scaled to the last one, no steeper than what was measured before it.
+1. *Scale the prior.* The submitted curve (or a guess) times a * n^b, fitted to the measured points in logarithms. A prior on
+   b holds it near 0, so a single point only scales the curve.
+2. *Weigh.* Each measured point is combined with that fit by its standard error. Measurements without noise count alone.
+3. *Order.* More nodes never yield less: adjacent points that fall are pooled. A point below the chord of its neighbors is
+   lifted to the chord, unless it is lower by more than two standard errors: then the curve is not concave.
+4. *Fill in.* Between measured points, the fit, bounded below by their chord and above by the extended chords of the adjacent
+   segments, so that concave points give a concave curve. Beyond the last point, the fit scaled to it, no steeper than the
+   last measured segment.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from bftrainer.domain.measurements import Measurements, RatePoint
 from bftrainer.domain.model import Curve
 
 MISFIT = 0.05
-"""How far off the scaled prior may be between points, relative (one standard deviation)."""
+"""Relative error of the scaled prior between points (one standard deviation)."""
 BEND = 0.5
 """Standard deviation of the exponent b."""
 MOST_BEND = 2.0
-"""Largest exponent b that is believed, either way."""
+"""Largest exponent b accepted, in absolute value."""
 TINY = 1e-9
-"""What is smaller than the largest by this factor counts as nothing."""
+"""Values below this fraction of the largest count as 0."""
 FIRM = 2.0
-"""A dent deeper than so many standard errors stays."""
+"""A point that many standard errors below the concave majorant is not lifted."""
 
 _FAR = 600.0  # exp() of it is still a number
 
@@ -36,14 +37,14 @@ _Spot = tuple[int, float]
 _Fit = Callable[[int], float]
 
 
-def estimate(prior: Curve, lesson: Measurements) -> Curve:
-    """The believed curve; ``prior`` itself where nothing was measured. It covers what the prior covers."""
-    known = [p for p in lesson.points if p.nodes <= prior.nodes[-1]]
+def estimate(prior: Curve, measured: Measurements) -> Curve:
+    """The estimated curve in samples/s, over the node counts of ``prior``; ``prior`` itself where nothing was measured."""
+    known = [p for p in measured.points if p.nodes <= prior.nodes[-1]]
     if not known:
         return prior
     if min(prior.per_s) <= TINY * max(prior.per_s):  # nothing to scale
         prior = Curve(prior.nodes, tuple(map(float, prior.nodes)))
-    noise = lesson.noise()
+    noise = measured.noise()
     fit = _fit(prior, known, noise)
     spots = _concave_where_soft(_rising(_weighed(known, fit, noise)), known, noise)
     filled = _filled(spots, fit, sorted({1, *prior.nodes}))
@@ -74,12 +75,12 @@ def _fit(prior: Curve, known: Sequence[RatePoint], noise: float) -> _Fit:
 
 @lru_cache(maxsize=1024)
 def _table(prior: Curve) -> tuple[float, ...]:
-    """The prior on 0 .. its last node count, linear to (0, 0)."""
+    """The prior at 0 .. its last node count, linear to (0, 0)."""
     return tuple(prior.at(n) for n in range(prior.nodes[-1] + 1))
 
 
 def _weighed(known: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]:
-    """Each point between its measurement and the fit."""
+    """Each point, weighted between its measurement and the fit."""
     values = []
     for p in known:
         error2 = noise**2 / len(p.windows)
@@ -92,7 +93,7 @@ def _weighed(known: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]
 
 
 def _rising(values: list[float]) -> list[float]:
-    """The nearest values that do not fall: pool adjacent violators."""
+    """The nearest non-decreasing values, by pooling adjacent violators."""
     blocks: list[tuple[float, int]] = []
     for value in values:
         mean, size = value, 1
@@ -104,7 +105,7 @@ def _rising(values: list[float]) -> list[float]:
 
 
 def _concave_where_soft(values: list[float], known: Sequence[RatePoint], noise: float) -> list[_Spot]:
-    """The points, each lifted to the least concave majorant unless that is more than it could have been."""
+    """The points, each lifted to the least concave majorant unless that is more than ``FIRM`` standard errors away."""
     spots = [(p.nodes, v) for p, v in zip(known, values, strict=True)]
     if noise == 0:
         return spots
@@ -119,7 +120,7 @@ def _concave_where_soft(values: list[float], known: Sequence[RatePoint], noise: 
 
 
 def _majorant(spots: Sequence[_Spot]) -> list[_Spot]:
-    """The least concave function on or above all spots, at the same places."""
+    """The least concave majorant of the spots, at the same node counts."""
     hull: list[_Spot] = []
     for n, v in spots:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], (n, v)):
@@ -143,7 +144,7 @@ def _slope(left: _Spot, right: _Spot) -> float:
 
 
 def _filled(spots: list[_Spot], fit: _Fit, places: Sequence[int]) -> list[_Spot]:
-    """With the places of the prior in between and beyond."""
+    """The spots with those at the other node counts of the prior, between and beyond."""
     last_n, last_v = spots[-1]
     start: list[_Spot] = [(0, 0.0), *spots]
     slopes = [_slope(low, high) for low, high in pairwise(start)]
@@ -166,7 +167,7 @@ def _filled(spots: list[_Spot], fit: _Fit, places: Sequence[int]) -> list[_Spot]
 
 
 def _is_held(slopes: list[float], i: int) -> bool:
-    """Whether the points around segment ``i`` are concave, so that lines through its ends hold it from above."""
+    """Whether the points around segment ``i`` are concave, so that lines through its ends bound it from above."""
     return (i == 0 or slopes[i - 1] >= slopes[i]) and slopes[i] >= slopes[i + 1]
 
 

@@ -17,8 +17,8 @@ from bftrainer.core.node_classes import parts
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import State
 from bftrainer.errors import RejectedAnswerError, UserError
+from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.rerun import observed
-from bftrainer.live.runtime import policy_of
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
@@ -152,31 +152,31 @@ def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
     witness = _Witness(list(entry.answers))
     decide(state, policy_of(entry.settings, RecordingAllocator(witness)), entry.event)
     for problem, answer in witness.asked:
-        for j, claim in enumerate(problem.claims):
-            if claim.id == trainer:
+        for j, demand in enumerate(problem.demands):
+            if demand.id == trainer:
                 unit = find_objective(entry.settings.objective).unit
                 return stake(problem, answer.counts, j, unit)
     return None
 
 
 def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
-    """What claim ``j`` has at stake in a solved problem."""
-    claim, n = problem.claims[j], counts[j]
-    below, above = next_sizes(claim, n)
+    """What demand ``j`` has at stake in a solved problem."""
+    demand, n = problem.demands[j], counts[j]
+    below, above = next_sizes(demand, n)
     return Stake(
         unit=unit,
-        gain=gain(claim, n, problem.forward_s),
-        rate=claim.value.at(n),
-        cost=rescale_cost(claim, n),
-        alone=None if above is None else _alone(claim, n, above, problem.forward_s),
+        gain=gain(demand, n, problem.forward_s),
+        rate=demand.value.at(n),
+        cost=rescale_cost(demand, n),
+        alone=None if above is None else _alone(demand, n, above, problem.forward_s),
         more=None if above is None else what_if(problem, counts, j, above),
         less=None if below is None else what_if(problem, counts, j, below),
         larger=above,
     )
 
 
-def _alone(claim: TrainerDemand, n: int, above: int, forward_s: float) -> float:
-    return gain(claim, above, forward_s) - gain(claim, n, forward_s)
+def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float:
+    return gain(demand, above, forward_s) - gain(demand, n, forward_s)
 
 
 def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool: int, entry: JournalEntry) -> str:

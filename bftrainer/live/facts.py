@@ -1,48 +1,85 @@
-"""One stream of what the pilot writes down: for its log, its metrics, its notices. They hear of nothing that is not on disk."""
+"""What the pilot writes down, as one stream of typed facts for its log, its metrics and its notices.
+
+A listener hears of a fact once it is on disk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Plan, State
 from bftrainer.persistence.journal import LiveJournal, TimedPolicy
-from bftrainer.persistence.registry import Registry, Usage
+from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus, Usage
 from bftrainer.persistence.store import Store
 
 
-class FactKind(Enum):
-    """What a fact is about."""
+@dataclass(frozen=True, slots=True)
+class DecisionMade:
+    """The plan for an event, decided on ``state`` in ``took_s`` seconds."""
 
-    DECISION = "decision"
-    NOTE = "note"
-    TRAINER = "trainer"
-    USAGE = "usage"
-    FRAGMENT = "fragment"
+    at_s: float
+    event: Event
+    state: State
+    plan: Plan
+    took_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """``subject`` is a trainer's or fragment's name, or what the note is about. ``fields`` by kind:
-
-    decision: event, state, plan, took_s. note: kind, text. trainer: the columns that changed (``status`` a TrainerStatus).
-    usage: usage. fragment: one of asked, taken, asked_back, released (seconds since 1970), and reason.
-    """
+class NoteAdded:
+    """A line of the event log. ``subject`` is what it is about."""
 
     at_s: float
-    kind: FactKind
+    kind: str
     subject: str
-    fields: Mapping[str, object] = field(default_factory=dict)
+    text: str
 
 
+@dataclass(frozen=True, slots=True)
+class TrainerChanged:
+    """A trainer was submitted, or its columns changed."""
+
+    at_s: float
+    name: str
+    change: TrainerChange
+
+
+@dataclass(frozen=True, slots=True)
+class UsageAdded:
+    """Node-seconds of one trainer since the last heartbeat."""
+
+    at_s: float
+    usage: Usage
+
+
+class FragmentEvent(Enum):
+    """What happened to a fragment."""
+
+    ASKED = "asked"
+    TAKEN = "taken"
+    ASKED_BACK = "asked_back"
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentChanged:
+    """A step in the audit of a fragment."""
+
+    at_s: float
+    name: str
+    what: FragmentEvent
+    reason: str = ""
+
+
+Fact = DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged
 Listener = Callable[[Fact], None]
 
 
 class TellingRegistry(Registry):
-    """A registry that tells of each change once it is committed. Changes of trainers have no time: ``now_s`` gives it."""
+    """A registry that tells listeners of each change once it is committed. ``now_s`` dates changes that carry no time."""
 
     def __init__(self, store: Store, now_s: Callable[[], float], listeners: list[Listener]) -> None:
         super().__init__(store)
@@ -50,47 +87,40 @@ class TellingRegistry(Registry):
         self._listeners = listeners
 
     def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
-        """Tells of a new trainer; of one that was there, again."""
         added = super().add(spec, owner, spool_name, at_s)
         if added:
-            self._tell(Fact(at_s, FactKind.TRAINER, spec.name, {"status": self.trainer(spec.name).status, "new": True}))
+            status: TrainerStatus = self.trainer(spec.name).status
+            self._tell(TrainerChanged(at_s, spec.name, TrainerChange(status=status)))
         return added
 
-    def change(self, name: str, **columns: object) -> None:
-        """Tells of the columns."""
-        super().change(name, **columns)
-        self._tell(Fact(self._now_s(), FactKind.TRAINER, name, columns))
+    def change(self, name: str, change: TrainerChange) -> None:
+        super().change(name, change)
+        self._tell(TrainerChanged(self._now_s(), name, change))
 
     def add_usage(self, usage: tuple[Usage, ...], beat_s: float) -> None:
-        """Tells of each trainer's."""
         super().add_usage(usage, beat_s)
         for one in usage:
-            self._tell(Fact(beat_s, FactKind.USAGE, one.name, {"usage": one}))
+            self._tell(UsageAdded(beat_s, one))
 
     def fragment_asked(self, name: str, node: str, at_s: float) -> None:
-        """Tells of it."""
         super().fragment_asked(name, node, at_s)
-        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"asked": at_s}))
+        self._tell(FragmentChanged(at_s, name, FragmentEvent.ASKED))
 
     def fragment_taken(self, name: str, at_s: float) -> None:
-        """Tells of it."""
         super().fragment_taken(name, at_s)
-        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"taken": at_s}))
+        self._tell(FragmentChanged(at_s, name, FragmentEvent.TAKEN))
 
     def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
-        """Tells of it."""
         super().fragment_asked_back(name, at_s, reason)
-        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"asked_back": at_s, "reason": reason}))
+        self._tell(FragmentChanged(at_s, name, FragmentEvent.ASKED_BACK, reason))
 
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
-        """Tells of it."""
         super().fragment_released(name, at_s, reason)
-        self._tell(Fact(at_s, FactKind.FRAGMENT, name, {"released": at_s, "reason": reason}))
+        self._tell(FragmentChanged(at_s, name, FragmentEvent.RELEASED, reason))
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
-        """Tells of it."""
         super().note(at_s, kind, subject, text)
-        self._tell(Fact(at_s, FactKind.NOTE, subject, {"kind": kind, "text": text}))
+        self._tell(NoteAdded(at_s, kind, subject, text))
 
     def _tell(self, fact: Fact) -> None:
         for listener in self._listeners:
@@ -98,7 +128,7 @@ class TellingRegistry(Registry):
 
 
 class TellingJournal:
-    """Port Journal: tells of each decision once it is on disk."""
+    """Port Journal: tells listeners of each decision once it is on disk."""
 
     def __init__(self, journal: LiveJournal, policy: TimedPolicy, listeners: list[Listener]) -> None:
         self._journal = journal
@@ -106,8 +136,6 @@ class TellingJournal:
         self._listeners = listeners
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """Record, then tell."""
         self._journal.record(event, state, plan)
-        fields = {"event": event, "state": state, "plan": plan, "took_s": self._policy.took_s}
         for listener in self._listeners:
-            listener(Fact(event.at_s, FactKind.DECISION, "", fields))
+            listener(DecisionMade(event.at_s, event, state, plan, self._policy.took_s))

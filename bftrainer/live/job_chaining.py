@@ -1,9 +1,9 @@
-"""Handing over before the pilot's own job ends: its successor is submitted, then it drains as if it had been told to end."""
+"""Job chaining: before the pilot's own job ends, its successor is submitted; then the pilot drains as if told to end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bftrainer.config.pilot import TimesConfig
@@ -18,57 +18,60 @@ class OwnJob(Protocol):
     """The batch job that the pilot runs in."""
 
     def ends_s(self) -> float | None:
-        """When its time is over, if that is known."""
+        """End of its time limit, if that is known."""
 
     def submit_successor(self) -> str:
-        """Have the same job start when this one is over; its id."""
+        """Submit the same job, to start when this one is over. Returns its id."""
 
     def withdraw(self, successor: str) -> None:
-        """Cancel a successor that waits."""
+        """Cancel a pending successor."""
 
 
 @dataclass(slots=True)
 class JobChain:
-    """Asked at every tick; asks the scheduler only every ``AGAIN_S``. ``warned``: it has said that time is nearly over."""
+    """Asked in every tick; asks the scheduler only every ``AGAIN_S``."""
 
-    job: OwnJob
-    times: TimesConfig
-    clock: Clock
-    note: Callable[[str], None]
-    successor: str = ""
-    next_look_s: float = 0.0
-    ends_s: float | None = None
-    warned: bool = False
+    _job: OwnJob
+    _times: TimesConfig
+    _clock: Clock
+    _note: Callable[[str], None]
+    _successor: str = field(default="", init=False)
+    _next_look_s: float = field(default=0.0, init=False)
+    _ends_s: float | None = field(default=None, init=False)
+    _warned: bool = field(default=False, init=False)
+
+    def reconfigure(self, times: TimesConfig) -> None:
+        self._times = times
 
     def warn(self) -> None:
-        """The scheduler's notice of the end, which comes whether it answers questions or not."""
-        self.warned, self.next_look_s = True, 0.0
+        """The scheduler has sent its notice of the end of the job; it comes even if the scheduler answers no questions."""
+        self._warned, self._next_look_s = True, 0.0
 
     def is_time_to_end(self) -> bool:
-        """Whether the pilot must begin to drain; on the way there, the successor is submitted once."""
-        now_s = self.clock.now_s()
-        if now_s >= self.next_look_s:
-            self.next_look_s = now_s + AGAIN_S
+        """Whether the pilot must begin to drain. Before that, the successor is submitted once."""
+        now_s = self._clock.now_s()
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + AGAIN_S
             try:
-                self.ends_s = self.job.ends_s()
-                if not self.successor and self._is_due(now_s):
-                    self.successor = self.job.submit_successor()
-                    self.note(f"successor {self.successor} waits for the end of this job")
+                self._ends_s = self._job.ends_s()
+                if not self._successor and self._is_due(now_s):
+                    self._successor = self._job.submit_successor()
+                    self._note(f"successor {self._successor} waits for the end of this job")
             except BFTrainerError as error:
-                self.note(f"cannot look after the successor: {error}")
-        if self.ends_s is None:
-            return self.warned
-        return now_s >= self.ends_s - self.times.shutdown_s - SPARE_S
+                self._note(f"cannot look after the successor: {error}")
+        if self._ends_s is None:
+            return self._warned
+        return now_s >= self._ends_s - self._times.shutdown_s - SPARE_S
 
     def call_off(self) -> None:
-        """The pilot was told to end: nobody is to come after it."""
-        successor, self.successor = self.successor, ""
+        """Cancel the successor: the pilot was told to end."""
+        successor, self._successor = self._successor, ""
         if successor:
             try:
-                self.job.withdraw(successor)
-                self.note(f"successor {successor} is cancelled")
+                self._job.withdraw(successor)
+                self._note(f"successor {successor} is cancelled")
             except BFTrainerError as error:
-                self.note(f"successor {successor} cannot be cancelled: {error}")
+                self._note(f"successor {successor} cannot be cancelled: {error}")
 
     def _is_due(self, now_s: float) -> bool:
-        return self.warned or (self.ends_s is not None and now_s >= self.ends_s - self.times.hand_over_s)
+        return self._warned or (self._ends_s is not None and now_s >= self._ends_s - self._times.hand_over_s)

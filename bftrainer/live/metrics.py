@@ -1,6 +1,6 @@
-"""``/metrics``: what the pilot does, for Prometheus: one gauge per state, ``bftrainer_nodes_held``, as in Slurm 25.11.
+"""``/metrics`` for Prometheus, with one gauge per state (``bftrainer_nodes_held``), as in Slurm 25.11.
 
-Everything is counted from facts (see :mod:`~bftrainer.live.facts`), so a scrape costs the pilot nothing but the text.
+All numbers are counted from facts (:mod:`~bftrainer.live.facts`), so a scrape costs the pilot only the text of the page.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from bftrainer.config.pilot import MetricsConfig
-from bftrainer.domain.state import Plan, State
 from bftrainer.errors import UserError
-from bftrainer.live.facts import Fact, FactKind
+from bftrainer.live.facts import (
+    DecisionMade,
+    Fact,
+    FragmentChanged,
+    FragmentEvent,
+    NoteAdded,
+    TrainerChanged,
+    UsageAdded,
+)
 from bftrainer.persistence.registry import Registry, TrainerStatus, Usage
 
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -24,14 +31,14 @@ _RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """Listens to facts and keeps the numbers. ``registry`` gives what was there before this pilot."""
+    """Listens to facts and keeps the numbers. Their start values come from ``registry``."""
 
     def __init__(self, registry: Registry) -> None:
         try:
             import prometheus_client as prometheus
         except ImportError as error:
             raise UserError(
-                "metrics.port: needs the package prometheus-client, which is not here; pip install 'bftrainer[metrics]'"
+                "metrics.port: the package prometheus-client is not installed; run pip install 'bftrainer[metrics]'"
             ) from error
         self.prometheus = prometheus.CollectorRegistry()
         self._lock = threading.Lock()
@@ -43,85 +50,89 @@ class Metrics:
             status: made(prometheus.Gauge, f"trainers_{status.value}", f"Trainers that are {status.value}.")
             for status in TrainerStatus
         }
-        self._held = made(prometheus.Gauge, "nodes_held", "Nodes that are held, or given back and not yet released.")
-        self._pending = made(prometheus.Gauge, "nodes_pending", "Nodes that were asked for and are not held yet.")
-        self._training = made(prometheus.Gauge, "nodes_allocated", "Nodes that the last decision gave to trainers.")
-        self._pool = made(prometheus.Gauge, "nodes_pool", "Nodes that the last decision could give.")
-        self._of_trainer = made(prometheus.Gauge, "trainer_nodes", "Nodes by the last decision.", "trainer")
-        self._samples = made(prometheus.Gauge, "trainer_samples", "Samples that it has reported.", "trainer")
+        self._held = made(
+            prometheus.Gauge, "nodes_held", "Nodes that are held, including those that are about to be released."
+        )
+        self._pending = made(prometheus.Gauge, "nodes_pending", "Nodes that were requested and are not held yet.")
+        self._training = made(
+            prometheus.Gauge, "nodes_allocated", "Nodes that the last decision allocated to trainers."
+        )
+        self._pool = made(prometheus.Gauge, "nodes_pool", "Nodes that the last decision could allocate.")
+        self._of_trainer = made(
+            prometheus.Gauge, "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer"
+        )
+        self._samples = made(prometheus.Gauge, "trainer_samples", "Samples that a trainer has reported.", "trainer")
         self._node_s = made(prometheus.Counter, "node_seconds", "Node-seconds of trainers.", "use")
         self._decisions = made(prometheus.Counter, "decisions", "Decisions.", "solver")
-        self._fallbacks = made(prometheus.Counter, "solver_fallbacks", "Solvers that passed on.", "solver", "reason")
-        self._took = made(prometheus.Histogram, "decision_seconds", "Time of a decision.", buckets=_SECONDS)
+        self._fallbacks = made(
+            prometheus.Counter, "solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason"
+        )
+        self._took = made(prometheus.Histogram, "decision_seconds", "Time to make a decision.", buckets=_SECONDS)
         self._taken = made(prometheus.Counter, "fragments_taken", "Nodes taken.")
-        self._back = made(prometheus.Counter, "fragments_asked_back", "Nodes asked back.", "planned")
-        self._release = made(prometheus.Histogram, "release_seconds", "From asked back to released.", buckets=_RELEASE)
+        self._back = made(
+            prometheus.Counter, "fragments_asked_back", "Nodes preempted, or given back by the pilot.", "planned"
+        )
+        self._release = made(
+            prometheus.Histogram, "release_seconds", "Time from preemption to release.", buckets=_RELEASE
+        )
         self._failures = made(prometheus.Counter, "trainer_failures", "Failed starts and runs of trainers.")
-        self._polls = made(prometheus.Counter, "polls_failed", "Failed looks at the scheduler, first of each outage.")
+        self._polls = made(
+            prometheus.Counter, "polls_failed", "Failed polls of the scheduler, the first of each outage."
+        )
         self._refused = made(prometheus.Counter, "holders_refused", "Holders that the scheduler refused.")
         self._status: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
-        self._fragments: dict[str, dict[str, float]] = {
-            f.name: {k: v for k, v in (("taken", f.taken_s), ("asked_back", f.asked_back_s)) if v is not None}
-            for f in registry.fragments(open_only=True)
-        }
-        self._held_now = sum("taken" in times for times in self._fragments.values())
+        self._fragments: dict[str, dict[FragmentEvent, float]] = {}
+        for f in registry.fragments(open_only=True):
+            times = {FragmentEvent.TAKEN: f.taken_s, FragmentEvent.ASKED_BACK: f.asked_back_s}
+            self._fragments[f.name] = {what: at_s for what, at_s in times.items() if at_s is not None}
+        self._held_now = sum(FragmentEvent.TAKEN in times for times in self._fragments.values())
         self._count_trainers()
         self._count_fragments()
 
     def hear(self, fact: Fact) -> None:
-        """Count it."""
+        """Count a fact."""
         with self._lock:
-            match fact.kind:
-                case FactKind.DECISION:
+            match fact:
+                case DecisionMade():
                     self._decided(fact)
-                case FactKind.TRAINER:
-                    self._changed(fact)
-                case FactKind.USAGE:
-                    self._used(fact)
-                case FactKind.FRAGMENT:
+                case TrainerChanged(_, name, change) if change.status is not None:
+                    self._changed(name, change.status)
+                case UsageAdded(_, usage):
+                    self._used(usage)
+                case FragmentChanged():
                     self._fragment(fact)
-                case FactKind.NOTE:
+                case NoteAdded(_, kind):
                     counter = {"failure": self._failures, "poll failed": self._polls, "refused": self._refused}
-                    if (one := counter.get(str(fact.fields["kind"]))) is not None:
+                    if (one := counter.get(kind)) is not None:
                         one.inc()
 
     def text(self) -> bytes:
-        """The page, in OpenMetrics."""
+        """The page, in OpenMetrics format."""
         from prometheus_client.openmetrics.exposition import generate_latest
 
         with self._lock:
             page: bytes = generate_latest(self.prometheus)  # type: ignore[no-untyped-call]
             return page
 
-    def _decided(self, fact: Fact) -> None:
-        plan, state = fact.fields["plan"], fact.fields["state"]
-        assert isinstance(plan, Plan)
-        assert isinstance(state, State)
-        answer = plan.decision.answer
+    def _decided(self, fact: DecisionMade) -> None:
+        counts, answer = fact.plan.decision.counts, fact.plan.decision.answer
         self._decisions.labels(answer.solver if answer is not None else "none").inc()
         for fallback in () if answer is None else answer.fallbacks:
             self._fallbacks.labels(fallback.solver, fallback.reason.value).inc()
-        took_s = fact.fields["took_s"]
-        assert isinstance(took_s, float)
-        self._took.observe(took_s)
-        self._pool.set(len(state.pool))
-        self._training.set(sum(plan.decision.counts))
+        self._took.observe(fact.took_s)
+        self._pool.set(len(fact.state.pool))
+        self._training.set(sum(counts))
         self._of_trainer.clear()
-        for active, n in zip(state.active, plan.decision.counts, strict=True):
+        for active, n in zip(fact.state.active, counts, strict=True):
             self._of_trainer.labels(active.trainer.id).set(n)
 
-    def _changed(self, fact: Fact) -> None:
-        status = fact.fields.get("status")
-        if not isinstance(status, TrainerStatus):
-            return
-        self._status[fact.subject] = status
-        if status.is_final and fact.subject in {labels[0] for labels in self._samples._metrics}:
-            self._samples.remove(fact.subject)
+    def _changed(self, name: str, status: TrainerStatus) -> None:
+        self._status[name] = status
+        if status.is_final and name in {labels[0] for labels in self._samples._metrics}:
+            self._samples.remove(name)
         self._count_trainers()
 
-    def _used(self, fact: Fact) -> None:
-        usage = fact.fields["usage"]
-        assert isinstance(usage, Usage)
+    def _used(self, usage: Usage) -> None:
         if not self._status.get(usage.name, TrainerStatus.DONE).is_final:
             self._samples.labels(usage.name).set(usage.samples_done)
         for use, node_s in (
@@ -131,20 +142,21 @@ class Metrics:
         ):
             self._node_s.labels(use).inc(max(node_s, 0.0))
 
-    def _fragment(self, fact: Fact) -> None:
-        times = self._fragments.setdefault(fact.subject, {})
-        was = dict(times)
-        times |= {key: value for key, value in fact.fields.items() if isinstance(value, float)}
-        if "taken" in times and "taken" not in was:
-            self._taken.inc()
-            self._held_now += 1
-        if "asked_back" in times and "asked_back" not in was:
-            self._back.labels(str(fact.fields.get("reason", "")).startswith("planned")).inc()
-        if "released" in times:
-            if "asked_back" in times:
-                self._release.observe(max(times["released"] - times["asked_back"], 0.0))
-            self._held_now -= "taken" in times
-            del self._fragments[fact.subject]
+    def _fragment(self, fact: FragmentChanged) -> None:
+        times = self._fragments.setdefault(fact.name, {})
+        first = fact.what not in times
+        times[fact.what] = fact.at_s
+        match fact.what:
+            case FragmentEvent.TAKEN if first:
+                self._taken.inc()
+                self._held_now += 1
+            case FragmentEvent.ASKED_BACK if first:
+                self._back.labels(fact.reason.startswith("planned")).inc()
+            case FragmentEvent.RELEASED:
+                if (asked_back_s := times.get(FragmentEvent.ASKED_BACK)) is not None:
+                    self._release.observe(max(fact.at_s - asked_back_s, 0.0))
+                self._held_now -= FragmentEvent.TAKEN in times
+                del self._fragments[fact.name]
         self._count_fragments()
 
     def _count_trainers(self) -> None:
@@ -161,7 +173,7 @@ class _Quiet(WSGIRequestHandler):
     timeout = 10.0
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Scrapes are no news."""
+        """Do not log scrapes."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -170,9 +182,9 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 def serve(metrics: Metrics, config: MetricsConfig) -> tuple[int, Callable[[], None]]:
-    """Answer GET /metrics in a thread. The port, and a function that ends it. Raises ``UserError`` where nothing can listen.
+    """Serve GET /metrics in a thread. Returns the port and a function that ends the thread. Raises ``UserError``.
 
-    Anywhere but on loopback a token is needed; it is compared in constant time.
+    On any address but loopback a token is required; it is compared in constant time.
     """
     token = _token(config)
 
@@ -183,7 +195,7 @@ def serve(metrics: Metrics, config: MetricsConfig) -> tuple[int, Callable[[], No
             return [b"expected the pilot's token: Authorization: Bearer ...\n"]
         if environ["PATH_INFO"] != "/metrics" or environ["REQUEST_METHOD"] != "GET":
             start("404 Not Found", [("Content-Type", "text/plain")])
-            return [b"there is only GET /metrics\n"]
+            return [b"not found; expected GET /metrics\n"]
         start("200 OK", [("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")])
         return [metrics.text()]
 

@@ -1,7 +1,8 @@
-"""Notices: a command of the user's, run when a trainer is done, has failed, or has had no nodes for long.
+"""Notices: a configured command that runs when a trainer is done, has failed, or has had no nodes for long.
 
-At least once: a trainer's end is in the registry before the command is started, and that it was told after the command has
-ended; a pilot that dies in between tells again. The pilot never waits for a command: it is polled, and killed after its time.
+Delivery is at least once. A trainer's end is in the registry before the command starts, and the notice is recorded after the
+command has ended; a pilot that dies in between sends the notice again. The pilot never waits for a command: it polls the
+command, and kills it after ``timeout_s``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from bftrainer.config.pilot import NoticesConfig
-from bftrainer.live.facts import Fact, FactKind
+from bftrainer.live.facts import Fact, TrainerChanged
 from bftrainer.persistence.registry import Registry, TrainerRecord, TrainerStatus
 
 AT_ONCE = 4
@@ -30,7 +31,7 @@ _WITHOUT_NODES = (TrainerStatus.QUEUED, TrainerStatus.WAITING)
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the command reads: one JSON object on its standard input."""
+    """What the command reads from standard input: one JSON object."""
 
     event: str
     trainer: str
@@ -39,7 +40,7 @@ class Notice:
     facts: dict[str, object] = field(default_factory=dict)
 
     def as_json(self) -> str:
-        """``{"event": "done", "trainer": "digits", "time": ..., "text": ...}`` and what is known of the trainer."""
+        """``{"event": "done", "trainer": "digits", "time": ..., "text": ...}`` and facts about the trainer."""
         head = {"event": self.event, "trainer": self.trainer, "time": self.at_s, "text": self.text}
         return json.dumps(head | self.facts) + "\n"
 
@@ -53,12 +54,12 @@ class _Running:
 
 
 class Notices:
-    """Listens to facts (see :meth:`hear`) and runs the command; ``look`` is called with every tick of the pilot."""
+    """Listens to facts (see :meth:`hear`) and runs the command. ``look`` is called in every tick of the pilot."""
 
     def __init__(
         self, config: NoticesConfig, registry: Registry, folder: Path, now_s: float, elapsed_s: Callable[[], float]
     ) -> None:
-        self.config = config
+        self._config = config
         self._registry = registry
         self._folder = folder
         self._elapsed_s = elapsed_s
@@ -69,24 +70,26 @@ class Notices:
             self._catch_up(now_s)
 
     def hear(self, fact: Fact) -> None:
-        """Trainers' changes of status are what matters."""
-        status = fact.fields.get("status")
-        if fact.kind is not FactKind.TRAINER or not isinstance(status, TrainerStatus):
+        """Take note of changes of status."""
+        if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
             return
         if status in _WITHOUT_NODES:
-            self._without_nodes_since.setdefault(fact.subject, fact.at_s)
+            self._without_nodes_since.setdefault(fact.name, fact.at_s)
         else:
-            self._without_nodes_since.pop(fact.subject, None)
-        if status in _TOLD_OF and self.config.on_event:
-            self._queue(self._registry.trainer(fact.subject), _TOLD_OF[status], fact.at_s)
+            self._without_nodes_since.pop(fact.name, None)
+        if status in _TOLD_OF and self._config.on_event:
+            self._queue(self._registry.trainer(fact.name), _TOLD_OF[status], fact.at_s)
+
+    def reconfigure(self, config: NoticesConfig) -> None:
+        self._config = config
 
     def look(self, now_s: float) -> None:
-        """Start what is due, take note of what has ended, kill what takes too long."""
-        if not self.config.on_event:
+        """Start commands that are due, record those that have ended, kill those that take too long."""
+        if not self._config.on_event:
             return
-        if self.config.starved_after_s:
+        if self._config.starved_after_s:
             for name, since_s in list(self._without_nodes_since.items()):
-                if now_s - since_s >= self.config.starved_after_s:
+                if now_s - since_s >= self._config.starved_after_s:
                     self._without_nodes_since[name] = now_s  # again after as long
                     self._queue(self._registry.trainer(name), "starved", now_s, f"no nodes for {now_s - since_s:.0f} s")
         for one in [r for r in self._running if r.process.poll() is not None or self._elapsed_s() > r.until_s]:
@@ -96,7 +99,7 @@ class Notices:
             self._start(self._due.popleft(), now_s)
 
     def close(self, now_s: float) -> None:
-        """The pilot ends: what runs may finish within its time, what was not started is told by the next pilot."""
+        """Wait for running commands within their time. The next pilot sends notices that were not started."""
         for one in self._running:
             with suppress(subprocess.TimeoutExpired):
                 one.process.wait(max(one.until_s - self._elapsed_s(), 0.0))
@@ -104,7 +107,7 @@ class Notices:
         self._running = []
 
     def _catch_up(self, now_s: float) -> None:
-        """What ended while nobody told, since the first pilot with notices."""
+        """Queue the trainers that ended while no pilot sent notices, since the first pilot that did."""
         told = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
         if not told:
             self._registry.note(now_s, NOTE, "", "trainers that end from now on are told of")
@@ -127,21 +130,21 @@ class Notices:
 
     def _start(self, notice: Notice, now_s: float) -> None:
         environment = {**os.environ, "BFTRAINER_EVENT": notice.event, "BFTRAINER_TRAINER": notice.trainer}
-        # Files and not pipes: a command that reads nothing, or writes much, blocks nobody.
+        # Files, not pipes: a command that reads nothing or writes much does not block the pilot.
         said = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # closed when the command has ended
         with tempfile.TemporaryFile(dir=self._folder) as given:
             given.write(notice.as_json().encode())
             given.seek(0)
             try:
                 process = subprocess.Popen(  # noqa: S603  # the command of the configuration
-                    self.config.on_event, stdin=given, stdout=said, stderr=said, env=environment, cwd=self._folder,
+                    self._config.on_event, stdin=given, stdout=said, stderr=said, env=environment, cwd=self._folder,
                     start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
                 said.close()
                 self._note(notice, now_s, f"the command cannot be run: {error}")
                 return
-        self._running.append(_Running(notice, process, said, self._elapsed_s() + self.config.timeout_s))
+        self._running.append(_Running(notice, process, said, self._elapsed_s() + self._config.timeout_s))
 
     def _end(self, one: _Running, now_s: float) -> None:
         late = one.process.poll() is None
@@ -153,7 +156,7 @@ class Notices:
         words = " ".join(one.said.read(500).decode(errors="replace").split())
         one.said.close()
         if late:
-            self._note(one.notice, now_s, f"the command was killed after {self.config.timeout_s:g} s: {words}")
+            self._note(one.notice, now_s, f"the command was killed after {self._config.timeout_s:g} s: {words}")
         else:
             self._note(one.notice, now_s, "told" if status == 0 else f"the command ended with status {status}: {words}")
 

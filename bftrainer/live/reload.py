@@ -1,11 +1,11 @@
-"""What a running pilot takes over from a configuration that was read again (SIGHUP), and what keeps its old value. Pure."""
+"""Which keys of a reloaded configuration (SIGHUP) a running pilot applies, and which keep their old value. Pure."""
 
 from __future__ import annotations
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 
-# What holders, drivers and the log's machine were started with. The site's own tables (slurm, lsf) are the adapters' to judge.
+# Settings that holders, drivers and the metrics server were started with. Adapters judge the site's own tables (slurm, lsf).
 FIXED: dict[str, frozenset[str]] = {
     "nodes": frozenset({"holder", "slots"}),
     "times": frozenset({"lease_s"}),
@@ -15,7 +15,7 @@ FIXED: dict[str, frozenset[str]] = {
 
 
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:
-    """The configuration to go on with, and the keys (``nodes.holder``) whose change waits for the next start."""
+    """The configuration to continue with, and the keys (``nodes.holder``) whose change waits for the next start."""
     kept: list[str] = []
     tables: dict[str, ConfigTable] = {}
     for name, keys in FIXED.items():
@@ -29,17 +29,18 @@ def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str
 def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
     """The keys whose values differ, as ``table.key``."""
     keys: list[str] = []
-    for name in PilotConfig.model_fields:
-        was, now = getattr(old, name), getattr(fresh, name)
+    sites = {*(old.model_extra or {}), *(fresh.model_extra or {})}
+    for name in (*PilotConfig.model_fields, *sorted(sites)):
+        was, now = getattr(old, name, {}), getattr(fresh, name, {})
         before = was if isinstance(was, dict) else dict(was)
         after = now if isinstance(now, dict) else dict(now)
         keys += (f"{name}.{key}" for key in sorted({*before, *after}) if before.get(key) != after.get(key))
     return tuple(keys)
 
 
-def said(taken: tuple[str, ...], kept: tuple[str, ...]) -> str:
+def described(applied: tuple[str, ...], kept: tuple[str, ...]) -> str:
     """The line for the event log."""
-    parts = [f"new: {', '.join(taken) or 'nothing'}"]
+    parts = [f"new: {', '.join(applied) or 'nothing'}"]
     if kept:
         parts.append(f"as before until the pilot is started again: {', '.join(kept)}")
     return "the configuration has been read again; " + "; ".join(parts)

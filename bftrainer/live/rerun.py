@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from bftrainer.allocation.check import VALUE_TOLERANCE, checked
 from bftrainer.allocation.exact import Exact
@@ -17,7 +18,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import State
 from bftrainer.errors import RejectedAnswerError
-from bftrainer.live.runtime import policy_of
+from bftrainer.live.decision_maker import policy_of
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator, Settings, entries, state_before
 from bftrainer.persistence.store import Store
 
@@ -58,8 +59,13 @@ def observed(store: Store, shortly_before_s: float = -math.inf) -> Iterator[tupl
 
     From the first one on; or from some time before a moment, which is quick however long the journal is.
     """
-    number, state = state_before(store, shortly_before_s)
-    for entry in entries(store, number):
+
+    @lru_cache
+    def admit(settings: Settings) -> Policy:
+        return policy_of(settings, RecordingAllocator(Recorded()))
+
+    number, state = state_before(store, shortly_before_s, admit)
+    for entry in entries(store, number, admit):
         if state is None:
             state = State(entry.settings.max_parallel)
         before = observe(replace(state, max_parallel=entry.settings.max_parallel), entry.event)

@@ -1,34 +1,40 @@
-"""What a pilot is made of, and how it takes over a configuration that is read again."""
+"""What a pilot is made of, and how it reloads its configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bftrainer.allocation.chain import build_allocator
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import Ours
-from bftrainer.domain.cluster import Hidden
-from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Policy, Scheduler
-from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
-from bftrainer.live.facts import Fact
+from bftrainer.domain.events import Event
+from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
+from bftrainer.domain.state import Plan, State
+from bftrainer.errors import BFTrainerError, UserError
+from bftrainer.live.decision_maker import DecisionMaker
+from bftrainer.live.facts import Fact, Listener
 from bftrainer.live.job_chaining import JobChain, OwnJob
+from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
-from bftrainer.live.nodes.sharing import overlap
+from bftrainer.live.nodes.sharing import Sharing, claim_hosts
 from bftrainer.live.notices import Notices
-from bftrainer.live.reload import changed, merged, said
-from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.live.reload import changed, described, merged
+from bftrainer.live.signals import Signals
+from bftrainer.live.trainers.manager import Launcher, TrainerManager
 from bftrainer.live.world import LiveWorld
-from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Settings, TimedPolicy
+from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
-from bftrainer.plugins import build_policy, find_objective
-from bftrainer.policies.settings import PolicySettings
+from bftrainer.persistence.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
 class PilotDependencies:
-    """What the pilot is given: its site, and where it lives."""
+    """A pilot's site and state directory.
+
+    ``reconfigure`` applies the site's own table and returns the keys that it cannot apply. ``log`` prints a fact in one of the
+    formats of the configuration.
+    """
 
     state_dir: Path
     scheduler: Scheduler
@@ -40,110 +46,134 @@ class PilotDependencies:
     job_is_gone: Callable[[str], bool | None] = lambda _: None
     own_job: OwnJob | None = None
     at_step: Callable[[str], None] = lambda _: None
-    neighbours: PeerPilots | None = None
+    peers: PeerPilots | None = None
     reconfigure: Callable[[PilotConfig], tuple[str, ...]] | None = None
-    """Takes over what it can of the site's own table; the keys that it cannot."""
     log: Callable[[Fact, str], None] = lambda _fact, _format: None
-    """Prints a fact in one of the formats of the configuration."""
 
 
-def settings_of(config: PilotConfig) -> Settings:
-    """What the journal says that decisions were made with."""
-    d = config.decisions
-    return Settings(d.policy, d.solver, d.objective, d.forward_s, d.seed, d.max_parallel)
-
-
-def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
-    """The policy of these settings on this allocator."""
-    objective = find_objective(settings.objective)
-    return build_policy(settings.policy, PolicySettings(allocator, objective, settings.forward_s, settings.seed))
-
-
-def claim_hosts(parts: PilotDependencies, config: PilotConfig) -> str:
-    """Show others which hosts are ours, if there is a list, and see that none is theirs.
-
-    First shown, then seen: of two pilots that start at once at least one sees the other. What cannot be seen now is said,
-    and does not keep a pilot that comes back while the scheduler is down from its trainers. Raises ``UserError``.
-    """
-    if parts.neighbours is None:
-        return ""
-    try:
-        parts.neighbours.announce(config.nodes.hosts)
-        if not config.nodes.hosts:
-            return ""
-        others = parts.neighbours.look()
-        seen = parts.scheduler.observe()
-    except (CommandError, SchedulerError) as error:
-        return f"whether other pilots claim the same hosts cannot be seen: {error}"
-    if problem := overlap(config.nodes.hosts, others, (node.name for node in seen.nodes)):
-        raise UserError(problem)
-    return (
-        "the site hides other users' jobs: whose hosts they claim cannot be seen" if Hidden.JOBS in seen.hidden else ""
-    )
-
-
-@dataclass(slots=True)
 class PilotRuntime:
-    """What a pilot runs with, exchanged when its configuration is read again."""
+    """A running pilot: nodes, trainers, decisions and the world of the loop, under one configuration.
 
-    config: PilotConfig
-    parts: PilotDependencies
-    registry: Registry
-    recorder: RecordingAllocator
-    policy: TimedPolicy
-    journal: LiveJournal
-    nodes: NodeManager
-    launcher: DirectoryLauncher
-    world: LiveWorld
-    hand_over: JobChain | None
-    notices: Notices
+    It is the world's ``Control`` and the loop's ``Journal``.
+    """
 
-    def reload(self, reread: Callable[[], PilotConfig | None]) -> None:
-        """All of the new configuration that can be had, or nothing where it has an error; the event log says which."""
-        now_s = self.parts.clock.now_s()
+    def __init__(
+        self,
+        parts: PilotDependencies,
+        config: PilotConfig,
+        registry: Registry,
+        listeners: list[Listener],
+        launcher: Launcher,
+        signals: Signals,
+        reread: Callable[[], PilotConfig | None] = lambda: None,
+    ) -> None:
+        clock = parts.clock
+        self._parts = parts
+        self._config = config
+        self._registry = registry
+        self._launcher = launcher
+        self._signals = signals
+        self._reread = reread
+        self._drains = False
+        self.decisions = DecisionMaker(config, registry.store, listeners)
+        max_parallel = config.decisions.max_parallel
+        self.state = replace(last_state(registry.store) or State(max_parallel), max_parallel=max_parallel)
+        if unseen := claim_hosts(parts.peers, parts.scheduler, config.nodes.hosts):
+            registry.note(clock.now_s(), "pilot", "", unseen)
+        classes = NodeClassifier(config.classes, self.state)
+        self.nodes = NodeManager(
+            config, registry, parts.scheduler, parts.holder, clock, parts.ours, classes, Sharing(parts.peers)
+        )
+        self.trainers = TrainerManager(
+            registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()
+        )
+        self._job_chain = None if parts.own_job is None else JobChain(parts.own_job, config.times, clock, self._note)
+        self._notices = Notices(config.notices, registry, parts.state_dir, clock.now_s(), clock.elapsed_s)
+        listeners.append(self._notices.hear)
+        spool = Spool(parts.state_dir)
+        self.world = LiveWorld(
+            registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.decisions.refusal
+        )
+
+    @property
+    def config(self) -> PilotConfig:
+        return self._config
+
+    @property
+    def must_end(self) -> bool:
+        return self._signals.ends or self._drains
+
+    def tick(self) -> None:
+        """Attend to signals, to the end of the pilot's job and to notices."""
+        if self._job_chain is None:
+            self._drains = self._drains or self._signals.take_job_ends_soon()
+        elif self._signals.ends:
+            self._job_chain.call_off()
+        else:
+            if self._signals.take_job_ends_soon():
+                self._job_chain.warn()
+            self._drains = self._job_chain.is_time_to_end() or self._drains
+        if self._signals.take_reload():
+            self.reload()
+        self._notices.look(self._parts.clock.now_s())
+
+    def record(self, event: Event, state: State, plan: Plan) -> None:
+        """Write a decision to the journal, then note the trainers that it admitted."""
+        self.decisions.journal.record(event, state, plan)
+        self.world.decided(state)
+
+    def close(self) -> None:
+        """Wait for notices that are on their way."""
+        self._notices.close(self._parts.clock.now_s())
+
+    def reload(self) -> None:
+        """Read the configuration again. Apply it, or nothing of it if it has an error; the event log says which."""
+        now_s = self._parts.clock.now_s()
         try:
-            text = self._take_over(reread(), now_s)
+            text = self._reload(self._reread(), now_s)
         except BFTrainerError as error:
             if error.exit_status != 2:
                 raise
             text = f"refused, the old configuration stays: {error}"
-        self.registry.note(now_s, "reload", "", text)
+        self._registry.note(now_s, "reload", "", text)
 
-    def _take_over(self, read: PilotConfig | None, now_s: float) -> str:
+    def _reload(self, read: PilotConfig | None, now_s: float) -> str:
         if read is None:
             return "there is no configuration to read again"
-        fresh, kept = merged(self.config, read)
-        settings = settings_of(fresh)
-        allocator = build_allocator(settings.solver, fresh.decisions.solve_s)
-        policy = policy_of(settings, self.recorder)
-        kept += self._take_over_site(fresh, now_s)
-        # Nothing above changes anything where it fails; nothing below fails but for the disk.
-        self.journal.begin(settings, now_s)
-        self.recorder.allocator, self.policy.policy = allocator, policy
-        self.world.max_parallel = settings.max_parallel
+        fresh, kept = merged(self._config, read)
+        prepared = self.decisions.prepare(fresh)
+        kept += self._reload_site(fresh, now_s)
+        # Nothing above changes anything if it fails; nothing below fails, except for the disk.
+        self.decisions.use(prepared, now_s)
         self.nodes.reconfigure(fresh)
-        self.launcher.settings = dict(self.parts.driver)
-        self.notices.config = fresh.notices
-        if self.hand_over is not None:
-            self.hand_over.times = fresh.times
-        taken = tuple(key for key in changed(self.config, fresh) if key not in kept)
-        self.config = fresh
-        return said(taken, kept)
+        self.trainers.reconfigure(fresh.learning.window_s)
+        self._launcher.reconfigure(self._parts.driver)
+        self._notices.reconfigure(fresh.notices)
+        if self._job_chain is not None:
+            self._job_chain.reconfigure(fresh.times)
+        applied = tuple(key for key in changed(self._config, fresh) if key not in kept)
+        self._config = fresh
+        return described(applied, kept)
 
-    def _take_over_site(self, fresh: PilotConfig, now_s: float) -> tuple[str, ...]:
-        """The site's table and the host list: both, or neither where the list is another pilot's."""
-        parts = self.parts
+    def _reload_site(self, fresh: PilotConfig, now_s: float) -> tuple[str, ...]:
+        """Apply the site's table and the host list: both, or neither if the list overlaps a peer pilot's."""
+        parts = self._parts
         if parts.reconfigure is None:
-            return tuple(key for key in changed(self.config, fresh) if key.startswith(("slurm.", "lsf.")))
+            return tuple(
+                key for key in changed(self._config, fresh) if key.partition(".")[0] not in PilotConfig.model_fields
+            )
         kept = parts.reconfigure(fresh)
-        if fresh.nodes.hosts == self.config.nodes.hosts:
+        if fresh.nodes.hosts == self._config.nodes.hosts:
             return kept
         try:
-            if unseen := claim_hosts(parts, fresh):
-                self.registry.note(now_s, "reload", "", unseen)
+            if unseen := claim_hosts(parts.peers, parts.scheduler, fresh.nodes.hosts):
+                self._registry.note(now_s, "reload", "", unseen)
         except UserError:
-            parts.reconfigure(self.config)
-            if parts.neighbours is not None:
-                parts.neighbours.announce(self.config.nodes.hosts)
+            parts.reconfigure(self._config)
+            if parts.peers is not None:
+                parts.peers.announce(self._config.nodes.hosts)
             raise
         return kept
+
+    def _note(self, text: str) -> None:
+        self._registry.note(self._parts.clock.now_s(), "hand-over", "", text)

@@ -1,13 +1,13 @@
-"""LiveWorld: what happens on a real cluster, as events for the loop; and the loop's answers, carried out.
+"""LiveWorld: events of a real cluster for the loop, and the loop's decisions carried out.
 
 An event is the difference between the facts (ready fragments, trainers in the registry) and what the core has been told. The
-core's last state is in the journal; so a pilot that starts and one that comes back do the same: find the facts, tell the
-difference.
+core's last state is in the journal. So a new pilot and one that comes back do the same: find the facts, tell the difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
+from typing import Protocol
 
 from bftrainer.domain.events import (
     Change,
@@ -20,9 +20,10 @@ from bftrainer.domain.events import (
 )
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Clock
-from bftrainer.domain.state import Rescale, State
+from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.errors import BFTrainerError
-from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.derived import Derived
+from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.trainers.for_core import for_core
 from bftrainer.live.trainers.manager import TrainerManager
@@ -33,8 +34,57 @@ from bftrainer.persistence.spool import Spool
 BEAT_S = 5.0
 
 
+class Control(Protocol):
+    """What the pilot's process is told from outside: signals, the end of its job, a new configuration."""
+
+    def tick(self) -> None:
+        """Attend to it; called at the begin of each tick."""
+
+    @property
+    def must_end(self) -> bool:
+        """Whether the pilot must drain and end."""
+
+
+class Told:
+    """What the core has been told: the pool, the trainers and whether they are measured, the limit on admitted trainers."""
+
+    def __init__(self, told: State) -> None:
+        trainers = (*(a.trainer for a in told.active), *told.queue)
+        self._trainers = {t.id: t.learning is not None for t in trainers}
+        self._pool = told.pool
+        self._max_parallel = told.max_parallel
+        self._pool_change = Derived(_pool_change)
+
+    def __contains__(self, trainer: str) -> bool:
+        return trainer in self._trainers
+
+    def is_measured(self, trainer: str) -> bool:
+        return self._trainers.get(trainer, False)
+
+    def gone(self, known: Container[str]) -> list[str]:
+        """Trainers that the core knows and that are no longer ``known``."""
+        return [name for name in self._trainers if name not in known]
+
+    def pool_change(self, pool: Nodes) -> tuple[Nodes, Nodes]:
+        """Fragments that joined and left."""
+        return self._pool_change(self._pool, pool)
+
+    def parallel_change(self, max_parallel: int) -> tuple[ParallelChanged, ...]:
+        return (ParallelChanged(max_parallel),) if max_parallel != self._max_parallel else ()
+
+    def tell(self, pool: Nodes, max_parallel: int, gone: Iterable[str], submitted: Iterable[Trainer]) -> None:
+        self._pool, self._max_parallel = pool, max_parallel
+        for name in gone:
+            del self._trainers[name]
+        self._trainers.update({trainer.id: trainer.learning is not None for trainer in submitted})
+
+
+def _pool_change(told: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
+    return pool - told, told - pool
+
+
 class LiveWorld:
-    """World over two desks: nodes and trainers. ``wants_to_end`` says whether the pilot has been told to end."""
+    """World over the nodes and the trainers of a cluster. ``refusal`` says why the policy cannot serve a trainer."""
 
     def __init__(
         self,
@@ -42,34 +92,29 @@ class LiveWorld:
         spool: Spool,
         nodes: NodeManager,
         trainers: TrainerManager,
+        classes: NodeClassifier,
         clock: Clock,
         told: State,
-        wants_to_end: Callable[[], bool],
-        at_tick: Callable[[], None] = lambda: None,
+        control: Control,
         refusal: Callable[[Trainer], str | None] = lambda _: None,
     ) -> None:
         self._registry = registry
         self._spool = spool
         self._nodes = nodes
         self._trainers = trainers
+        self._classes = classes
         self._clock = clock
-        self._wants_to_end = wants_to_end
-        self._at_tick = at_tick
-        self._refusal = refusal  # why the policy cannot serve a trainer
-        self._told_pool = told.pool
-        self._told_trainers = {t.id: t.learning is not None for t in (*(a.trainer for a in told.active), *told.queue)}
-        self.max_parallel = self._told_parallel = told.max_parallel  # the first may be set at any time
-        self._next_beat = clock.elapsed_s()
-        self._next_renewal = clock.elapsed_s()
+        self._control = control
+        self._refusal = refusal
+        self._told = Told(told)
+        self._next_beat = self._next_renewal = clock.elapsed_s()
         self._drains_since: float | None = None
-        nodes.kinds.remember(told)
-        trainers.kind_of, trainers.class_named = nodes.kinds.of, nodes.class_named
+        self._has_cleared = False
         for active in told.active:
             trainers.adopt_orders(active.trainer.id, active.nodes, told.pool, clock.now_s())
-        self._has_cleared = False
 
     def next_event(self, wake_at_s: float | None) -> Event | None:
-        """Wait until something has happened; None when the pilot has been told to end and everything is let go."""
+        """Wait until something has happened. None once the pilot was told to end and everything is released."""
         while True:
             self._tick()
             if self._drains_since is not None:
@@ -80,20 +125,47 @@ class LiveWorld:
             self._clock.sleep(self._nodes.config.times.file_poll_s)
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """The core's words to the trainers; what can be done at once is."""
+        """Pass the core's allocation to the trainers, and take the steps that can be taken at once."""
         now_s = self._clock.now_s()
         for step in steps:
             self._trainers.desire(step.trainer_id, step.after, now_s)
         self._trainers.step(now_s)
 
     def decided(self, state: State) -> None:
-        """A decision is in the journal: note who has been admitted."""
+        """A decision is in the journal: note which trainers have been admitted."""
         self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
 
     def _tick(self) -> None:
         """Look at everything that is due, and take the next steps."""
-        self._at_tick()
+        self._control.tick()
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
+        self._beat(elapsed, now_s)
+        if self._control.must_end and self._drains_since is None:
+            self._drains_since = elapsed
+            self._registry.note(now_s, "pilot", "", "ends: trainers checkpoint, then nodes are released")
+            self._trainers.drain()
+        self._nodes.look()
+        lost = self._trainers.look(now_s)
+        withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
+        self._nodes.give_back(withheld, "a worker there was killed")
+        if self._drains_since is None:
+            self._read_spool(now_s)
+            self._nodes.poll_if_due()
+        if self._nodes.settled and not self._has_cleared:
+            self._has_cleared = True
+            self._nodes.clear(self._trainers.held(now_s))
+        if self._drains_since is None and self._nodes.settled:
+            core = frozenset(self._trainers.for_core(now_s))
+            demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel))
+            self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+        if self._nodes.settled:
+            self._trainers.step(now_s, self._nodes.pool)
+        elif self._drains_since is not None:  # no trainer is started any more, so it does not matter where
+            self._trainers.step(now_s)
+        self._nodes.release(self._trainers.held(now_s))
+
+    def _beat(self, elapsed: float, now_s: float) -> None:
+        """Count usage, write the heartbeat, renew the holders' leases."""
         self._trainers.account(now_s)
         if elapsed >= self._next_beat:
             self._next_beat = elapsed + BEAT_S
@@ -102,64 +174,38 @@ class LiveWorld:
         if elapsed >= self._next_renewal:
             self._next_renewal = elapsed + min(BEAT_S, self._nodes.config.times.lease_s / 6)
             self._nodes.renew()
-        if self._wants_to_end() and self._drains_since is None:
-            self._drains_since = elapsed
-            self._registry.note(now_s, "pilot", "", "ends: trainers checkpoint, then nodes are released")
-            self._trainers.drain()
-        self._nodes.look()
-        self._trainers.meters.window_s = self._nodes.config.learning.window_s
-        lost = self._trainers.look(now_s)
-        self._nodes.give_back(
-            [name for i in sorted(lost) if (name := self._nodes.name_of(i))], "a worker there was killed"
-        )
-        if self._drains_since is None:
-            self._read_spool(now_s)
-            self._nodes.observe_if_due()
-        if self._nodes.settled and not self._has_cleared:
-            self._has_cleared = True
-            self._nodes.clear(self._trainers.held(now_s))
-        if self._drains_since is None and self._nodes.settled:
-            core = frozenset(self._trainers.for_core(now_s))
-            demand = PoolDemand(self._trainers.wants(now_s, self.max_parallel))
-            self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
-        if self._nodes.settled:
-            self._trainers.step(now_s, self._nodes.pool)
-        elif self._drains_since is not None:  # nobody is started any more, so it does not matter where
-            self._trainers.step(now_s)
-        self._nodes.release(self._trainers.held(now_s))
+
+    @property
+    def _max_parallel(self) -> int:
+        return self._nodes.config.decisions.max_parallel
 
     def _difference(self, wake_at_s: float | None) -> Event | None:
         """What the core has not been told yet, as one event."""
-        now_s = self._clock.now_s()
-        changes: list[Change] = []
-        if self.max_parallel != self._told_parallel:
-            changes.append(ParallelChanged(self.max_parallel))
-        pool = self._nodes.pool
-        if pool is not self._told_pool and pool != self._told_pool:
-            joined, left = pool - self._told_pool, self._told_pool - pool
-            changes.append(PoolChanged(joined, left, self._nodes.kinds.by_class(joined)))
+        now_s, told, pool = self._clock.now_s(), self._told, self._nodes.pool
+        changes: list[Change] = [*told.parallel_change(self._max_parallel)]
+        joined, left = told.pool_change(pool)
+        if joined or left:
+            changes.append(PoolChanged(joined, left, self._classes.by_class(joined)))
         known = self._trainers.for_core(now_s)
-        gone = [name for name in self._told_trainers if name not in known]
+        gone = told.gone(known)
         changes += [TrainerFinished(name) for name in gone]
-        new = [record for name, record in known.items() if name not in self._told_trainers]
+        new = [record for name, record in known.items() if name not in told]
         submitted = [for_core(record, self._nodes.config.learning) for record in new]
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         if wake_at_s is not None and wake_at_s <= now_s:
             changes.append(TimerDue())
         if not changes:
             return None
-        self._told_pool, self._told_parallel = pool, self.max_parallel
+        told.tell(pool, self._max_parallel, gone, submitted)
         for name in gone:
-            del self._told_trainers[name]
             self._trainers.desire(name, frozenset(), now_s)
-        self._told_trainers.update({trainer.id: trainer.learning is not None for trainer in submitted})
-        still = [pair for pair in self._trainers.samples_done() if pair[0] in self._told_trainers]
-        losses = [pair for pair in self._trainers.losses() if pair[0] in self._told_trainers]
-        measured = self._trainers.measured(lambda name: self._told_trainers.get(name, False))
-        return Event(now_s, tuple(changes), tuple(still), tuple(losses), self._nodes.window_ends, measured)
+        samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in told)
+        losses = tuple(pair for pair in self._trainers.losses() if pair[0] in told)
+        measured = self._trainers.measured(told.is_measured)
+        return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured)
 
     def _read_spool(self, now_s: float) -> None:
-        """Registry first, then the file goes: a submission is always in one of the two."""
+        """Carry out requests. Each is in the registry before its file is removed, so that none is lost."""
         for received in self._spool.pending():
             if received.request is None:
                 self._registry.note(now_s, "spool", received.name[:80], f"put aside: {received.refused}")
@@ -174,7 +220,7 @@ class LiveWorld:
             self._spool.take_away(received.name)
 
     def _is_drained(self) -> bool:
-        """Trainers have let go (or time is up), and no holder is left (or time is up)."""
+        """Whether all trainers have stopped and all holders have ended, or the time for that is over."""
         assert self._drains_since is not None
         passed_s = self._clock.elapsed_s() - self._drains_since
         shutdown_s = self._nodes.config.times.shutdown_s

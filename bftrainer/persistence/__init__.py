@@ -1,1 +1,1 @@
-"""What survives a crash: the database, the registry and journal in it, and the spool of requests."""
+"""Everything that survives a crash: the database with registry and journal, and the spool of requests."""

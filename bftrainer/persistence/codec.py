@@ -1,48 +1,133 @@
-"""Frozen values as JSON and back, exactly: what the journal keeps is what the loop had.
+"""Frozen values as JSON and back, exactly: the journal keeps what the loop had.
 
 Numbers, text, None and booleans are themselves; a tuple is a list; a frozenset is ``{"$set": [...]}``, sorted; a frozen
-dataclass is an object with its class under ``$``; an enum's member ``{"$enum": class, "name": ...}``; a mapping ``{"$map":
-[[key, value], ...]}``. A policy's memory may be made of all of these. Classes of this package go by their short names in
-the core's modules, others by ``module:name``.
+dataclass is an object with its class under ``$``; an enum member ``{"$enum": class, "name": ...}``; a mapping
+``{"$map": [[key, value], ...]}``. The memory of a policy may be made of all of these.
+
+``WIRE`` is the only list of classes that can be written or read. A name on the wire is independent of where the class
+lives and what it is called today, so journals of earlier versions stay readable, and earlier versions can read ours. No
+module is ever imported because a row names it. Policies of other packages keep their memories under ``module:class``:
+:func:`allow` admits a package once its policy has been built from the pilot's settings.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
-from importlib import import_module
 from typing import Any
 
-from bftrainer import errors
-from bftrainer.domain import events, model, problem, state
-from bftrainer.domain import measurements as lessons
-from bftrainer.errors import InvalidValueError
+from bftrainer.domain import events, measurements, model, problem, state
+from bftrainer.errors import InvalidValueError, Reason
+from bftrainer.policies import flowcon, guard, loss_phase
+
+WIRE: Mapping[str, type] = {
+    # What happened.
+    "Event": events.Event,
+    "PoolChanged": events.PoolChanged,
+    "TrainerSubmitted": events.TrainerSubmitted,
+    "TrainerFinished": events.TrainerFinished,
+    "TimerDue": events.TimerDue,
+    "ParallelChanged": events.ParallelChanged,
+    "RateSeen": events.RateSeen,
+    "StallSeen": events.StallSeen,
+    # What the state is made of.
+    "State": state.State,
+    "Active": state.Active,
+    "Losses": state.Losses,
+    "ClassMemories": state.ClassMemories,
+    "Trainer": model.Trainer,
+    "Curve": model.Curve,
+    "Learning": model.Learning,
+    "Lesson": measurements.Measurements,
+    "Point": measurements.RatePoint,
+    # What was decided.
+    "Plan": state.Plan,
+    "Decision": state.Decision,
+    "Answer": problem.Answer,
+    "Status": problem.Status,
+    "Fallback": problem.Fallback,
+    "Reason": Reason,
+    # The memories of this package's policies; the other policies remember plain numbers, text and tuples.
+    "bftrainer.policies.guard:Patience": guard.StarvationClock,
+    "bftrainer.policies.loss_phase:Mark": loss_phase.LossMark,
+    "bftrainer.policies.loss_phase:Phase": loss_phase.TrainingPhase,
+    "bftrainer.policies.flowcon:Lists": flowcon.Lists,
+    "bftrainer.policies.flowcon:Member": flowcon.FlowConMember,
+    "bftrainer.policies.flowcon:Stage": flowcon.Stage,
+}
+"""Name on the wire -> class. A name never changes and is never used for another class."""
+
+RENAMED: Mapping[type, Mapping[str, str]] = {
+    state.State: {"measurements": "lessons"},
+    Reason: {"NO_LICENSE": "NO_LICENCE"},
+}
+"""Class -> {field or enum member: its name on the wire}, where the two differ."""
 
 _PLAIN = frozenset({str, float, int, bool, type(None)})  # themselves
-_SHORT: dict[str, type] = {
-    name: value
-    for module in (errors, events, lessons, model, problem, state)
-    for name, value in vars(module).items()
-    if isinstance(value, type) and value.__module__ == module.__name__
-}
+_allowed: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How a class is written: ``fields`` are (attribute, name on the wire) of a dataclass, members of an enum."""
+
+    name: str
+    kind: type
+    fields: tuple[tuple[str, str], ...]
+    attributes: Mapping[str, str]
+    """Name on the wire -> attribute, where they differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A value of a class that is not on the list, as its JSON. It is written as it was read."""
+
+    text: str
+
+
+def allow(package: str) -> None:
+    """Admit the frozen dataclasses and enums of a package to policy memories. Called when its policy has been built.
+
+    ``package`` is the top-level name: a policy in ``mine.policies`` may keep classes of any loaded module of ``mine``.
+    Our own packages are not admitted this way: their classes are listed in ``WIRE``.
+    """
+    if package.partition(".")[0] not in _OURS:
+        _allowed.add(package.partition(".")[0])
+
+
+_OURS = ("bftrainer", "bftrainer_adapters", "bftrainer_papers", "bftrainer_replay")
 
 
 def dumps(value: object) -> str:
-    """The value as one line of JSON; raises :class:`InvalidValueError` for what is not frozen."""
+    """The value as one line of JSON. Raises :class:`InvalidValueError` for one that is not frozen, or not on the list."""
     return json.dumps(_encode(value), separators=(",", ":"), ensure_ascii=False)
 
 
-def loads(text: str) -> Any:
-    """The value that :func:`dumps` wrote."""
-    return _decode(json.loads(text))
+def loads(text: str, *, strict: bool = True) -> Any:
+    """The value that :func:`dumps` wrote.
+
+    A class that is not on the list is refused. Where policy memories do not matter, ``strict=False`` makes values of such
+    classes :class:`Unread` instead. Raises :class:`InvalidValueError` for either, and for a damaged row.
+    """
+    try:
+        return _decode(json.loads(text), strict)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidValueError):
+            raise
+        raise InvalidValueError(f"the journal has a row that cannot be read: {error!r}") from error
 
 
 def _encode(value: object) -> object:
     match value:
+        case Unread():
+            return json.loads(value.text)
         case Enum():
-            return {"$enum": _name_of(type(value)), "name": value.name}
+            shape = _shape_of(type(value))
+            return {"$enum": shape.name, "name": dict(shape.fields)[value.name]}
         case None | bool() | str():
             return value
         case int() | float():
@@ -56,29 +141,42 @@ def _encode(value: object) -> object:
         case Mapping():
             return {"$map": [[_encode(k), _encode(v)] for k, v in value.items()]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        named = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init)
-        fields = {name: item if type(item) in _PLAIN else _encode(item) for name, item in named}
-        return {"$": _name_of(type(value)), **fields}
+        shape = _shape_of(type(value))
+        fields: dict[str, object] = {"$": shape.name}
+        for attribute, name in shape.fields:
+            item = getattr(value, attribute)
+            fields[name] = item if type(item) in _PLAIN else _encode(item)
+        return fields
     item = getattr(value, "item", None)  # numpy scalars that inherit from nothing
     if callable(item) and getattr(value, "shape", None) == ():
         return _encode(item())
-    raise InvalidValueError(f"a {type(value).__name__} cannot be journalled, expected a frozen value")
+    raise InvalidValueError(f"a {type(value).__name__} cannot be journaled, expected a frozen value")
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: Any, strict: bool) -> Any:
     if isinstance(value, list):
-        return tuple([item if type(item) in _PLAIN else _decode(item) for item in value])
+        return tuple([item if type(item) in _PLAIN else _decode(item, strict) for item in value])
     if not isinstance(value, dict):
         return value
     if "$set" in value:
         items = value["$set"]
-        return frozenset(items) if _is_of_text(items) else frozenset(_decode(item) for item in items)
+        return frozenset(items) if _is_of_text(items) else frozenset(_decode(item, strict) for item in items)
     if "$map" in value:
-        return {_decode(k): _decode(v) for k, v in value["$map"]}
+        return {_decode(k, strict): _decode(v, strict) for k, v in value["$map"]}
+    name = value["$enum"] if "$enum" in value else value["$"]
+    shape = _named(name)
+    if shape is None:
+        if not strict:
+            return Unread(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        raise InvalidValueError(f"the journal names a class {name!r}, which is not one that it may hold")
     if "$enum" in value:
-        return _class_of(value["$enum"])[value["name"]]  # type: ignore[index]  # an Enum's class is subscriptable
-    fields = {k: v if type(v) in _PLAIN else _decode(v) for k, v in value.items() if k != "$"}
-    return _class_of(value["$"])(**fields)
+        member = value["name"]
+        return shape.kind[shape.attributes.get(member, member)]  # type: ignore[index]  # an Enum's class is subscriptable
+    fields = {k: v if type(v) in _PLAIN else _decode(v, strict) for k, v in value.items() if k != "$"}
+    for wire, attribute in shape.attributes.items():
+        if wire in fields:
+            fields[attribute] = fields.pop(wire)
+    return shape.kind(**fields)
 
 
 def _is_of_text(items: list[Any]) -> bool:
@@ -86,18 +184,40 @@ def _is_of_text(items: list[Any]) -> bool:
     return bool(items) and type(items[0]) is str
 
 
-def _name_of(kind: type) -> str:
-    return kind.__name__ if _SHORT.get(kind.__name__) is kind else f"{kind.__module__}:{kind.__qualname__}"
+def _shape(name: str, kind: Any) -> _Shape:
+    renamed = RENAMED.get(kind, {})
+    if issubclass(kind, Enum):
+        own = tuple(kind.__members__)
+    else:
+        own = tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    fields = tuple((attribute, renamed.get(attribute, attribute)) for attribute in own)
+    return _Shape(name, kind, fields, {wire: attribute for attribute, wire in renamed.items()})
 
 
-def _class_of(name: str) -> type:
-    """A class by its name; only enums and dataclasses, whatever else a damaged row may name."""
+_BY_NAME = {name: _shape(name, kind) for name, kind in WIRE.items()}
+_BY_CLASS = {shape.kind: shape for shape in _BY_NAME.values()}
+
+
+def _shape_of(kind: type) -> _Shape:
+    shape = _BY_CLASS.get(kind) or _named(f"{kind.__module__}:{kind.__qualname__}")
+    if shape is None or shape.kind is not kind:
+        raise InvalidValueError(
+            f"a {kind.__module__}:{kind.__qualname__} cannot be journaled: "
+            "a memory is made of plain values and of frozen dataclasses and enums of the policy's own package"
+        )
+    return shape
+
+
+def _named(name: str) -> _Shape | None:
+    """The class of a name on the wire: one of the list, or one of a loaded module of an allowed package."""
+    if (shape := _BY_NAME.get(name)) is not None:
+        return shape
     module, _, qualname = name.partition(":")
-    found: Any = _SHORT.get(name)
-    if found is None and qualname:
-        found = import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
+    if module.partition(".")[0] not in _allowed:
+        return None
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
     if not (isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))):
-        raise InvalidValueError(f"the journal names a class {name!r} that is not here")
-    return found
+        return None
+    return _shape(name, found)

@@ -1,9 +1,9 @@
-"""The journal: every event with the plan that answered it, on disk before it is carried out; and reading it back."""
+"""The journal: every event with its plan, on disk before the plan is carried out; and its reader."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bftrainer import __version__
@@ -16,12 +16,12 @@ from bftrainer.persistence import codec
 from bftrainer.persistence.store import Store
 
 STATE_EVERY = 200
-"""Decisions between two states that are kept beside the last one."""
+"""Decisions between two snapshots of the state, kept in addition to the last state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What decisions are made with."""
+    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax."""
 
     policy: str
     solver: str
@@ -33,7 +33,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One row: what happened, what was decided, every answer that a solver gave on the way, and the seconds it took."""
+    """One row: the event, the plan, all answers of solvers, and the seconds that the decision took."""
 
     number: int
     settings: Settings
@@ -45,18 +45,20 @@ class JournalEntry:
 
 @dataclass(slots=True)
 class RecordingAllocator:
-    """An allocator that keeps the answers of another one until the journal takes them."""
+    """An allocator that records the answers of another one for the journal."""
 
     allocator: Allocator
     answers: list[Answer] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """The other one's."""
         return self.allocator.name
 
+    def exchange(self, allocator: Allocator) -> None:
+        """Use this allocator from now on."""
+        self.allocator = allocator
+
     def solve(self, problem: Problem) -> Answer:
-        """The other one's answer."""
         answer = self.allocator.solve(problem)
         self.answers.append(answer)
         return answer
@@ -64,18 +66,20 @@ class RecordingAllocator:
 
 @dataclass(slots=True)
 class TimedPolicy:
-    """A policy that may be exchanged at a reload, and knows how long its last decision took."""
+    """A policy that can be replaced at a reload, with the duration of its last decision in seconds."""
 
     policy: Policy
     took_s: float = 0.0
 
     @property
     def name(self) -> str:
-        """The name of the present one."""
         return self.policy.name
 
+    def exchange(self, policy: Policy) -> None:
+        """Use this policy from now on."""
+        self.policy = policy
+
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Ask the present one."""
         began = time.perf_counter()
         answer = self.policy.decide(state, event)
         self.took_s = time.perf_counter() - began
@@ -83,7 +87,7 @@ class TimedPolicy:
 
 
 class LiveJournal:
-    """Port Journal over the store. The state that the plan leaves is written with it: a pilot that comes back has it."""
+    """Port Journal over the store. Each row comes with the state after it, from which a restarted pilot resumes."""
 
     def __init__(self, store: Store, recorder: RecordingAllocator, policy: TimedPolicy, settings: Settings) -> None:
         self._store = store
@@ -93,7 +97,7 @@ class LiveJournal:
         self.begin(settings, time.time())
 
     def begin(self, settings: Settings, at_s: float) -> None:
-        """From here on decisions are made with these settings."""
+        """From now on decisions are made with these settings."""
         with self._store.writing("settings") as db:
             cursor = db.execute(
                 "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, seed, max_parallel) "
@@ -107,7 +111,7 @@ class LiveJournal:
             self._settings_number = cursor.lastrowid
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """Event, plan and the state after it: one commit."""
+        """Write event, plan and the state after it in one commit. Raises :class:`~bftrainer.errors.StoreError`."""
         answers, self._recorder.answers = tuple(self._recorder.answers), []
         with self._store.writing("decision") as db:
             cursor = db.execute(
@@ -124,38 +128,60 @@ class LiveJournal:
                 db.execute("INSERT INTO states VALUES (?, ?)", after)
 
 
+Admit = Callable[[Settings], object]
+"""Builds the policy of these settings, so that its memories may be read (:func:`bftrainer.persistence.codec.allow`)."""
+
+
 def last_state(store: Store) -> State | None:
-    """The state after the last decision, or None before the first."""
+    """The state after the last decision, or None before the first.
+
+    A policy memory of a class that is not loaded comes as :class:`~bftrainer.persistence.codec.Unread`.
+    """
     for row in store.read("SELECT state FROM last_state"):
-        state: State = codec.loads(row["state"])
+        state: State = codec.loads(row["state"], strict=False)
         return state
     return None
 
 
-def state_before(store: Store, at_s: float) -> tuple[int, State | None]:
-    """The latest state that is kept from before a moment, and the number of the decision that left it (0: the beginning)."""
-    query = "SELECT journal, state FROM states JOIN journal ON number = journal WHERE at_s < ? ORDER BY journal DESC LIMIT 1"
+def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | None]:
+    """The latest snapshot from before a moment, and the number of its decision (0: the beginning of the journal)."""
+    query = (
+        "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE at_s < ? "
+        "ORDER BY journal DESC LIMIT 1"
+    )
     for row in store.read(query, min(at_s, 1e300)):
+        admit(_settings(store)[row["settings"]])
         return int(row["journal"]), codec.loads(row["state"])
     return 0, None
 
 
-def entries(store: Store, after: int = 0) -> Iterator[JournalEntry]:
-    """The journal in order, a few rows at a time."""
-    settings = {
+def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterator[JournalEntry]:
+    """The journal in order, a few rows at a time.
+
+    ``admit`` is called with the settings of a row before the row is read; then a class that is not admitted raises
+    :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is :class:`~bftrainer.persistence.codec.Unread`.
+    """
+    strict = admit is not None
+    settings = _settings(store)
+    while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
+        for row in rows:
+            after = row["number"]
+            if admit is not None:
+                admit(settings[row["settings"]])
+            yield JournalEntry(
+                after,
+                settings[row["settings"]],
+                codec.loads(row["event"], strict=strict),
+                codec.loads(row["plan"], strict=strict),
+                codec.loads(row["answers"], strict=strict),
+                row["took_s"],
+            )
+
+
+def _settings(store: Store) -> dict[int, Settings]:
+    return {
         row["number"]: Settings(
             row["policy"], row["solver"], row["objective"], row["forward_s"], row["seed"], row["max_parallel"]
         )
         for row in store.read("SELECT * FROM settings")
     }
-    while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
-        for row in rows:
-            after = row["number"]
-            yield JournalEntry(
-                after,
-                settings[row["settings"]],
-                codec.loads(row["event"]),
-                codec.loads(row["plan"]),
-                codec.loads(row["answers"]),
-                row["took_s"],
-            )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import UserError
@@ -24,13 +25,13 @@ class TrainerStatus(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it will never run again."""
+        """Whether the trainer has ended for good."""
         return self in (TrainerStatus.DONE, TrainerStatus.FAILED, TrainerStatus.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """A row of the registry. ``held``, ``trained`` and ``stalled`` are node-seconds."""
+    """A row of the registry. ``*_node_s`` are node-seconds."""
 
     number: int
     spec: TrainerSpec
@@ -52,13 +53,12 @@ class TrainerRecord:
 
     @property
     def name(self) -> str:
-        """Its id everywhere."""
         return self.spec.name
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentRecord:
-    """A row of the audit: one holder's time on one node."""
+    """A row of the audit: one holder on one node, from request to release."""
 
     name: str
     node: str
@@ -71,7 +71,7 @@ class FragmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened besides decisions."""
+    """An event other than a decision."""
 
     at_s: float
     kind: str
@@ -81,7 +81,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Node-seconds that a trainer had since the last time this was written."""
+    """Node-seconds of a trainer since the last usage record, and its samples in total."""
 
     name: str
     samples_done: float
@@ -90,20 +90,25 @@ class Usage:
     stalled_node_s: float = 0.0
 
 
-_COLUMNS = frozenset(
-    (
-        "status",
-        "reason",
-        "admitted_s",
-        "started_s",
-        "finished_s",
-        "samples_done",
-        "failures",
-        "samples_at_failure",
-        "not_before_s",
-        "ended_incarnation",
-    )
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerChange:
+    """New values for columns of one trainer; None leaves a column as it is."""
+
+    status: TrainerStatus | None = None
+    reason: str | None = None
+    admitted_s: float | None = None
+    started_s: float | None = None
+    finished_s: float | None = None
+    samples_done: float | None = None
+    failures: int | None = None
+    samples_at_failure: float | None = None
+    not_before_s: float | None = None
+    ended_incarnation: int | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that change."""
+        found = {column.name: getattr(self, column.name) for column in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 class Registry:
@@ -113,19 +118,19 @@ class Registry:
         self.store = store
 
     def trainers(self) -> tuple[TrainerRecord, ...]:
-        """All, in the order of submission."""
+        """All trainers in the order of submission."""
         return tuple(_trainer(row) for row in self.store.read("SELECT * FROM trainers ORDER BY number"))
 
     def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
-        """Those with this number or a higher one: of thousands that have ended, a reader that comes often needs none."""
+        """Trainers from this number on, so that a frequent reader need not read thousands that have ended."""
         rows = self.store.read("SELECT * FROM trainers WHERE number >= ? ORDER BY number", number)
         return tuple(_trainer(row) for row in rows)
 
     def trainer(self, name: str) -> TrainerRecord:
-        """One, by name; an unknown one is the user's error."""
+        """A trainer by name. Raises :class:`UserError` for an unknown one."""
         for row in self.store.read("SELECT * FROM trainers WHERE name = ?", name):
             return _trainer(row)
-        raise UserError(f"no trainer is called {name!r}; see `bftrainer list --all`")
+        raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
     def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
         """Register a submission. False if the name is taken; the same spool file twice is one submission."""
@@ -138,25 +143,24 @@ class Registry:
             row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (spec.name,)).fetchone()
             return row is not None and bool(row[0] == spool_name)
 
-    def change(self, name: str, **columns: object) -> None:
-        """Change columns of one trainer."""
-        assert _COLUMNS.issuperset(columns), f"no such column: {columns}"
+    def change(self, name: str, change: TrainerChange) -> None:
+        """Change one trainer."""
+        columns = change.columns()
         sets = ", ".join(f"{column} = ?" for column in columns)
         values = [v.value if isinstance(v, Enum) else v for v in columns.values()]
         with self.store.writing("trainer") as db:
-            db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # checked above
+            db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # field names
 
     def was_carried_out(self, spool_name: str) -> bool:
-        """Whether a command was carried out before."""
         return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))
 
     def carried_out(self, spool_name: str, at_s: float) -> None:
-        """Remember a command."""
+        """Record a command, so that it is not carried out twice."""
         with self.store.writing("command") as db:
             db.execute("INSERT OR IGNORE INTO commands VALUES (?, ?)", (spool_name, at_s))
 
     def add_usage(self, usage: tuple[Usage, ...], beat_s: float) -> None:
-        """Node-seconds and samples since the last time, with the heartbeat, in one commit."""
+        """Write usage since the last call, and the heartbeat, in one commit."""
         with self.store.writing("usage") as db:
             for u in usage:
                 db.execute(
@@ -181,17 +185,15 @@ class Registry:
         )
 
     def fragment_asked(self, name: str, node: str, at_s: float) -> None:
-        """A holder was asked for."""
         with self.store.writing("fragment asked") as db:
             db.execute("INSERT OR IGNORE INTO fragments (name, node, asked_s) VALUES (?, ?, ?)", (name, node, at_s))
 
     def fragment_taken(self, name: str, at_s: float) -> None:
-        """Its holder is ready."""
         with self.store.writing("fragment taken") as db:
             db.execute("UPDATE fragments SET taken_s = ? WHERE name = ? AND taken_s IS NULL", (at_s, name))
 
     def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
-        """The scheduler wants the node, or we want to give it."""
+        """The scheduler preempts the fragment, or the pilot releases it."""
         with self.store.writing("fragment asked back") as db:
             db.execute(
                 "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND asked_back_s IS NULL",
@@ -199,7 +201,6 @@ class Registry:
             )
 
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
-        """The holder is gone."""
         with self.store.writing("fragment released") as db:
             db.execute(
                 "UPDATE fragments SET released_s = ?, asked_back_s = coalesce(asked_back_s, ?), "
@@ -208,7 +209,6 @@ class Registry:
             )
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
-        """Write down what else happened."""
         with self.store.writing("note") as db:
             db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", (at_s, kind, subject, text))
 
@@ -223,7 +223,7 @@ class Registry:
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
 
-@lru_cache(maxsize=1024)  # frozen, and read again with every submission
+@lru_cache(maxsize=1024)  # frozen, and read again at every submission
 def _spec(text: str) -> TrainerSpec:
     return TrainerSpec.model_validate_json(text)
 

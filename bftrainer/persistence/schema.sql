@@ -1,4 +1,4 @@
--- The state of one pilot. One writer (the pilot that holds the lease); readers may come at any time.
+-- The state of one pilot. One writer, the pilot that holds the lease; any number of readers.
 -- Times are seconds since 1970.
 
 CREATE TABLE meta (
@@ -7,7 +7,7 @@ CREATE TABLE meta (
   written_by TEXT NOT NULL
 );
 
--- Who drives this state directory. A heartbeat that is recent, or a process that lives, keeps others off.
+-- The pilot of this state directory. A recent heartbeat or a live process keeps other pilots out.
 CREATE TABLE lease (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
   host TEXT NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE lease (
   heartbeat_s REAL NOT NULL
 );
 
--- What decisions are made with: a new row at each start and each reload.
+-- The settings that decisions depend on: a new row at each start and each reload.
 CREATE TABLE settings (
   number INTEGER PRIMARY KEY,
   at_s REAL NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE settings (
   max_parallel INTEGER NOT NULL
 );
 
--- One row per decision. event, plan and answers are bftrainer.codec's JSON.
+-- One row per decision. event, plan and answers are JSON (bftrainer.persistence.codec).
 CREATE TABLE journal (
   number INTEGER PRIMARY KEY,
   at_s REAL NOT NULL,
@@ -42,13 +42,13 @@ CREATE TABLE journal (
   took_s REAL NOT NULL
 );
 
--- Every so many decisions the state that one left: what a look at a past moment starts from.
+-- Snapshots of the state every so many decisions, from which a past moment is reconstructed.
 CREATE TABLE states (
   journal INTEGER PRIMARY KEY REFERENCES journal (number),
   state TEXT NOT NULL
 );
 
--- The state that the last decision left: what a pilot that comes back starts from.
+-- The state after the last decision, from which a restarted pilot resumes.
 CREATE TABLE last_state (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
   journal INTEGER NOT NULL,
@@ -68,16 +68,16 @@ CREATE TABLE trainers (
   status TEXT NOT NULL,
   reason TEXT NOT NULL DEFAULT '',
   samples_done REAL NOT NULL DEFAULT 0,
-  failures INTEGER NOT NULL DEFAULT 0,  -- in a row, without progress
-  samples_at_failure REAL,  -- progress is more than this; NULL: it has not failed yet
+  failures INTEGER NOT NULL DEFAULT 0,  -- consecutive, without progress
+  samples_at_failure REAL,  -- progress means more samples than this; NULL: no failure yet
   not_before_s REAL NOT NULL DEFAULT 0,
-  ended_incarnation INTEGER NOT NULL DEFAULT 0,  -- the last one whose end has been dealt with
+  ended_incarnation INTEGER NOT NULL DEFAULT 0,  -- the last one whose end has been handled
   held_node_s REAL NOT NULL DEFAULT 0,
   trained_node_s REAL NOT NULL DEFAULT 0,
   stalled_node_s REAL NOT NULL DEFAULT 0
 );
 
--- The audit of nodes: when each was asked for, taken, asked back, released, and why.
+-- The audit of nodes: when each was requested, taken, preempted or given up (asked_back_s) and released, and why.
 CREATE TABLE fragments (
   number INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -90,7 +90,7 @@ CREATE TABLE fragments (
 );
 CREATE INDEX fragments_open ON fragments (released_s) WHERE released_s IS NULL;
 
--- What else happened: refusals, failed polls, commands, starts and ends of the pilot.
+-- Other events: refusals, failed polls, commands, starts and ends of the pilot.
 CREATE TABLE notes (
   number INTEGER PRIMARY KEY,
   at_s REAL NOT NULL,
@@ -99,7 +99,7 @@ CREATE TABLE notes (
   text TEXT NOT NULL
 );
 
--- Commands that were carried out, by their spool names: none is carried out twice.
+-- Commands that have been carried out, by spool name, so that none is carried out twice.
 CREATE TABLE commands (
   spool_name TEXT PRIMARY KEY,
   at_s REAL NOT NULL

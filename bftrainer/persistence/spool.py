@@ -1,7 +1,7 @@
-"""The spool: how commands reach the pilot, whether it runs or not. One file each, by write, fsync and rename.
+"""The spool: requests for the pilot, whether it is running or not. One file each, by write, fsync and rename.
 
-The kernel says who wrote a file (its uid); a file that is a link, has a second name, is not regular, belongs to somebody else
-or is too large is not read but put aside into ``spool/rejected``.
+The uid of a file says who wrote it. A file that is a link, has a second name, is not regular, belongs to another user or is
+too large is not read but moved to ``spool/rejected``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SUFFIX = ".json"
 
 
 class RequestKind(str, Enum):
-    """What is asked for."""
+    """Kinds of requests."""
 
     SUBMIT = "submit"
     CANCEL = "cancel"
@@ -49,7 +49,7 @@ class Request(ConfigTable):
     @model_validator(mode="after")
     def _check(self) -> Request:
         if (self.kind is RequestKind.SUBMIT) != (self.spec is not None):
-            raise InvalidValueError("a submission has a spec, and nothing else has")
+            raise InvalidValueError("a submission needs a spec; other requests have none")
         if self.spec is not None and self.spec.name != self.trainer:
             raise InvalidValueError(f"trainer {self.trainer!r} comes with the spec of {self.spec.name!r}")
         return self
@@ -57,7 +57,7 @@ class Request(ConfigTable):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A spool file's name with what it asks for, or with why it was put aside."""
+    """A spool file with its request, or with the reason why it is rejected."""
 
     name: str
     request: Request | None
@@ -65,14 +65,14 @@ class Received:
 
 
 class Spool:
-    """The spool of a state directory. ``uid`` is whose files are served."""
+    """The spool of a state directory. Only files of ``uid`` are accepted."""
 
     def __init__(self, state_dir: Path, uid: int | None = None) -> None:
         self.path = state_dir / "spool"
         self._uid = os.getuid() if uid is None else uid
 
     def put(self, request: Request) -> str:
-        """Hand a request in; it is on disk when this returns. Names sort by time."""
+        """Write a request and return its name. It is on disk when this returns; names sort by time."""
         self.path.mkdir(mode=0o700, exist_ok=True)
         data = request.model_dump_json().encode()
         if len(data) > MAX_BYTES:
@@ -95,7 +95,7 @@ class Spool:
         return name
 
     def pending(self) -> tuple[Received, ...]:
-        """What waits, oldest first; nothing is taken away."""
+        """Pending requests, oldest first. Files stay."""
         if not self.path.is_dir():
             return ()
         with _opened(self.path) as folder:
@@ -103,13 +103,13 @@ class Spool:
             return tuple(self._receive(folder, name) for name in names[:MAX_FILES_AT_ONCE])
 
     def take_away(self, name: str) -> None:
-        """A request is in the registry: its file may go."""
+        """Remove the file of a request that has been carried out."""
         with _opened(self.path) as folder, suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
-        """Keep a refused file where it does no harm; what cannot be kept is removed."""
+        """Move a rejected file to ``rejected``; remove it if that fails."""
         with _opened(self.path) as folder:
             with suppress(FileExistsError):
                 os.mkdir("rejected", 0o700, dir_fd=folder)
@@ -132,9 +132,9 @@ class Spool:
 
 
 def open_state_dir(path: Path, *, create: bool = False) -> Path:
-    """A state directory that only its owner can reach into, or a :class:`StateDirError`.
+    """Resolve and check a state directory. Raises :class:`StateDirError`.
 
-    It is 0700 and ours; no directory above it can be changed by others than root and us (sticky ones like /tmp are fine).
+    It must be ours with mode 0700. Only root and we may change the directories above it (sticky ones like /tmp are fine).
     """
     path = path.absolute()
     try:

@@ -1,7 +1,7 @@
-"""The state directory's database: SQLite in rollback-journal mode, every commit on disk before it counts, one writer.
+"""The database of a state directory: SQLite in rollback-journal mode, durable at every commit, with one writer.
 
-Rollback-journal and not WAL: WAL needs shared memory, which a network file system does not have. The pilot that holds the
-lease row writes; commands like ``list`` read.
+The rollback journal instead of WAL, because WAL needs shared memory, which network file systems lack. The pilot that holds
+the lease row writes; commands such as ``list`` read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MIGRATIONS: dict[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The pilot in the lease row. ``job_id`` is its batch job's, or empty."""
+    """The pilot in the lease row. ``job_id`` is that of its batch job, or empty."""
 
     host: str
     process: ProcessId
@@ -40,7 +40,7 @@ class Holder:
 
 
 class Store:
-    """An open database. ``at_step`` is called around every write with its name; tests die there."""
+    """An open database. ``at_step`` is called around every write with its name, for fault injection in tests."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, at_step: Callable[[str], None]) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class Store:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[sqlite3.Connection]:
-        """One transaction; it is on disk when the block is left. Needs the lease. Raises :class:`StoreError`."""
+        """One transaction, on disk when the block ends. Raises :class:`StoreError`, or :class:`LeaseLostError`."""
         self._at_step(f"{step}: before")
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -67,18 +67,18 @@ class Store:
         self._at_step(f"{step}: committed")
 
     def read(self, query: str, *values: object) -> list[sqlite3.Row]:
-        """Rows of a query."""
+        """Rows of a query. Raises :class:`StoreError`."""
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: cannot be read: {error}") from error
 
     def close(self) -> None:
-        """Close it; the lease stays as it is."""
+        """Close the database. The lease stays."""
         self._connection.close()
 
     def holder(self) -> Holder | None:
-        """Who holds the lease, or held it last."""
+        """The pilot that holds the lease, or held it last."""
         for row in self.read("SELECT * FROM lease"):
             return Holder(row["host"], ProcessId(row["pid"], row["pid_started"]), row["job_id"], row["heartbeat_s"])
         return None
@@ -86,10 +86,10 @@ class Store:
     def take_lease(
         self, process: ProcessId, job_id: str, now_s: float, lease_s: float, job_is_gone: Callable[[str], bool | None]
     ) -> Holder | None:
-        """Become the writer, or say who is. Returns the one whose place it takes.
+        """Take the lease and return its last holder. Raises :class:`StateDirError` if that pilot is still alive.
 
-        On this host a live process keeps others off, however old its heartbeat (it may be stopped, and go on). Elsewhere
-        its job must be gone (``job_is_gone``; None: nobody knows), or, outside of any job, its heartbeat three leases old.
+        On the same host a live process keeps the lease, however old its heartbeat is (it may be stopped, and resume). On
+        another host its job must be gone (``job_is_gone``; None: unknown), or, without a job, its heartbeat three leases old.
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -115,7 +115,6 @@ class Store:
         return last
 
     def drop_lease(self) -> None:
-        """Leave the place to the next one."""
         with self.writing("lease dropped") as db:
             db.execute("DELETE FROM lease")
         self._holder = None
@@ -127,7 +126,10 @@ class Store:
 
 
 def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None) -> Store:
-    """Open the database, made or brought to this program's schema if ``create``; readers leave it as it is."""
+    """Open the database. With ``create``, create it or migrate it to the current schema; readers leave it as it is.
+
+    Raises :class:`StateDirError` if it is missing or of another version, :class:`StoreError` if it cannot be opened.
+    """
     path = state_dir / DB_NAME
     if not create and not path.exists():
         raise StateDirError(
@@ -140,22 +142,26 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}", uri=True, isolation_level=None, timeout=10.0
         )
-        connection.row_factory = sqlite3.Row
-        for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {pragma}")
-        _bring_up_to_date(connection, path, create)
+        try:
+            connection.row_factory = sqlite3.Row
+            for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            _bring_up_to_date(connection, path, create)
+        except BaseException:
+            connection.close()
+            raise
     except sqlite3.Error as error:
         raise StoreError(f"{path}: cannot be opened: {error}") from error
     return Store(connection, path, at_step)
 
 
 def _make_whole(path: Path) -> None:
-    """A database with its tables, or none: whoever reads meanwhile does not find an empty one."""
+    """Create the database with all its tables at once, so that no reader finds an empty one."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
         _make_tables(connection)
-    with suppress(OSError):  # another pilot was first; or there are no links here, then it is made in its place
+    with suppress(OSError):  # another pilot was first; or the file system has no links, and it is created in place
         os.link(part, path)
     part.unlink()
 
@@ -170,18 +176,18 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) 
     tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]
     if not tables:
         if not create:
-            raise StateDirError(f"{path}: is empty; the pilot makes it at its start")
+            raise StateDirError(f"{path}: is empty; the pilot creates its tables when it starts")
         _make_tables(connection)
         return
     version, written_by = connection.execute("SELECT schema_version, written_by FROM meta").fetchone()
     if version > SCHEMA_VERSION:
         raise StateDirError(
             f"{path}: was written by bftrainer {written_by} (schema {version}), this is {__version__} "
-            f"(schema {SCHEMA_VERSION}); expected a program that is as new"
+            f"(schema {SCHEMA_VERSION}); expected the same or a newer version of bftrainer"
         )
     if version < SCHEMA_VERSION and not create:
         raise StateDirError(
-            f"{path}: has schema {version}, expected {SCHEMA_VERSION}; the pilot migrates it at its start"
+            f"{path}: has schema {version}, expected {SCHEMA_VERSION}; the pilot migrates it when it starts"
         )
     for old in range(version, SCHEMA_VERSION):
         shutil.copy2(path, path.with_name(f"{path.name}.schema-{old}"))

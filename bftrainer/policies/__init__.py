@@ -1,1 +1,1 @@
-"""One file per published allocator: (state, memory, event) -> (decision, memory)."""
+"""Allocation policies, one file each: (state with its memory, event) -> (decision, new memory)."""

@@ -1,15 +1,16 @@
-"""AFS-L and AFS-P (Hwang et al., NSDI 2021): every trainer is assumed to keep its present share for ever.
+"""AFS-L and AFS-P (Hwang et al., NSDI 2021), which assume that every trainer keeps its current share forever.
 
-Of two trainers let a be the one with less remaining time at its present share. With p the throughput now, p' with one
-node more, and p_b2 = p_b' (b has its larger share once a is done), giving the node to b ends both sooner in sum iff
+Of two trainers, let a be the one with less remaining time at its current share. Let p be the throughput now, p' that with
+one more node, and p_b2 = p_b' (b keeps its larger share after a has ended). The sum of the two completion times is smaller
+with the node at b if and only if
 
-    (p_b' - p_b) / p_b'  >  (p_a' - p_a) / p_a
+    (p_b' - p_b) / p_b'  >  (p_a' - p_a) / p_a        [AFS, two jobs]
 
-which follows from the notes' t1 and t2; the notes print p_a' in the last denominator. AFS-P knows no lengths: the larger
-(p' - p) / p' wins, ties by lot.
+This follows from the t1 and t2 of [AFS]; our notes on the paper print p_a' in the last denominator. AFS-P does not know
+lengths: the larger (p' - p) / p' wins, ties are broken at random.
 
-Ours: smallest sizes in place of single GPUs; where sizes are listed, "one node more" is the next size, and gains are per
-node of that step; a node that brings nothing to anybody is left idle.
+Departures from the paper: smallest sizes instead of single GPUs; where sizes are listed, "one more node" is the next size
+and gains are per node of that step; a node that speeds up no trainer stays idle.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from dataclasses import dataclass
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import rates
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.sizes import sizes_of
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies import lots
-from bftrainer.policies.needs import Need
+from bftrainer.policies import splitmix
+from bftrainer.policies.needs import Need, remaining
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.sizes import remaining, sizes_of
 
 
 @dataclass(slots=True)
 class _Side:
-    """One trainer in the tournament: its sizes, which of them it has, and what the next one brings."""
+    """One trainer in the tournament: its sizes, its current position among them, and what the next size gains."""
 
     sizes: tuple[int, ...]
     rates: tuple[float, ...]
@@ -42,7 +43,6 @@ class _Side:
     of_now: float = 0.0  # (p' - p) / p, per node of the step
 
     def take(self) -> None:
-        """One size more."""
         self.position += 1
         now = self.rates[self.sizes[self.position]]
         self.time = self.left / now if now > 0 else math.inf
@@ -61,7 +61,7 @@ class _Side:
 
 
 def prefers(challenger: _Side, holder: _Side) -> bool:
-    """AFS-L's rule for two: whether the next node goes to ``challenger``."""
+    """The rule of AFS-L for two trainers: whether the next node goes to ``challenger``."""
     if challenger.time < holder.time:
         return not holder.of_next > challenger.of_now
     return challenger.of_next > holder.of_now
@@ -70,7 +70,10 @@ def prefers(challenger: _Side, holder: _Side) -> bool:
 def share_out(
     sides: Sequence[_Side], nodes: int, first: Sequence[int], beats: Callable[[_Side, _Side], bool]
 ) -> tuple[int, ...]:
-    """Smallest sizes in the order ``first`` while they fit, then node by node to the winner of a tournament. O(M n)."""
+    """Smallest sizes in the order ``first`` while they fit; each further node to the winner of a tournament.
+
+    Cost: O(J * nodes).
+    """
     for j in first:
         if sides[j].sizes and sides[j].sizes[0] <= nodes:
             sides[j].take()
@@ -88,13 +91,13 @@ def share_out(
 
 @dataclass(frozen=True, slots=True)
 class AfsL:
-    """Lengths known. With more trainers than nodes: the shortest run, one node (their smallest size) each."""
+    """For known lengths. With more trainers than nodes, the shortest run, each at its smallest size (one node in [AFS])."""
 
     name: str = "afs-l"
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """No memory: shares depend on what is left and on the curves only."""
+        """No memory: shares depend only on remaining samples and curves."""
         sides = [_Side(sizes_of(a.trainer), rates(a.trainer), remaining(a, self.name)) for a in state.active]
         alone = [_time_at_smallest(a, side) for a, side in zip(state.active, sides, strict=True)]
         first = sorted(range(len(sides)), key=lambda j: (alone[j], j))
@@ -103,25 +106,25 @@ class AfsL:
 
 @dataclass(frozen=True, slots=True)
 class AfsP:
-    """Lengths unknown. With more trainers than nodes: those run that have had the least node-time so far."""
+    """For unknown lengths. With more trainers than nodes, those with the least node-time so far run."""
 
     seed: int = 0
     name: str = "afs-p"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the state of the lots."""
-        lot = state.memory if isinstance(state.memory, int) else self.seed
+        """The memory is the state of the random numbers."""
+        seed = state.memory if isinstance(state.memory, int) else self.seed
 
         def beats(challenger: _Side, holder: _Side) -> bool:
-            nonlocal lot
+            nonlocal seed
             if challenger.of_next == holder.of_next:
-                chosen, lot = lots.draw(lot, 2)
+                chosen, seed = splitmix.draw(seed, 2)
                 return chosen == 1
             return challenger.of_next > holder.of_next
 
         sides = [_Side(sizes_of(a.trainer), rates(a.trainer), 0.0) for a in state.active]
         first = sorted(range(len(sides)), key=lambda j: (state.active[j].node_s, j))
-        return Decision(share_out(sides, len(state.pool), first, beats)), lot
+        return Decision(share_out(sides, len(state.pool), first, beats)), seed
 
 
 def _time_at_smallest(active: Active, side: _Side) -> float:

@@ -1,4 +1,4 @@
-"""BFTrainer's own policy: the optimum of Eqn 16 at every event (paper section 3)."""
+"""The policy of BFTrainer: the optimum of Eqn 16 at every event (paper section 3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bftrainer.policies.settings import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class BFTrainer:
-    """Maximise what the trainers gain within ``forward_s`` (T_fwd), less what rescaling them costs."""
+    """Maximize the outcome within ``forward_s`` seconds (T_fwd), less the cost of rescaling (Eqn 16)."""
 
     allocator: Allocator
     objective: Objective
@@ -25,20 +25,20 @@ class BFTrainer:
     name: str = "bftrainer"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve the allocation problem of this state; no memory. It looks no further than the last node is there."""
-        claims = tuple(demand_of(active, self.objective, state.at_s) for active in state.active)
+        """Solve the allocation problem of this state. T_fwd ends no later than the last node's window. No memory."""
+        demands = tuple(demand_of(active, self.objective, state.at_s) for active in state.active)
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
-        answer = self.allocator.solve(Problem(len(state.pool), forward_s, claims))
+        answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
         return Decision(answer.counts, answer=answer), None
 
 
 def demand_of(active: Active, objective: Objective, now_s: float) -> TrainerDemand:
-    """A trainer's claim: its value curve under the objective, its bounds and costs, and C_j."""
-    return _claim(active.trainer, objective.of(active, now_s), len(active.nodes))
+    """A trainer in the allocation problem: O_j under the objective, its bounds and costs, and C_j (Eqn 1)."""
+    return _demand(active.trainer, objective.of(active, now_s), len(active.nodes))
 
 
 @lru_cache(maxsize=8192)
-def _claim(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
+def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
     sizes = trainer.sizes
     return TrainerDemand(
         id=trainer.id,

@@ -1,7 +1,7 @@
 """First come first served with fixed sizes, a control: Summit's killable queue (paper 2.2).
 
-Each trainer runs at its requested size or not at all. One that loses a node is killed and requeues behind everybody else;
-it goes on from its last checkpoint. Who does not fit is passed over until it does.
+Each trainer runs at its requested size or not at all. One that loses a node is killed, requeues at the end of the queue
+and resumes from its last checkpoint. A trainer that does not fit is skipped until it does.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.sizes import requested
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.sizes import requested
-from bftrainer.policies.srtf import first_fit
+from bftrainer.policies.shares import first_fit
 
 
 @dataclass(frozen=True, slots=True)
 class FcfsRigid:
-    """Running trainers keep their nodes; the rest is offered to the queue in order."""
+    """Running trainers keep their nodes; free nodes go to the queue in order."""
 
     name: str = "fcfs-rigid"
     rigid: bool = True
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the queue: ids in their order, those that were killed at its end."""
+        """The memory is the queue: ids in order, killed trainers at the end."""
         known = state.memory if isinstance(state.memory, tuple) else ()
         held = {a.trainer.id: len(a.nodes) for a in state.active}
         size = {a.trainer.id: requested(a.trainer) for a in state.active}

@@ -1,13 +1,13 @@
-"""FlowCon (thesis 4.1, 5.1; Algorithms 1 and 2): resources go to the trainers whose evaluation function still falls.
+"""FlowCon ([FlowCon 4.1, 5.1; Algorithms 1 and 2]): resources for trainers whose evaluation function still falls.
 
-Progress P = |E(t_i) - E(t_i-1)| / dt (Eqn 4.1), growth efficiency G = P / resource used (Eqn 4.2). Three lists with threshold
-alpha: NL grows, WL is watched, CL converges. Two forms share the algorithms: limits on one worker's processor
-(:class:`FlowConWorker`), and shares of a pool's nodes (:class:`FlowCon`).
+Progress P = |E(t_i) - E(t_i-1)| / dt [FlowCon Eqn 4.1], growth efficiency G = P / resource used [FlowCon Eqn 4.2]. There are
+three lists with threshold alpha: NL grows, WL is watched, CL converges. Two forms share the algorithms: limits on the
+processor of one worker (``bftrainer_papers.containers``), and shares of the nodes of a pool (:class:`FlowCon`).
 
-Ours, where the thesis leaves it open: E is normalised to [0, 1]; time counts in initial intervals, so that G is the share of
-the whole reduction per interval on the whole resource (per second no published alpha would tell anything apart); a
-trainer that nobody has measured yet has limit 1 and counts as G = 1 in the sum; G without time or resource in between is
-the last one. Line 17 doubles the interval once per run (the print has it inside the loop).
+Our reading where the thesis is silent: E is normalized to [0, 1]. Time is in units of the initial interval, so that G is the
+share of the whole reduction per interval on the whole resource; per second, no published alpha would separate anything. A
+trainer that has not been measured has limit 1 and counts as G = 1 in the sum. Without time or resource use since the last
+measurement, G stays as it was. Line 17 doubles the interval once per run (the print has it inside the loop).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bftrainer.policies.shares import by_weight
 
 
 class Stage(Enum):
-    """Which of the three lists it is on."""
+    """The three lists."""
 
     NEW = "NL"
     WATCHING = "WL"
@@ -34,7 +34,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FlowConMember:
-    """A trainer on a list: its limit L, its last G (None: not measured), and where E and its use stood then."""
+    """A trainer on a list: its limit L, its last G (None: not measured), and E and resource use at that time."""
 
     id: str
     stage: Stage = Stage.NEW
@@ -47,7 +47,7 @@ class FlowConMember:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """The memory: members in order of arrival, the present interval, when Algorithm 1 runs next."""
+    """The memory: members in order of arrival, the current interval, the time of the next run of Algorithm 1."""
 
     members: tuple[FlowConMember, ...] = ()
     interval_s: float = 0.0
@@ -56,7 +56,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is observed of a trainer: E (None: no report yet) and the resource-seconds that it has used, of a whole of 1."""
+    """What is observed of a trainer: E (None: not reported) and resource-seconds used, where the whole resource is 1."""
 
     loss: float | None
     used_s: float
@@ -64,14 +64,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """alpha, the initial interval, and beta of the floor 1 / (beta n) (6.1.3: limit 0.25 with two containers)."""
+    """alpha, the initial interval, and beta of the floor 1 / (beta n) ([FlowCon 6.1.3]: limit 0.25 with two containers)."""
 
     alpha: float = 0.05
     interval_s: float = 20.0
     beta: float = 2.0
 
     def listen(self, lists: Lists, seen: Mapping[str, Measured], at_s: float) -> Lists:
-        """Algorithm 2, and Algorithm 1 where it is due: after a trainer came or went, or when the interval is over."""
+        """[FlowCon Algorithm 2]; runs Algorithm 1 after an arrival or departure, or when the interval has passed."""
         members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
         known = {m.id for m in members}
         new = tuple(
@@ -90,7 +90,7 @@ class Rules:
     def run(
         self, members: tuple[FlowConMember, ...], seen: Mapping[str, Measured], at_s: float, interval_s: float
     ) -> tuple[tuple[FlowConMember, ...], float]:
-        """Algorithm 1: move between the lists, then set the limits."""
+        """[FlowCon Algorithm 1]: move members between the lists, then set the limits."""
         members = tuple(self.classified(self.measured(m, seen[m.id], at_s)) for m in members)  # lines 2-13
         if members and all(m.stage is Stage.COMPLETING for m in members):  # lines 14-17
             return tuple(_limited(m, 1.0) for m in members), 2 * interval_s
@@ -98,7 +98,7 @@ class Rules:
         return tuple(self._limited(m, total, len(members)) for m in members), interval_s
 
     def measured(self, m: FlowConMember, now: Measured, at_s: float) -> FlowConMember:
-        """Line 3: G since its last measurement (Eqns 4.1, 4.2)."""
+        """Line 3: G since the last measurement [FlowCon Eqns 4.1, 4.2]."""
         passed_s, used_s = at_s - m.at_s, now.used_s - m.used_s
         if now.loss is None or passed_s <= 0 or used_s <= 0:
             return m
@@ -109,7 +109,7 @@ class Rules:
         return FlowConMember(m.id, m.stage, m.limit, growth, now.loss, now.used_s, at_s)
 
     def classified(self, m: FlowConMember) -> FlowConMember:
-        """Lines 4-13; who has not been measured stays on NL."""
+        """Lines 4-13; a member that has not been measured stays on NL."""
         if m.growth is None:
             return m
         slower = Stage.WATCHING if m.stage is Stage.NEW else Stage.COMPLETING
@@ -130,15 +130,16 @@ def _limited(m: FlowConMember, limit: float) -> FlowConMember:
     return FlowConMember(m.id, m.stage, limit, m.growth, m.loss, m.used_s, m.at_s)
 
 
-# Rescaling a trainer costs it tens of seconds, a container's limit nothing: the thesis' 20 to 60 s would eat the gain.
+# Rescaling a trainer takes tens of seconds, changing a container's limit takes none: with the 20 to 60 s of the thesis,
+# rescaling would cost more than it gains.
 POOL_RULES = Rules(interval_s=600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowCon:
-    """Shares of a pool's nodes in proportion to the limits, by largest remainder within everybody's sizes.
+    """Shares of the nodes of a pool in proportion to the limits, by largest remainder, within legal sizes.
 
-    The resource is the pool: a trainer on all nodes for a second has used one second. E is the loss over the first reported.
+    The resource is the pool: a trainer on all nodes for a second has used one second. E is the loss over the first loss.
     """
 
     rules: Rules = POOL_RULES
@@ -146,10 +147,10 @@ class FlowCon:
     needs: frozenset[Need] = frozenset({Need.LOSSES})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the lists, and how much of the pool each trainer has used."""
+        """The memory is the lists, with the share of the pool that each trainer has used."""
         before = state.memory if isinstance(state.memory, Lists) else Lists()
         pool = max(len(state.pool), 1)
-        seen = {a.trainer.id: Measured(_normalised(a), a.node_s / pool) for a in state.active}
+        seen = {a.trainer.id: Measured(_normalized(a), a.node_s / pool) for a in state.active}
         lists = self.rules.listen(before, seen, state.at_s)
         limits = {m.id: m.limit for m in lists.members}
         trainers = [a.trainer for a in state.active]
@@ -158,7 +159,7 @@ class FlowCon:
         return Decision(counts, lists.next_s if trainers else None), lists
 
 
-def _normalised(active: Active) -> float | None:
+def _normalized(active: Active) -> float | None:
     losses = active.losses
     if losses is None or losses.first == 0:
         return None

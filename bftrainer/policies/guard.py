@@ -1,13 +1,12 @@
-"""A guard against starvation around any policy: who could have run for H hours, has run.
+"""A guard against starvation around any policy: a trainer that could have run for H hours gets nodes.
 
-A trainer *starves* while it is admitted, has no nodes, and its smallest size fits the pool. When that has gone on without
-interruption for ``patience_s``, the guard gives it its smallest size and keeps it there for ``turn_s`` (as long as the pool
-holds), whatever the policy says: from idle nodes first, then from the trainer with most nodes above its own smallest size,
-at last from whoever was admitted last and is not under the guard itself. Several wait their turn in order of their patience.
+A trainer *starves* while it is admitted, has no nodes, and its smallest size fits the pool. After ``patience_s`` of
+uninterrupted starvation the guard gives it its smallest size for ``turn_s`` (as long as the pool lasts), whatever the policy
+decides. The nodes come from idle nodes first, then from the trainer with the most nodes above its own smallest size, and
+last from the trainer admitted last that has no turn itself. Several starving trainers take turns, the longest starved first.
 
-What it promises: a trainer whose smallest size fitted the pool for H hours has run, unless those that the guard serves
-already need the whole pool; it is next then. A trainer in the queue beyond P_jmax is not admitted yet, and not promised
-anything.
+The promise: a trainer whose smallest size has fit the pool for H hours runs, unless the trainers whose turn it is need the
+whole pool; then it is next. Trainers queued beyond P_jmax are not admitted and not covered.
 """
 
 from __future__ import annotations
@@ -16,14 +15,17 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.sizes import largest_of, sizes_of
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.needs import Need
-from bftrainer.policies.sizes import largest_of, sizes_of
 
 
 @dataclass(frozen=True, slots=True)
 class StarvationClock:
-    """The guard's memory around the policy's: since when each starves (id, s), and until when whose turn lasts."""
+    """Memory of the guard around the memory of the policy (``inner``).
+
+    ``since`` holds (id, time at which it began to starve), ``turns`` (id, time at which its turn ends).
+    """
 
     inner: object = None
     since: tuple[tuple[str, float], ...] = ()
@@ -32,7 +34,7 @@ class StarvationClock:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """``policy`` with the guard. Its needs and its way with lost nodes are the policy's."""
+    """``policy`` with the guard; name, needs and rigidity are those of the policy."""
 
     policy: Policy
     patience_s: float
@@ -40,22 +42,19 @@ class Guarded:
 
     @property
     def name(self) -> str:
-        """The policy's own."""
         return self.policy.name
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What the policy needs."""
         needs: frozenset[Need] = getattr(self.policy, "needs", frozenset())
         return needs
 
     @property
     def rigid(self) -> bool:
-        """Whether the policy's trainers die with a node."""
         return bool(getattr(self.policy, "rigid", False))
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Ask the policy, then serve whoever has starved too long."""
+        """The decision of the policy, changed where a trainer has starved for ``patience_s``."""
         memory = state.memory if isinstance(state.memory, StarvationClock) else StarvationClock()
         decision, inner = self.policy.decide(replace(state, memory=memory.inner), event)
         counts, now = list(decision.counts), state.at_s
@@ -63,7 +62,7 @@ class Guarded:
         smallest = [min(sizes_of(a.trainer), default=0) for a in state.active]
         fits = [0 < size <= len(state.pool) for size in smallest]
         before = dict(memory.since)
-        # Who held nodes until this instant was running; hunger counts from now.
+        # A trainer that held nodes until now was running: it starves from now on at the earliest.
         since = {
             name: before.get(name, now) if not state.active[j].nodes else now for name, j in index.items() if fits[j]
         }
@@ -77,7 +76,7 @@ class Guarded:
             if _give(state, counts, j, smallest, served):
                 served.add(j)
             else:
-                del turns[name]  # its turn comes when there is room; its patience is not forgotten
+                del turns[name]  # its turn comes when there is room; ``since`` is kept
         since = {name: at_s for name, at_s in since.items() if counts[index[name]] == 0}
         wakes = [at_s + self.patience_s for at_s in since.values() if at_s + self.patience_s > now]
         wakes += [*turns.values()]
@@ -88,7 +87,7 @@ class Guarded:
 
 
 def _give(state: State, counts: list[int], j: int, smallest: list[int], served: set[int]) -> bool:
-    """Raise trainer ``j`` to its smallest size, at the others' cost; False (and nothing changed) where that cannot be."""
+    """Raise trainer ``j`` to its smallest size, at the cost of others. False, with nothing changed, if impossible."""
     if counts[j] >= smallest[j]:
         return True
     after = list(counts)
@@ -110,3 +109,8 @@ def _give(state: State, counts: list[int], j: int, smallest: list[int], served: 
         after[k] = less
     counts[:] = after
     return True
+
+
+def unguarded(policy: Policy) -> Policy:
+    """The policy inside the guard; one without a guard is itself."""
+    return policy.policy if isinstance(policy, Guarded) else policy

@@ -1,10 +1,11 @@
-"""Allocation by learning phase (Wei and Shudo): nodes to the tasks that are further on.
+"""Allocation by learning phase (Wei and Shudo): more nodes for tasks that have made more progress.
 
-When a task arrives, each trains 100 iterations on an equal share; then the task whose loss changed less is the older one
-and gets more: 3 of 4 devices, the younger 1 (section 5). That is decided once; a finish only frees nodes to the others.
+When a task arrives, each trains 100 iterations on an equal share. Then the task whose loss changed less is the older one
+and gets more: 3 of 4 devices, the younger 1 ([Wei and Shudo, section 5]). That is decided once; when a task ends, the others
+share its nodes.
 
-Ours, where the paper leaves it open: with more than two tasks the shares go by the rank of age, 2r - 1 for rank r (3:1
-for two); changes are per 100 iterations where a task did more; a task that has no loss to show counts as youngest.
+Our reading where the paper is silent: with more than two tasks, weights follow the rank of age, 2r - 1 for rank r (3:1 for
+two); changes are per 100 iterations where a task did more; a task without a reported loss counts as youngest.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.model import rates
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.equal_share import equal_shares
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.shares import by_weight
+from bftrainer.policies.shares import by_weight, equal_shares
 
-# A task slower than its curve promises is looked at again after this long.
+# A task slower than its curve is checked again after this long.
 _AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class LossMark:
-    """Where a task stood when its observation began."""
+    """A task when its observation began: its samples, and its loss if it had reported one."""
 
     id: str
     samples: float
@@ -36,7 +36,7 @@ class LossMark:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPhase:
-    """The policy's memory: the marks of an observation that goes on, or the ages (oldest first) that it found."""
+    """Memory of the policy: the marks of an observation in progress, or the ids that it found, oldest first (``ages``)."""
 
     marks: tuple[LossMark, ...] = ()
     ages: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class TrainingPhase:
 
 @dataclass(frozen=True, slots=True)
 class LossPhase:
-    """``iterations`` of ``batch_samples`` each are watched before ages are told apart."""
+    """Ages are decided after ``iterations`` of ``batch_samples`` samples each."""
 
     iterations: int = 100
     batch_samples: float = 512.0
@@ -52,7 +52,7 @@ class LossPhase:
     needs: frozenset[Need] = frozenset({Need.LOSSES})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Watch after an arrival, decide once, keep the ages until the next arrival."""
+        """Observe after an arrival, decide once, keep the ages until the next arrival."""
         phase = state.memory if isinstance(state.memory, TrainingPhase) else TrainingPhase()
         tasks = {a.trainer.id: a for a in state.active}
         known = {mark.id for mark in phase.marks} | set(phase.ages)
@@ -73,7 +73,7 @@ class LossPhase:
         return Decision(by_weight(trainers, weights, nodes)), phase
 
     def _wait_s(self, phase: TrainingPhase, active: tuple[Active, ...], counts: tuple[int, ...]) -> float:
-        """How long until every task that gets nodes will have done its iterations; 0 if all have."""
+        """Seconds until every task with nodes has done its iterations; 0 if all have."""
         marks = {mark.id: mark for mark in phase.marks}
         wait_s = 0.0
         for task, n in zip(active, counts, strict=True):

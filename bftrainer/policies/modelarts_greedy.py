@@ -1,15 +1,16 @@
-"""ModelArts' greedy allocator (Hu et al. 2021, section 3 and Fig. 4): leave no node idle.
+"""The greedy allocator of ModelArts (Hu et al. 2021, [ModelArts section 3, Fig. 4]): leave no node idle.
 
-Waiting trainers, in order of admission, are its job queue; training time is time with at least one node. Every f = 5 min
+Waiting trainers, in order of admission, are its job queue; training time is time with at least one node. Every f = 5 min:
 
-1. idle nodes and a queue: the head of the queue gets as many as legal; repeated;
-2. idle nodes, no queue: the trainer with the shortest training time gets as many more as legal; repeated;
+1. idle nodes and a queue: the head of the queue gets as many nodes as are legal; repeat;
+2. idle nodes, no queue: the trainer with the shortest training time gets as many more as are legal; repeat;
 3. no idle nodes and a queue: the trainer with the longest training time is halved, its nodes go to the head of the queue;
-4. neither: nothing.
+4. neither: no change.
 
-In between only case 1 acts: "simulation allocates maximum resources to queueing jobs" (5.1). Sizes are capped at 16
-nodes; powers of two are stated for the optimal allocator only and are an option here. Ours: a head that one half cannot
-serve (its minimum is above 1) gets further halves, or nothing is changed; a node that the head cannot use is not idle to it.
+Between these moments only case 1 applies: "simulation allocates maximum resources to queueing jobs" [ModelArts 5.1]. Sizes
+are capped at 16 nodes. The paper states powers of two for the optimal allocator only; here they are an option. Our reading:
+if one half is not enough for the head (its minimum is above 1), further trainers are halved, or nothing changes; a node that
+the head cannot use does not count as idle.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from dataclasses import dataclass
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.sizes import largest_legal, largest_of, sizes_of
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.sizes import largest_of, sizes_of, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +49,35 @@ class ModelArtsGreedy:
 
 
 def next_moment(at_s: float, interval_s: float) -> float:
-    """The next full interval of the world's clock: 9:00, 9:05, 9:10 (5.1)."""
+    """The next full interval of the world's clock, in seconds: 9:00, 9:05, 9:10 [ModelArts 5.1]."""
     return (at_s // interval_s + 1) * interval_s
 
 
 class Shares:
-    """Counts while the cases act on them."""
+    """Counts of the trainers, on which the cases act. A trainer starts at its largest legal size within what it holds."""
 
     def __init__(self, state: State, *, powers_of_two: bool, cap: int) -> None:
         self.state = state
         self.sizes = [sizes_of(a.trainer, powers_of_two, cap) for a in state.active]
-        self.counts = [largest_of(s, standing(a)) for s, a in zip(self.sizes, state.active, strict=True)]
+        self.counts = [
+            largest_of(s, largest_legal(a.trainer, len(a.nodes))) for s, a in zip(self.sizes, state.active, strict=True)
+        ]
         self.idle = len(state.pool) - sum(self.counts)
 
     @property
     def queue(self) -> list[int]:
-        """Who waits and could run on this pool, in order."""
+        """Waiting trainers that fit this pool, as indices in order of admission."""
         within = len(self.state.pool)
         return [j for j, n in enumerate(self.counts) if n == 0 and self.sizes[j] and self.sizes[j][0] <= within]
 
     def give(self, j: int) -> None:
-        """As many of the idle nodes as legal."""
+        """Give trainer ``j`` as many idle nodes as are legal."""
         more = largest_of(self.sizes[j], self.counts[j] + self.idle) - self.counts[j]
         self.counts[j] += more
         self.idle -= more
 
     def serve_queue(self) -> None:
-        """Case 1. A head that is too large for the idle nodes holds the others up."""
+        """Case 1. A head that is too large for the idle nodes blocks the queue."""
         for j in self.queue:
             self.give(j)
             if self.counts[j] == 0:

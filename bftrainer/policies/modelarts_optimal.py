@@ -1,12 +1,13 @@
-"""ModelArts' optimal allocator (Hu et al. 2021, section 4): most training progress over a rolling horizon.
+"""The optimal allocator of ModelArts (Hu et al. 2021, [ModelArts section 4]): most progress over a rolling horizon.
 
-Every f = 5 min the model of section 4.4 looks T = 5 steps of f ahead (:mod:`bftrainer.allocation.horizon`); its first step
-is carried out. Sizes are powers of two up to a cap (those of them that are legal for the trainer). Demand and speed come
-from the trainer's remaining samples and curve; the paper's law n * 0.8^log2(n) is such a curve.
+Every f = 5 min the model of [ModelArts 4.4] looks T = 5 steps of f ahead (:mod:`bftrainer.allocation.horizon`); its first
+step is carried out. Sizes are the legal powers of two up to a cap. Demand d_i and speed come from the remaining samples and
+the curve of the trainer; the paper's law n * 0.8^log2(n) [ModelArts Eqns 3, 4] is such a curve.
 
-When jobs outnumber nodes "only the head of the queue" is in the model: running trainers first, then the waiting in order of
-admission, while their smallest sizes fit (ours: that must be feasible). Between scaling moments a freed node goes to the
-queue at once (5.1), as under the greedy allocator. Ours: a trainer that has done what it announced counts as nearly done.
+When jobs outnumber nodes, "only the head of the queue" is in the model: running trainers first, then waiting ones in order
+of admission, while their smallest sizes fit, so that the model is feasible. Between scaling moments a freed node goes to the
+queue at once [ModelArts 5.1], as under the greedy allocator. Our reading: a trainer that has passed its announced length
+counts as nearly done.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from bftrainer.domain.model import rates
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.modelarts_greedy import Shares, next_moment
-from bftrainer.policies.needs import Need
+from bftrainer.policies.needs import Need, remaining
 from bftrainer.policies.settings import PolicySettings
-from bftrainer.policies.sizes import remaining
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ModelArtsOptimal:
 
     def _job(self, active: Active, sizes: tuple[int, ...]) -> HorizonJob:
         per_s = rates(active.trainer)
-        # d_i: at least one second at full speed, lest a trainer past its estimate outweighs all others.
+        # d_i is at least one second at full speed, so that a trainer past its announced length does not outweigh all others.
         demand = max(remaining(active, self.name), max(per_s[n] for n in sizes), 1e-9)
         return HorizonJob(sizes, tuple(per_s[n] * self.interval_s / demand for n in sizes))
 

@@ -1,4 +1,4 @@
-"""What a policy must know of a trainer: asked at the gate, where a trainer can still be refused with the reason."""
+"""What a policy must know of a trainer. Checked at submission, where a trainer can still be rejected with a reason."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from enum import Enum
 
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
 
 class Need(Enum):
-    """A policy lists its needs in an attribute ``needs``; without one it needs nothing beyond the trainer itself."""
+    """A policy lists its needs in an attribute ``needs``; without it, every trainer will do."""
 
     LENGTH = "how many samples it has in all (samples_total)"
     LOSSES = "the value of its evaluation function in its progress reports (reports_loss)"
 
 
 def refusal(policy: Policy, trainer: Trainer) -> str | None:
-    """Why this policy cannot serve this trainer; None if it can. Live: at submission. Replay: before it starts."""
+    """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a replay before the start."""
     for need in sorted(getattr(policy, "needs", frozenset()), key=lambda need: need.name):
         if (need is Need.LENGTH and trainer.samples_total is None) or (
             need is Need.LOSSES and not trainer.reports_loss
@@ -27,11 +28,19 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
 
 
 def check_needs(policy: Policy, trainer: Trainer) -> None:
-    """Raise :class:`InvalidValueError` with the refusal."""
+    """Raise :class:`InvalidValueError` if the policy cannot serve the trainer."""
     if (reason := refusal(policy, trainer)) is not None:
         raise InvalidValueError(reason)
 
 
 def is_rigid(policy: Policy) -> bool:
-    """Whether its trainers are ordinary jobs, which a lost node kills: they go on from their last checkpoint."""
+    """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from their last checkpoint."""
     return bool(getattr(policy, "rigid", False))
+
+
+def remaining(active: Active, policy: str) -> float:
+    """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where they are unknown."""
+    left = active.remaining_samples
+    if left is None:
+        raise InvalidValueError(f"trainer {active.trainer.id}: policy {policy} needs its samples_total")
+    return left

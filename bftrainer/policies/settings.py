@@ -1,4 +1,4 @@
-"""What every policy may be built from; each takes what it needs."""
+"""What a policy is built from; each takes what it needs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bftrainer.errors import UnknownNameError
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """``forward_s`` is T_fwd in seconds; ``seed`` serves policies that break ties by lot.
+    """``forward_s`` is T_fwd in seconds; ``seed`` is for policies that break ties at random.
 
-    ``options`` are a policy's own parameters by name, as the user gave them; ``guard_h`` asks for the starvation guard.
+    ``options`` are parameters of the policy by name, as the user gave them. ``guard_h``, in hours, adds the starvation guard.
     """
 
     allocator: Allocator
@@ -24,7 +24,7 @@ class PolicySettings:
     guard_h: float | None = None
 
     def option_values(self, policy: str, **defaults: float) -> dict[str, float]:
-        """The policy's own parameters: its defaults, overridden by what the user gave; unknown names are refused."""
+        """The parameters of the policy: ``defaults``, overridden by the user. Raises :class:`UnknownNameError`."""
         for name, _ in self.options:
             if name not in defaults:
                 raise UnknownNameError(f"option of policy {policy}", name, defaults)

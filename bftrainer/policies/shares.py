@@ -1,19 +1,44 @@
-"""Shares of the pool by weight, in whole nodes: largest remainder, within every trainer's sizes."""
+"""Ways to divide a pool: equal shares, shares by weight, first fit in an order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bftrainer.domain.model import Trainer
-from bftrainer.policies.equal_share import largest_legal
+from bftrainer.domain.sizes import largest_legal, requested
+from bftrainer.domain.state import State
+
+
+def equal_shares(trainers: Sequence[Trainer], nodes: int) -> tuple[int, ...]:
+    """Equal counts within the bounds of each trainer; the rest goes to the trainers in order, up to N_j^max."""
+    if not trainers:
+        return ()
+    quota = nodes // len(trainers)
+    counts = [largest_legal(trainer, quota) for trainer in trainers]
+    rest = nodes - sum(counts)
+    for j, trainer in enumerate(trainers):
+        more = largest_legal(trainer, counts[j] + rest)
+        rest -= more - counts[j]
+        counts[j] = more
+    return tuple(counts)
+
+
+def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
+    """Requested sizes in the given order; a trainer that does not fit the nodes still free gets none."""
+    free, counts = len(state.pool), [0] * len(state.active)
+    for j in order:
+        size = requested(state.active[j].trainer)
+        if size <= free:
+            counts[j], free = size, free - size
+    return tuple(counts)
 
 
 def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> tuple[int, ...]:
-    """Counts near ``weights`` / sum * ``nodes``, each legal.
+    """Counts near ``weights`` / sum * ``nodes``, each legal, by the largest-remainder method.
 
-    Whoever's share is above its largest size gets that, and the others share the rest anew. The nodes that rounding leaves
-    go one by one to the largest remainder, ties to the larger weight, then to the earlier trainer. What legal sizes leave
-    over goes first to those whose smallest size exceeds their share, then to whoever can use it, the largest weight first.
+    A trainer whose share exceeds its largest size gets that size, and the others share the rest. Nodes left by rounding go
+    one by one to the largest remainder; ties go to the larger weight, then to the earlier trainer. Nodes left by illegal
+    sizes go first to trainers whose smallest size exceeds their share, then to all others, the largest weight first.
     """
     shares = _within_largest(trainers, weights, nodes)
     order = sorted(range(len(trainers)), key=lambda j: (-(shares[j] % 1.0), -weights[j], j))

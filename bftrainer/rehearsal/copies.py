@@ -1,4 +1,4 @@
-"""A copy of a trainer's working directory, so that a rehearsal does not touch what is real."""
+"""A copy of a trainer's working directory, so that a rehearsal leaves the original unchanged."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
 
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
-"""A folder with one of these is an environment: linked, not copied."""
+"""A folder with one of these is a Python environment: linked, not copied."""
 _LINKED = (".git", "node_modules")
 SCRATCH = "bftrainer-rehearse."
-"""How the names of scratch directories begin: one may be below the working directory."""
+"""Prefix of scratch directories, which may be below the working directory."""
 
 
 def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> None:
-    """Copy files and links; environments and repositories become links. Refused above the limit."""
+    """Copy files and links; environments and repositories become links. Raises ``InputFileError`` above the limit."""
     size = sum(path.stat().st_size for path in _files(source))
     if size > limit_bytes:
         raise InputFileError(
             where,
-            f"the working directory {source} holds {size / 1e6:,.0f} MB, a rehearsal copies at most "
-            f"{limit_bytes / 1e6:,.0f} MB; keep data elsewhere and link to them, raise --copy-mb, or rehearse --in-place (on "
+            f"the working directory {source} has {size / 1e6:,.0f} MB; a rehearsal copies at most "
+            f"{limit_bytes / 1e6:,.0f} MB; keep data elsewhere and link to it, raise --copy-mb, or use --in-place (trains on "
             "your real checkpoint)",
         )
     _copy(source.resolve(), target, source.resolve(), target)
 
 
 def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
-    """The trainer with its working directory, and every path of its command and environment below it, in the copy."""
+    """The trainer in the copy: its working directory, and all paths below it in the command and the environment."""
 
     def there(text: str) -> str:
         head, sign, path = text.rpartition("=")  # an option's value: --checkpoint=DIRECTORY/model.pt
@@ -40,14 +40,14 @@ def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
                 return f"{head}{sign}{target}{name.removeprefix(str(source))}"
         return text
 
-    # Folders of programs stay: an environment in the working directory is linked, and its programs know where they are.
+    # PATH stays: an environment in the working directory is linked, and its programs contain their original paths.
     env = {key: value if key == "PATH" else there(value) for key, value in spec.env.items()}
     command = (spec.command[0], *map(there, spec.command[1:]))
     return spec.model_copy(update={"cwd": target, "command": command, "env": env})
 
 
 def outside(spec: TrainerSpec) -> list[Path]:
-    """Existing files and folders elsewhere that the command or a link in the working directory names: the real ones."""
+    """Existing files and folders outside the working directory that the command or a link names; they are not copied."""
     words = [Path(word.rpartition("=")[2]) for word in spec.command[1:]]
     named = [
         path for path in words if path.is_absolute() and path.exists() and not _is_below(str(path.resolve()), spec.cwd)
@@ -57,7 +57,7 @@ def outside(spec: TrainerSpec) -> list[Path]:
 
 
 def written_since(places: list[Path], at_s: float) -> list[Path]:
-    """Those that have changed since (of a folder: itself or one of its entries)."""
+    """The places that have changed since ``at_s`` (a folder: itself or one of its entries)."""
     found = []
     for place in places:
         entries = [place, *(place.iterdir() if place.is_dir() else ())]
@@ -71,7 +71,7 @@ def _is_below(path: str, folder: Path) -> bool:
 
 
 def is_linked(folder: Path) -> bool:
-    """An environment or a repository: nothing that a script trains with."""
+    """Whether the folder is an environment or a repository, which are linked."""
     return folder.name in _LINKED or any((folder / name).exists() for name in _ENVIRONMENTS)
 
 

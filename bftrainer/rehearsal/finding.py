@@ -1,4 +1,4 @@
-"""One line of a rehearsal's verdict."""
+"""The findings of a rehearsal, one per check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class CheckVerdict(Enum):
-    """``CANNOT_TELL`` is no failure: it says what was not seen."""
+    """``CANNOT_TELL`` is not a failure: the rehearsal did not observe enough."""
 
     PASS = "pass"  # noqa: S105
     FAIL = "FAIL"
@@ -16,10 +16,27 @@ class CheckVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RehearsalFinding:
-    """What was checked, how it came out, what was seen, what to do."""
+    """The result of one check: verdict, observation, remedy."""
 
     check: str
     title: str
     verdict: CheckVerdict
     seen: str
     remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalCheck:
+    """One check by its name in ``--json`` and its title in the table; makes its findings."""
+
+    name: str
+    title: str
+
+    def passed(self, seen: str) -> RehearsalFinding:
+        return RehearsalFinding(self.name, self.title, CheckVerdict.PASS, seen)
+
+    def failed(self, seen: str, remedy: str) -> RehearsalFinding:
+        return RehearsalFinding(self.name, self.title, CheckVerdict.FAIL, seen, remedy)
+
+    def undecided(self, seen: str, remedy: str = "") -> RehearsalFinding:
+        return RehearsalFinding(self.name, self.title, CheckVerdict.CANNOT_TELL, seen, remedy)

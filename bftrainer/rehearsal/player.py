@@ -1,4 +1,4 @@
-"""Plays a rehearsal's acts on the real driver of a trainer: hosts are names only, every worker is a local process."""
+"""Plays the acts of a rehearsal with the trainer's real driver: hosts are only names, workers are local processes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from bftrainer.system.processes import ProcessId, is_alive, send, with_variable
 
 POLL_S = 0.02
 LEAVES_WITHIN_S = 15.0
-"""So long after ``stop_s`` a driver has killed what is left, and ended."""
+"""Within this time after ``stop_s``, a driver kills the remaining workers and ends."""
 LONGEST = 10
-"""A script that makes steps, but never where it is to be, is given up after so many times the patience."""
+"""Limit, in multiples of the patience, for a script that makes steps but never on the right nodes."""
 UNSAVED_S = 3.0
-"""So long a kill waits for a moment at which there is something to lose."""
+"""Longest wait of a kill for unsaved work."""
 UNSAVED_STEPS = 3
 STARTS = 3
-"""A driver that has lost all its nodes is started again so often in one act."""
+"""Number of times that a driver without nodes is restarted in one act."""
 _OUTCOMES = {
     Ending.STOPPED: TrialOutcome.STOPPED,
     Ending.DONE: TrialOutcome.DONE,
@@ -38,7 +38,7 @@ _OUTCOMES = {
 
 
 class Player:
-    """One trainer on a stage of its own. ``steps`` and ``window_s`` are what is waited for after each change."""
+    """One trainer. After each change, the player waits for ``steps`` steps and a measurement of ``window_s``."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Player:
         self._pids: set[ProcessId] = set()
 
     def play(self, act: Act) -> Played:
-        """One act, until it has had its effect or cannot have it any more."""
+        """Play one act until it has taken effect, or until it no longer can."""
         if act.kind in (ActKind.KILL, ActKind.KILL_ALL):
             self._wait_for_unsaved_work()
         at_s = time.time()
@@ -84,24 +84,24 @@ class Player:
         return self._played(act, at_s, ended)
 
     def run_on(self, step: int) -> None:
-        """Let it run until this step, or to its end."""
+        """Let the trainer run to this step, or to its end."""
         self._follow(lambda: (self._last_step() or 0) >= step, self._patience_s)
 
     def left(self) -> tuple[int, ...]:
-        """Processes of the trainer that are still there; a moment is given to those that are just ending."""
+        """Pids of the trainer's remaining processes, after 2 s for those that are just ending."""
         give_up = time.monotonic() + 2.0
         while time.monotonic() < give_up and any(map(is_alive, self._mine())):
             time.sleep(POLL_S)
         return tuple(sorted(process.pid for process in self._mine() if is_alive(process)))
 
     def end(self) -> None:
-        """Nothing of it is left."""
+        """End all processes of the trainer."""
         view = self._launcher.look(self.spec.name)
         self._launcher.kill(self.spec.name)
         while view.alive:
             time.sleep(POLL_S)
             view = self._launcher.look(self.spec.name)
-        self._launcher.look(self.spec.name)  # takes the status of a driver that had ended just now
+        self._launcher.look(self.spec.name)  # reaps a driver that has just ended
         give_up = time.monotonic() + 10.0
         while (there := [process for process in self._mine() if is_alive(process)]) and time.monotonic() < give_up:
             for process in there:
@@ -109,7 +109,7 @@ class Player:
             time.sleep(POLL_S)
 
     def look(self) -> DriverView:
-        """The driver as of now; all new lines are taken."""
+        """The current state of the driver; reads all new lines."""
         view = self._launcher.look(self.spec.name)
         self._meter.hear(self.spec.name, view)
         for seen in self._meter.taken(lambda _: True):
@@ -125,7 +125,7 @@ class Player:
         return frozenset(place.fragment_id for place in self._places)
 
     def _order(self, act: Act) -> None:
-        """Give the order, and note where it is to be afterwards."""
+        """Request the change, and note the resulting places."""
         self.look()
         match act.kind:
             case ActKind.START:
@@ -147,7 +147,7 @@ class Player:
             case _:
                 self._kill(self._places[-1])
                 self._places = self._places[:-1]
-                if len(self._places) < self.spec.min_nodes:  # it parks; the pilot would start it again on other nodes
+                if len(self._places) < self.spec.min_nodes:  # too few: the pilot would restart it on other nodes
                     self._places = self._new(act.nodes)
                 elif len(self._places) > act.nodes:
                     self._places = self._places[: act.nodes]
@@ -159,12 +159,12 @@ class Player:
         return tuple(Place(f"node-{n}", self._slots, f"f{n}") for n in numbers)
 
     def _kill(self, place: Place) -> None:
-        """The processes of the workers there, as when their node goes."""
+        """Kill the worker processes of one place, as when its node is lost."""
         mine = [e for e in self.events if e.get("fragment") == place.fragment_id]
         ended = {e["pid"] for e in mine if e["event"] == "worker_exited"}
         for pid in {e["pid"] for e in mine if e["event"] == "worker_started"} - ended:
             with suppress(ProcessLookupError):
-                if os.getpgid(pid) == pid:  # with its children, as when a node goes
+                if os.getpgid(pid) == pid:  # with its children, as when a node is lost
                     os.killpg(pid, signal.SIGKILL)
                 else:
                     os.kill(pid, signal.SIGKILL)
@@ -177,11 +177,11 @@ class Player:
         self._places = ()
 
     def _settle(self, at_s: float) -> TrialOutcome:
-        """Until it has made its steps on exactly these places, and its stall is measured."""
+        """Wait until the trainer has made its steps on exactly these places, and its stall is measured."""
 
         def holds() -> bool:
             view = self.look()
-            # A "running" line may be that of the order before: lines are counted from the later of both.
+            # The last "running" line may belong to the previous change: count lines from the later of the two times.
             there = view.on == self._wanted() and self._made(max(view.said_s, at_s))
             return there and (self._measured or view.samples is None)
 
@@ -189,11 +189,11 @@ class Player:
             ended = self._follow(holds, self._patience_s)
             if ended is not TrialOutcome.STOPPED:
                 return ended
-            self._launcher.start(self.spec, self._places)  # none of its nodes was left: as the pilot does
+            self._launcher.start(self.spec, self._places)  # it had lost all nodes: restart it, as the pilot does
         return ended
 
     def _follow(self, holds: Callable[[], bool], patience_s: float, renewed: bool = True) -> TrialOutcome:
-        """Wait for it, or for the driver's end. ``renewed``: patience begins anew with every step, up to ``LONGEST`` times."""
+        """Wait for a condition or the driver's end. ``renewed``: each step restarts the patience, up to ``LONGEST`` times."""
         last, since = None, time.monotonic()
         give_up = since + LONGEST * patience_s
         while (now_s := time.monotonic()) - since < patience_s and now_s < give_up:
@@ -211,18 +211,18 @@ class Player:
         view, until_s = self.look(), time.time()
         reasons = {
             TrialOutcome.FAILED: view.reason,
-            TrialOutcome.TIMEOUT: f"not within {until_s - at_s:.0f} s",
-            TrialOutcome.DIED: "its driver ended without a word, see logs/driver.log",
+            TrialOutcome.TIMEOUT: f"timed out after {until_s - at_s:.0f} s",
+            TrialOutcome.DIED: "its driver ended without a report; see logs/driver.log",
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         reason = reasons.get(outcome, "")
-        # A stall that is lost in the noise of the speed is none.
+        # A stall within the noise of the speed counts as 0.
         measured = self._measured and act.kind in (ActKind.GROW, ActKind.SHRINK)
         stalls_s = tuple(self._stalls) or ((0.0,) if measured else ())
         return Played(act, at_s, until_s, outcome, reason, view.tail, stalls_s)
 
     def _made(self, since_s: float) -> bool:
-        """Whether so many steps were reported since then."""
+        """Whether enough steps were reported since then."""
         steps: set[int] = set()
         for line in reversed(self.lines):
             if line["time"] < since_s or len(steps) > self._steps:
@@ -237,7 +237,7 @@ class Player:
         return steps[-1] if steps else None
 
     def _wait_for_unsaved_work(self) -> None:
-        """A kill just after a checkpoint, or just before the next one, would show nothing: it comes some steps after one."""
+        """Wait until some steps after a checkpoint: a kill just after or just before one would lose nothing."""
         self.look()
         seen, give_up = len(self.lines), time.monotonic() + UNSAVED_S
         while time.monotonic() < give_up:
@@ -249,6 +249,6 @@ class Player:
             time.sleep(POLL_S / 4)
 
     def _mine(self) -> set[ProcessId]:
-        """Processes of this trainer's workers, by what they were started with."""
+        """The processes of this trainer's workers, by their environment."""
         self._pids |= set(with_variable("BFTRAINER_TRAINER_DIR", str(self.folder)))
         return self._pids

@@ -1,4 +1,4 @@
-"""What was seen in a rehearsal: the acts as they were played, and rank 0's lines cut into stretches. Pure."""
+"""The record of a rehearsal: the acts as played, and rank 0's progress lines cut into stretches. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrialOutcome(Enum):
     DONE = "training was complete"
     FAILED = "the script failed"
     DIED = "the driver died"
-    TIMEOUT = "not within the time"
+    TIMEOUT = "timed out"
     STOPPED = "it left"
 
 
@@ -39,7 +39,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A start after one file that is written in place had been cut to half. ``step``: the first that was reported."""
+    """A start after one file that is written in place was truncated to half. ``step`` is the first reported step."""
 
     file: str
     outcome: TrialOutcome
@@ -50,7 +50,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Files below the working directory that the last save wrote: under their own names, or renamed into place."""
+    """Files below the working directory that the last save wrote in place, or renamed into place."""
 
     in_place: tuple[str, ...] = ()
     renamed: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A whole rehearsal. ``reference`` are the lines of a run that nothing happened to."""
+    """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids that still ran."""
 
     acts: tuple[Act, ...]
     played: tuple[Played, ...]
@@ -71,31 +71,29 @@ class Record:
     left: tuple[int, ...] = ()
 
     def of(self, *kinds: object) -> list[Played]:
-        """The acts of these kinds that were played."""
+        """The played acts of these kinds."""
         return [played for played in self.played if played.act.kind in kinds]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Lines of one group of workers: the size stays, nobody starts again."""
+    """Consecutive lines of one group of workers, without a change of size or a restart."""
 
     lines: tuple[Line, ...]
     world_size: int
 
     @property
     def first(self) -> Line:
-        """Its first line."""
         return self.lines[0]
 
     @property
     def last(self) -> Line:
-        """Its last line."""
         return self.lines[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """From one stretch to the next. ``saved`` is the step of the last "checkpointed" line before it; ``act`` caused it."""
+    """The change from one stretch to the next. ``saved`` is the step of the last "checkpointed" line; ``act`` caused it."""
 
     act: Act
     before: Line
@@ -104,7 +102,7 @@ class Boundary:
 
 
 def stretches(lines: Iterable[Line]) -> list[Stretch]:
-    """Running lines that have a step, cut where a group is formed."""
+    """The "running" lines with a step, cut where a group of workers is formed."""
     found: list[list[Line]] = []
     for line in lines:
         if line.get("phase") != "running" or not is_whole(line.get("step")):
@@ -118,7 +116,7 @@ def stretches(lines: Iterable[Line]) -> list[Stretch]:
 
 
 def boundaries(record: Record) -> list[Boundary]:
-    """One for each change from one stretch to the next, with the act during which the next one began."""
+    """All changes from one stretch to the next, with the act in which the next one began."""
     found = []
     saves = [line for line in record.lines if line.get("phase") == "checkpointed" and is_whole(line.get("step"))]
     for old, new in itertools.pairwise(stretches(record.lines)):
@@ -130,7 +128,7 @@ def boundaries(record: Record) -> list[Boundary]:
 
 
 def stride(record: Record) -> int:
-    """Steps between two lines, as a rule: a script may report every tenth only."""
+    """The usual number of steps between two lines: a script may report every tenth step only."""
     gaps = [
         new["step"] - old["step"]
         for part in stretches(record.lines)
@@ -146,5 +144,5 @@ def middle(values: Sequence[int]) -> int:
 
 
 def is_whole(value: object) -> bool:
-    """A step or a count of samples."""
+    """Whether the value is a step or a sample count."""
     return isinstance(value, int) and not isinstance(value, bool)

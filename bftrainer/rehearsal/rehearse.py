@@ -1,4 +1,4 @@
-"""One rehearsal: the scenario, the run that nothing happens to, the starts with half a checkpoint."""
+"""One rehearsal: the scenario, a reference run without changes, and starts with a truncated checkpoint."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_o
 from bftrainer.rehearsal.writes import Writes
 
 TRIALS = 3
-"""Files written in place that are tried with half of their bytes."""
+"""Number of files written in place that are tried with half of their bytes."""
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to rehearse. ``steps`` are waited for after each change, ``window_s`` is the length of a measurement."""
+    """``steps`` are waited for after each change; ``window_s`` is the duration of a speed measurement."""
 
     quick: bool = False
     in_place: bool = False
@@ -35,18 +35,18 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What rescaling cost here, in seconds: medians; None where it was not measured."""
+    """Medians of the rescaling costs on this host in seconds; None if not measured."""
 
     up_s: float | None
     down_s: float | None
     stalls: tuple[tuple[str, float], ...]
-    """By act: how long training stood still, work that was made again included; from a start of a driver to the first step."""
+    """By act: the stall, including repeated work; after a start of a driver, the time until the first step."""
 
 
 def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, where: str = "trainer file") -> Record:
-    """Play it. ``spec`` is settled; everything that is written comes below ``scratch``, unless ``in_place``."""
+    """Play a rehearsal of a settled trainer. All files are written below ``scratch``, unless ``in_place``."""
     home = spec.cwd
-    # Every step is wanted, not one line a second.
+    # Report every step, not one line per second.
     spec = spec.model_copy(update={"env": {**spec.env, "BFTRAINER_REPORT_EVERY_S": "0"}})
     here = spec
     if not options.in_place:
@@ -63,26 +63,24 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
         finally:
             player.end()
     if options.in_place:
-        return replace(
-            record, why_no_reference="needs a second run from the same beginning, which --in-place does not have"
-        )
+        return replace(record, why_no_reference="requires a second run from the same start, which --in-place rules out")
     if len(record.of(ActKind.START)) < 2:
         return record
     return replace(record, reference=_alone(moved(spec, home, scratch / "work-alone"), options, scratch, record, tell))
 
 
 def costs(record: Record) -> Costs:
-    """R_up and R_dw, and every stall."""
+    """R_up, R_dw and all stalls of a rehearsal."""
 
     def median(kind: ActKind) -> float | None:
         found = [seconds for played in record.of(kind) for seconds in played.stalls_s]
         return statistics.median(found) if found else None
 
-    stalls = tuple((str(played.act), seconds) for played in record.played for seconds in _stood_still(record, played))
+    stalls = tuple((str(played.act), seconds) for played in record.played for seconds in _stalls(record, played))
     return Costs(median(ActKind.GROW), median(ActKind.SHRINK), stalls)
 
 
-def _stood_still(record: Record, played: Played) -> tuple[float, ...]:
+def _stalls(record: Record, played: Played) -> tuple[float, ...]:
     if played.act.kind not in (ActKind.START, ActKind.KILL_ALL):
         return played.stalls_s
     first = [float(part.first["time"]) for part in stretches(record.lines) if float(part.first["time"]) >= played.at_s]
@@ -118,7 +116,7 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
 
 
 def _was_killed(player: Player, played: Played) -> bool:
-    """It did not obey: every further change would take ``stop_s``, and show the same."""
+    """Whether workers ignored the stop request: every further change would take ``stop_s``, with the same result."""
     return played.act.kind in LEAVES and any(
         e.get("event") == "worker_exited" and e.get("status") == -9 and e.get("planned") and e["time"] >= played.at_s
         for e in player.events
@@ -131,7 +129,7 @@ def _is_whole(record: Record) -> bool:
 
 
 def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
-    """A start with half of each file that the last save wrote in place: what a kill at that moment leaves."""
+    """Start with half of each file that the last save wrote in place, as a kill during the save would leave it."""
     found = []
     small = record.acts[0].nodes
     for name in record.saved.in_place[:TRIALS]:
@@ -153,12 +151,12 @@ def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tup
 
 
 def _alone(spec: TrainerSpec, options: Options, scratch: Path, record: Record, tell: Tell) -> tuple[Line, ...]:
-    """The same work in one go, as far as the second start came."""
+    """The reference run: the same work without a stop, up to the last step of the second start."""
     starts = record.of(ActKind.START)
     lines = [x for x in record.lines if is_whole(x.get("step")) and float(x["time"]) <= starts[1].until_s]
     if not lines:
         return ()
-    tell("the same once more, without a stop")
+    tell("the reference run, without a stop")
     player = _player(spec, options, scratch / "trainers-alone")
     try:
         player.play(Act(ActKind.START, record.acts[0].nodes))

@@ -1,8 +1,8 @@
-"""Whether weights and optimizer come back with a checkpoint: a run that was stopped, against one that was not. Pure.
+"""Whether a checkpoint restores weights and optimizer: compares a run that was stopped with one that was not. Pure.
 
-The signature of a lost optimizer state: the first step after the start has the same loss (weights and data came back), the
-following ones have not (the same gradients made other updates). It can be read off only where two runs give the same losses
-before the stop. Where they do not, or where the data come in another order, only a loss that falls back is seen.
+A lost optimizer state has a signature: the first step after the restart has the same loss (weights and data were restored),
+the following steps do not (equal gradients made different updates). This is visible only if two runs give equal losses before
+the stop. If they do not, or if the data arrive in another order, only a loss that falls back is detected.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from bftrainer.rehearsal.finding import CheckVerdict
 from bftrainer.rehearsal.record import Line
 
 EXACT = 1e-9
-"""Relative difference of two losses that are the same number."""
+"""Largest relative difference of two losses that count as equal."""
 ROUNDING = 1e-5
-"""Weights that were saved with less precision than they are computed with change the loss by less."""
+"""Saving weights with less precision than they are computed with changes the loss by less than this."""
 DRIFT = 1e-3
-"""What rounding may have grown to within the rehearsal."""
+"""Largest difference that rounding may have grown to by the end of the rehearsal."""
 ENOUGH = 3
-"""Steps with a loss that are needed."""
+"""Required number of steps with a loss."""
 _STANDARD = frozenset({"time", "phase", "incarnation", "world_size", "step", "samples", "loss", "formed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The verdict, what it rests on, what to do."""
+    """Verdict, observation and remedy."""
 
     verdict: CheckVerdict
     seen: str
@@ -37,7 +37,7 @@ class Comparison:
 
 
 def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[Line]) -> Comparison:
-    """``reference``: a run without a stop; ``before`` and ``after``: the same work on the same size, stopped in between."""
+    """``reference`` is a run without a stop; ``before`` and ``after`` are the same work on the same size, with a stop."""
     plain = {int(line["step"]): line for line in reversed(reference) if _loss(line) is not None}
     ahead = [(plain[line["step"]], line) for line in before if line["step"] in plain and _loss(line) is not None]
     pairs = [(plain[line["step"]], line) for line in after if line["step"] in plain and _loss(line) is not None]
@@ -55,10 +55,10 @@ def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[L
         )
     noise = max(_difference(*pair) for pair in ahead)
     first, later = _difference(*pairs[0], ("loss",)), [_difference(*pair) for pair in pairs]
-    since = f"{len(pairs)} steps after the stop against a run without one"
+    since = f"{len(pairs)} steps after the stop, compared with a run without one"
     if noise > EXACT:
         return _by_level(
-            plain, pairs, f"two runs differ by {noise:.1g} before any stop, so single steps say nothing ({since})"
+            plain, pairs, f"two runs differ by {noise:.1g} before any stop, so single steps are inconclusive ({since})"
         )
     if first > ROUNDING:
         return _by_level(
@@ -67,19 +67,19 @@ def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[L
             f"the first loss after the stop differs by {first:.1g}: other data, or other weights ({since})",
         )
     if max(later) <= EXACT:
-        return Comparison(CheckVerdict.PASS, f"the same numbers at each of {since}")
+        return Comparison(CheckVerdict.PASS, f"equal numbers at each of {since}")
     if first > EXACT and max(later) <= DRIFT:
-        return Comparison(CheckVerdict.PASS, f"the same to {max(later):.1g}, as rounding makes it, at each of {since}")
-    seen = f"the first loss after the stop is the same, the next ones differ by up to {max(later):.1g} ({since})"
+        return Comparison(CheckVerdict.PASS, f"equal to {max(later):.1g}, within rounding, at each of {since}")
+    seen = f"the first loss after the stop is equal, the next ones differ by up to {max(later):.1g} ({since})"
     return Comparison(
         CheckVerdict.FAIL,
         seen,
-        "save the optimizer's state (momentum, moments, learning-rate schedule) with the weights; load it",
+        "save the optimizer state (momentum, moments, learning-rate schedule) with the weights, and load it",
     )
 
 
 def _by_level(plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], seen: str) -> Comparison:
-    """Only a loss that is back near its beginning, far beyond its scatter, is told from chance."""
+    """Noisy runs: only a loss that returns to near its initial value, far beyond its scatter, is a failure."""
     losses = [_loss(plain[step]) or 0.0 for step in sorted(plain)]
     wanted = [_loss(old) or 0.0 for old, _ in pairs]
     found = [_loss(new) or 0.0 for _, new in pairs]
@@ -91,13 +91,13 @@ def _by_level(plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], see
     ):
         return Comparison(
             CheckVerdict.FAIL,
-            f"the loss falls back from {wanted[0]:.4g} to {found[0]:.4g}, it began at {losses[0]:.4g}; {seen}",
+            f"the loss falls back from {wanted[0]:.4g} to {found[0]:.4g}; its initial value was {losses[0]:.4g}; {seen}",
             "save the weights and load them",
         )
     return Comparison(
         CheckVerdict.CANNOT_TELL,
-        f"the loss goes on without a jump; {seen}",
-        "make runs repeatable (seeds; save the sampler's and the generators' state), then this can be told",
+        f"the loss continues without a jump; {seen}",
+        "for a conclusive check, make runs repeatable (seeds; save the state of the sampler and the random generators)",
     )
 
 
@@ -107,7 +107,7 @@ def _loss(line: Mapping[str, Any]) -> float | None:
 
 
 def _difference(old: Line, new: Line, keys: Sequence[str] | None = None) -> float:
-    """The largest relative difference of the loss and of the script's own numbers."""
+    """The largest relative difference of the loss and of the script's other numbers."""
     own = keys or [key for key in old if key not in _STANDARD or key == "loss"]
     worst = 0.0
     for key in own:

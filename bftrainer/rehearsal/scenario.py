@@ -1,4 +1,4 @@
-"""What a rehearsal does to a trainer, act by act. Pure."""
+"""The acts of a rehearsal. Pure."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from bftrainer.config.trainer_file import TrainerSpec
 
 
 class ActKind(Enum):
-    """What happens in an act."""
+    """What an act does to the trainer."""
 
     START = "start"
-    """A driver is started; it is to go on from the checkpoint, if there is one."""
+    """A driver is started; training resumes from the checkpoint, if there is one."""
     STOP = "stop request"
-    """Checkpoint and leave, as for `bftrainer pause`."""
+    """Checkpoint and leave, as after `bftrainer pause`."""
     GROW = "grow"
     SHRINK = "shrink"
     MOVE = "move"
     """All of its nodes are replaced."""
     KILL = "kill -9"
-    """A node goes without notice; its workers are sent SIGKILL."""
+    """A node is lost without notice: its workers get SIGKILL."""
     KILL_ALL = "kill -9 of all"
-    """All nodes go without notice: only what is on disk is left."""
+    """All nodes are lost without notice: only files are left."""
     EMPTY = "no nodes"
-    """The order to leave all nodes: checkpoint and leave."""
+    """The trainer gets no nodes: checkpoint and leave."""
 
 
 LEAVES = frozenset({ActKind.STOP, ActKind.EMPTY})
-"""Acts after which nothing runs."""
+"""Acts after which no process of the trainer runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``nodes`` is how many it is to have afterwards."""
+    """``nodes`` is the number of nodes after the act."""
 
     kind: ActKind
     nodes: int
@@ -46,7 +46,7 @@ class Act:
             case ActKind.GROW | ActKind.SHRINK:
                 return f"{self.kind.value} to {on}"
             case ActKind.MOVE:
-                return f"move to {on} of other names"
+                return f"move to {on} with new names"
             case ActKind.KILL:
                 return "kill -9 of a worker"
             case ActKind.KILL_ALL:
@@ -56,14 +56,14 @@ class Act:
 
 
 def sizes_of(spec: TrainerSpec) -> tuple[int, int | None]:
-    """The smallest size that it can run on, and the next one; None where it runs on one size only."""
+    """The smallest legal size and the next one; None if there is only one size."""
     legal = spec.sizes if spec.sizes is not None else range(spec.min_nodes, min(spec.max_nodes, spec.min_nodes + 1) + 1)
     sizes = sorted(n for n in legal if spec.min_nodes <= n <= spec.max_nodes and n > 0)
     return sizes[0], sizes[1] if len(sizes) > 1 else None
 
 
 def scenario(small: int, large: int | None, quick: bool = False) -> tuple[Act, ...]:
-    """The acts, in order. The two first starts are on one size: they can be held against a run without a stop."""
+    """The acts, in order. The first two starts have one size, so they can be compared with a run without a stop."""
     begin = [Act(ActKind.START, small), Act(ActKind.STOP, 0), Act(ActKind.START, small)]
     grow = [] if large is None else [Act(ActKind.GROW, large)]
     one = [] if large is None and small == 1 else [*grow, Act(ActKind.KILL, small)]

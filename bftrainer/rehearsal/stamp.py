@@ -1,4 +1,4 @@
-"""The note in a state directory that a script has passed its rehearsal: by what it is, not by what it is called or given."""
+"""Passed rehearsals in a state directory, by the content of the script and how it is launched, not by name or arguments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FOLDER = "rehearsed"
 
 
 def key_of(spec: TrainerSpec) -> str:
-    """Of a settled trainer: its program up to the script, that file's content, its launcher, and how it is asked to stop.
+    """The key of a settled trainer: its command up to the script, the script's content, its launcher, how it is stopped.
 
-    Arguments after the script do not count: another learning rate is not another rehearsal.
+    Arguments after the script do not count: another learning rate needs no new rehearsal.
     """
     words, content = list(spec.command), b""
     for number, word in enumerate(spec.command[1:], 2):
@@ -30,18 +30,18 @@ def key_of(spec: TrainerSpec) -> str:
 
 
 def note(state: Path, spec: TrainerSpec) -> None:
-    """It has passed."""
+    """Record that the trainer has passed."""
     (state / FOLDER).mkdir(mode=0o700, exist_ok=True)
     value = {"version": 1, "trainer": spec.name, "command": list(spec.command), "passed_s": round(time.time(), 3)}
     write_atomically(state / FOLDER / f"{key_of(spec)}.json", json.dumps(value).encode())
 
 
 def require(state: Path, spec: TrainerSpec, where: str) -> None:
-    """Refuse one that has not."""
+    """Reject a trainer that has not passed. Raises :class:`~bftrainer.errors.InputFileError`."""
     if not (state / FOLDER / f"{key_of(spec)}.json").exists():
         file = where if where.endswith(".toml") else "FILE.toml"
         raise InputFileError(
             where,
-            "this pilot takes rehearsed trainers only (workers.require_rehearsal); this script, as it is, has not passed under "
-            f"this launcher; run: bftrainer rehearse {file} --state {state}",
+            "this pilot requires a rehearsal (workers.require_rehearsal), and this version of the script has not passed one "
+            f"with this launcher; run: bftrainer rehearse {file} --state {state}",
         )

@@ -1,4 +1,4 @@
-"""A rehearsal's verdict: what was seen, judged check by check. Pure."""
+"""The verdict of a rehearsal: what was observed, judged check by check. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.rehearsal import resumed, samples
-from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
+from bftrainer.rehearsal.finding import CheckVerdict, RehearsalCheck, RehearsalFinding
 from bftrainer.rehearsal.record import Boundary, Played, Record, TrialOutcome, boundaries, is_whole, stretches, stride
 from bftrainer.rehearsal.scenario import LEAVES, ActKind
 
@@ -15,7 +15,7 @@ _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 
 
 def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
-    """Every check, in the order in which a reader asks."""
+    """All checks, in the order of their output."""
     return [
         _starts(record),
         _stops(record, spec),
@@ -31,75 +31,61 @@ def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
 
 
 def has_passed(findings: list[RehearsalFinding]) -> bool:
-    """Nothing failed, and the scenario was played to its end: the other checks need not be told."""
+    """No check failed, and the scenario was played to its end; other checks may be undecided."""
     return findings[0].verdict is CheckVerdict.PASS and all(
         finding.verdict is not CheckVerdict.FAIL for finding in findings
     )
 
 
-def trouble(record: Record) -> Played | None:
-    """The act that did not go as expected; nothing was played after it."""
-    return next((played for played in record.played if played.outcome is not TrialOutcome.OK), None)
+def _log_end(tail: tuple[str, ...]) -> str:
+    return f"; its log ends: {tail[-1]}" if tail else ""
 
 
 def _starts(record: Record) -> RehearsalFinding:
-    name, title = "starts", "starts and reports its steps"
-    parts, bad = stretches(record.lines), trouble(record)
+    check = RehearsalCheck("starts", "starts and reports its steps")
+    parts = stretches(record.lines)
+    # No act is played after one that did not go as expected.
+    bad = next((played for played in record.played if played.outcome is not TrialOutcome.OK), None)
     if bad is not None and bad.outcome is TrialOutcome.DONE:
         step = f" at step {parts[-1].last['step']}" if parts else ""
-        return RehearsalFinding(
-            name, title, CheckVerdict.CANNOT_TELL, f"training was complete{step}, in the act: {bad.act}",
+        return check.undecided(
+            f"training was complete{step}, in the act: {bad.act}",
             "give it more work (--set command=[...]), and leave no checkpoint of a finished run in its directory",
-        )  # fmt: skip
+        )
     if bad is not None and bad.act.kind not in LEAVES:
-        last = f"; its log ends: {bad.tail[-1]}" if bad.tail else ""
         if not parts and bad.outcome is TrialOutcome.TIMEOUT:
             remedy = "bftrainer.progress: report.step(step=..., samples=..., loss=..., world_size=...) after each step"
         else:
-            remedy = "look into the logs (--keep); or more time (--patience-s)"
-        return RehearsalFinding(
-            name, title, CheckVerdict.FAIL, f"{bad.act}: {bad.reason or bad.outcome.value}{last}", remedy
-        )
+            remedy = "read the logs (--keep), or allow more time (--patience-s)"
+        return check.failed(f"{bad.act}: {bad.reason or bad.outcome.value}{_log_end(bad.tail)}", remedy)
     if not parts:
-        return RehearsalFinding(
-            name, title, CheckVerdict.FAIL, "no step was reported", "report each step: bftrainer.progress"
-        )
-    first = record.played[0]
-    took = float(parts[0].first["time"]) - first.at_s
-    return RehearsalFinding(
-        name, title, CheckVerdict.PASS, f"{len(parts)} times on; the first step {took:.1f} s after the first start"
-    )
+        return check.failed("no step was reported", "report each step: bftrainer.progress")
+    took = float(parts[0].first["time"]) - record.played[0].at_s
+    return check.passed(f"{len(parts)} times; the first step {took:.1f} s after the first start")
 
 
 def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
-    name, title = "stops", "leaves when it is asked to"
+    check = RehearsalCheck("stops", "leaves when asked to stop")
     leaves = [played for played in record.of(*LEAVES) if played.outcome is not TrialOutcome.DONE]
     if not leaves:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "it was not asked", "")
+        return check.undecided("it was not asked to stop")
     slowest = 0.0
     for played in leaves:
         if killed := _killed(record, played):
-            how = f"or on {spec.stop_signal}" if spec.stop_signal else "(or name a stop_signal)"
-            return RehearsalFinding(
-                name, title, CheckVerdict.FAIL,
-                f"{played.act}: {killed} worker(s) still there after stop_s = {spec.stop_s:g} s, and killed",
-                f"leave when report.step(...) returns True {how}; or a longer stop_s, if it is the checkpoint that takes long",
-            )  # fmt: skip
-        if played.outcome is not TrialOutcome.OK:
-            return RehearsalFinding(
-                name, title, CheckVerdict.FAIL, f"{played.act}: {played.reason or played.outcome.value}", "see its log"
+            how = f"or on {spec.stop_signal}" if spec.stop_signal else "(or set stop_signal)"
+            return check.failed(
+                f"{played.act}: {killed} worker(s) still running after stop_s = {spec.stop_s:g} s, and killed",
+                f"leave when report.step(...) returns True {how}; or raise stop_s, if the checkpoint takes that long",
             )
+        if played.outcome is not TrialOutcome.OK:
+            return check.failed(f"{played.act}: {played.reason or played.outcome.value}", "read its log (--keep)")
         slowest = max(slowest, played.until_s - played.at_s)
-    return RehearsalFinding(
-        name,
-        title,
-        CheckVerdict.PASS,
-        f"{len(leaves)} of {len(leaves)} times, within {slowest:.1f} s (stop_s = {spec.stop_s:g})",
-    )
+    count = len(leaves)
+    return check.passed(f"{count} of {count} times, within {slowest:.1f} s (stop_s = {spec.stop_s:g})")
 
 
 def _killed(record: Record, played: Played) -> int:
-    """Workers that the driver had to kill."""
+    """The number of workers that the driver had to kill."""
     return sum(
         1
         for event in record.events
@@ -111,172 +97,155 @@ def _killed(record: Record, played: Played) -> int:
 
 
 def _checkpoint(record: Record) -> RehearsalFinding:
-    name, title = "checkpoint", "goes on from its checkpoint"
+    check = RehearsalCheck("checkpoint", "resumes from its checkpoint")
     starts = [b for b in boundaries(record) if b.act.kind is ActKind.START]
     if not starts:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "it was not started a second time", "")
+        return check.undecided("it was not started a second time")
     gap = stride(record)
     begin = int(stretches(record.lines)[0].first["step"])
     for b in starts:
         step, last = int(b.after["step"]), int(b.before["step"])
         if step <= begin + gap and last > begin + 2 * gap:
-            return RehearsalFinding(
-                name, title, CheckVerdict.FAIL, f"stopped at step {last}, started again at step {step}: all was lost",
-                "save a checkpoint when a stop is asked for, and load it at the start",
-            )  # fmt: skip
-        if (wrong := _wrong(b, gap)) is not None:
-            return RehearsalFinding(
-                name,
-                title,
-                CheckVerdict.FAIL,
-                wrong,
-                "save at the stop request, before report.leave(); load it at the start",
+            return check.failed(
+                f"stopped at step {last}, started again at step {step}: all work was lost",
+                "save a checkpoint when asked to stop, and load it at the start",
             )
-    told = ", ".join(f"{b.before['step']} -> {b.after['step']}" for b in starts)
-    return RehearsalFinding(name, title, CheckVerdict.PASS, f"last step before and first after: {told}")
+        if (wrong := _discontinuity(b, gap)) is not None:
+            return check.failed(wrong, "save when asked to stop, before report.leave(); load it at the start")
+    steps = ", ".join(f"{b.before['step']} -> {b.after['step']}" for b in starts)
+    return check.passed(f"last step before and first after: {steps}")
 
 
-def _wrong(b: Boundary, gap: int) -> str | None:
-    """A planned change: the next step follows."""
+def _discontinuity(b: Boundary, gap: int) -> str | None:
+    """After a planned change, the next step has to follow the last one."""
     step, last = int(b.after["step"]), int(b.before["step"])
     if step < last - gap:
         return f"{b.act}: {last - step} steps were lost ({last} -> {step})"
     if step > last + 2 * gap:
-        return f"{b.act}: {step - last - 1} steps were left out ({last} -> {step})"
+        return f"{b.act}: {step - last - 1} steps were skipped ({last} -> {step})"
     return None
 
 
 def _changes(record: Record) -> RehearsalFinding:
-    name, title = "changes", "growing, shrinking, moving lose no step"
+    check = RehearsalCheck("changes", "growing, shrinking, moving lose no step")
     changes = [b for b in boundaries(record) if b.act.kind in _PLANNED]
     if not changes:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "its nodes were not changed", "")
+        return check.undecided("its nodes were not changed")
     gap = stride(record)
-    wrong = [text for b in changes if (text := _wrong(b, gap)) is not None]
+    wrong = [text for b in changes if (text := _discontinuity(b, gap)) is not None]
     if wrong:
-        return RehearsalFinding(
-            name, title, CheckVerdict.FAIL, wrong[0], "save at the stop request, or commit more often"
-        )
-    told = ", ".join(f"{b.act.kind.value} {b.before['step']} -> {b.after['step']}" for b in changes)
-    return RehearsalFinding(name, title, CheckVerdict.PASS, told)
+        return check.failed(wrong[0], "save when asked to stop, or commit more often")
+    return check.passed(", ".join(f"{b.act.kind.value} {b.before['step']} -> {b.after['step']}" for b in changes))
 
 
 def _contiguous(record: Record) -> RehearsalFinding:
-    name, title = "contiguous", "steps are contiguous"
+    check = RehearsalCheck("contiguous", "steps are contiguous")
     parts = stretches(record.lines)
     if not parts:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "no step was reported", "")
+        return check.undecided("no step was reported")
     gap, widest = stride(record), 0
     for part in parts:
         for old, new in itertools.pairwise(part.lines):
             widest = max(widest, new["step"] - old["step"])
             if new["step"] < old["step"] or (gap == 1 and widest > 1):
-                return RehearsalFinding(
-                    name, title, CheckVerdict.FAIL, f"step {new['step']} follows step {old['step']} within one run",
+                return check.failed(
+                    f"step {new['step']} follows step {old['step']} within one run",
                     "count every step once, on rank 0, and report it",
-                )  # fmt: skip
+                )
     if widest > gap:
-        seen = f"{gap} to {widest} steps from one line to the next, so a missing one is not seen"
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, seen, "call report.step(...) after every step")
+        return check.undecided(
+            f"{gap} to {widest} steps between two lines, so a missing step would not be noticed",
+            "call report.step(...) after every step",
+        )
     total = sum(len(part.lines) for part in parts)
     lines = "line" if total == 1 else "lines"
-    every = "" if gap == 1 else f", one line for {gap} steps"
-    return RehearsalFinding(
-        name,
-        title,
-        CheckVerdict.PASS,
-        f"{total} {lines} in {len(parts)} stretch{'es' * (len(parts) > 1)}, none missing or twice{every}",
+    every = "" if gap == 1 else f", one line per {gap} steps"
+    return check.passed(
+        f"{total} {lines} in {len(parts)} stretch{'es' * (len(parts) > 1)}, none missing or repeated{every}"
     )
 
 
 def _kill(record: Record) -> RehearsalFinding:
-    name, title = "kill", "survives kill -9 of workers"
+    check = RehearsalCheck("kill", "survives kill -9 of workers")
     killed = record.of(*_KILLS)
     if not killed:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "no worker was killed", "")
-    if killed[-1].outcome not in (TrialOutcome.OK, TrialOutcome.DONE):
-        last = f"; its log ends: {killed[-1].tail[-1]}" if killed[-1].tail else ""
-        seen = f"{killed[-1].act}: {killed[-1].reason or killed[-1].outcome.value}{last}"
-        return RehearsalFinding(
-            name, title, CheckVerdict.FAIL, seen, "it must go on from its last checkpoint, on the nodes that are left"
+        return check.undecided("no worker was killed")
+    if (last := killed[-1]).outcome not in (TrialOutcome.OK, TrialOutcome.DONE):
+        return check.failed(
+            f"{last.act}: {last.reason or last.outcome.value}{_log_end(last.tail)}",
+            "resume from the last checkpoint, on the nodes that are left",
         )
     found = [b for b in boundaries(record) if b.act.kind in _KILLS]
     if not found:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "no step was reported after it", "")
+        return check.undecided("no step was reported after it")
     begin, gap = int(stretches(record.lines)[0].first["step"]), stride(record)
     for b in found:
-        if (wrong := _fell_too_far(b, begin, gap)) is not None:
-            return RehearsalFinding(name, title, CheckVerdict.FAIL, *wrong)
-    return RehearsalFinding(
-        name, title, CheckVerdict.PASS, "; ".join(f"{b.act}: {b.before['step']} -> {b.after['step']}" for b in found)
-    )
+        if (wrong := _excess_loss(b, begin, gap)) is not None:
+            return check.failed(*wrong)
+    return check.passed("; ".join(f"{b.act}: {b.before['step']} -> {b.after['step']}" for b in found))
 
 
-def _fell_too_far(b: Boundary, begin: int, gap: int) -> tuple[str, str] | None:
-    """What was seen and what to do, if a kill cost more than the work since the last checkpoint."""
+def _excess_loss(b: Boundary, begin: int, gap: int) -> tuple[str, str] | None:
+    """Observation and remedy, if a kill cost more than the work since the last checkpoint."""
     step, last = int(b.after["step"]), int(b.before["step"])
-    seen = f"{b.act} at step {last}, went on at step {step}"
+    seen = f"{b.act} at step {last}, resumed at step {step}"
     if b.saved is not None and step < b.saved - gap:
-        return f"{seen}: its last checkpoint was that of step {b.saved}", "load the last checkpoint at the start"
+        return f"{seen}: its last checkpoint was at step {b.saved}", "load the last checkpoint at the start"
     if step <= begin + gap < last - gap:
-        return f"{seen}: all was lost", "save checkpoints, not only when a stop is asked for"
+        return f"{seen}: all work was lost", "save checkpoints regularly, not only when asked to stop"
     if step > last + 2 * gap:
-        return f"{seen}: steps were left out", "save steps, samples and weights together"
+        return f"{seen}: steps were skipped", "save steps, samples and weights together"
     return None
 
 
 def _half(record: Record) -> RehearsalFinding:
-    name, title = "atomic", "a kill while it saves does no harm"
+    check = RehearsalCheck("atomic", "a kill during a save does no harm")
     if record.trials is None:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "the rehearsal did not get there", "")
+        return check.undecided("the rehearsal did not get that far")
     if not record.trials and not record.saved.renamed:
-        return RehearsalFinding(
-            name, title, CheckVerdict.CANNOT_TELL, "it saved nothing below its working directory",
-            "give the checkpoint a relative path for the rehearsal",
-        )  # fmt: skip
+        return check.undecided(
+            "it saved nothing below its working directory", "use a relative checkpoint path for the rehearsal"
+        )
     for trial in record.trials:
         begin = int(stretches(record.lines)[0].first["step"])
         if trial.outcome is not TrialOutcome.OK:
             last = f": {trial.tail[-1]}" if trial.tail else ""
-            how = trial.reason or trial.outcome.value
-            seen = f"{trial.file} is written in place; with half of it the script ends ({how}){last}"
+            effect = f"the script ends ({trial.reason or trial.outcome.value}){last}"
         elif trial.step is None or trial.step <= begin + stride(record):
-            seen = f"{trial.file} is written in place; with half of it the script begins anew at step {trial.step}"
+            effect = f"the script starts from scratch at step {trial.step}"
         else:
             continue
-        remedy = (
-            "write the checkpoint under another name, then rename it (os.replace): a kill leaves the old one or the new"
+        return check.failed(
+            f"{trial.file} is written in place; with half of it {effect}",
+            "write the checkpoint under another name, then rename it (os.replace): a kill leaves the old one or the new",
         )
-        return RehearsalFinding(name, title, CheckVerdict.FAIL, seen, remedy)
-    told = [f"renamed into place: {', '.join(record.saved.renamed)}"] if record.saved.renamed else []
-    told += [f"with half of {trial.file} it went on at step {trial.step}" for trial in record.trials]
-    return RehearsalFinding(name, title, CheckVerdict.PASS, "; ".join(told))
+    seen = [f"renamed into place: {', '.join(record.saved.renamed)}"] if record.saved.renamed else []
+    seen += [f"with half of {trial.file} it resumed at step {trial.step}" for trial in record.trials]
+    return check.passed("; ".join(seen))
 
 
 def _state(record: Record) -> RehearsalFinding:
-    name, title = "state", "weights and optimizer come back"
+    check = RehearsalCheck("state", "weights and optimizer are restored")
     starts = [p.at_s for p in record.of(ActKind.START)]
     if _checkpoint(record).verdict is not CheckVerdict.PASS:
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "it did not go on from a checkpoint", "")
+        return check.undecided("it did not resume from a checkpoint")
     if record.reference is None or len(starts) < 2:
-        return RehearsalFinding(
-            name, title, CheckVerdict.CANNOT_TELL, record.why_no_reference or "the rehearsal did not get there", ""
-        )
+        return check.undecided(record.why_no_reference or "the rehearsal did not get that far")
     ends = [p.at_s for p in record.played if p.at_s > starts[1]]
     lines = [line for part in stretches(record.lines) for line in part.lines]
     before = [line for line in lines if float(line["time"]) < starts[1]]
     after = [line for line in lines if starts[1] <= float(line["time"]) < (ends[0] if ends else float("inf"))]
     found = resumed.compare([line for line in record.reference if is_whole(line.get("step"))], before, after)
-    return RehearsalFinding(name, title, found.verdict, found.seen, found.remedy)
+    return RehearsalFinding(check.name, check.title, found.verdict, found.seen, found.remedy)
 
 
 def _left(record: Record) -> RehearsalFinding:
-    name, title = "left", "leaves no process behind"
+    check = RehearsalCheck("left", "leaves no process behind")
     if not record.of(*LEAVES):
-        return RehearsalFinding(name, title, CheckVerdict.CANNOT_TELL, "it was not asked to leave", "")
+        return check.undecided("it was not asked to stop")
     if record.left:
-        pids = ", ".join(map(str, record.left))
-        return RehearsalFinding(
-            name, title, CheckVerdict.FAIL, f"still there after it had left: {pids}", "end what the script starts"
+        return check.failed(
+            f"still running after it had left: {', '.join(map(str, record.left))}",
+            "end all processes that the script starts",
         )
-    return RehearsalFinding(name, title, CheckVerdict.PASS, "none of its processes was there when it had left")
+    return check.passed("none of its processes was running after it had left")

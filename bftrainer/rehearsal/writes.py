@@ -1,6 +1,6 @@
-"""How files below a folder come about: written under their own names, or renamed into place. Linux's inotify.
+"""How files below a folder are written: in place, or by renaming. Uses Linux's inotify.
 
-A file that is written in place can be found half-written by the next start; one that is renamed into place cannot.
+After a kill, a file that is written in place may be incomplete; a file that is renamed into place is not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Writes:
-    """What is written below ``folder`` from now on. Folders made later are watched, too; links are not followed."""
+    """Files written below ``folder`` from now on, also in new folders; links are not followed."""
 
     def __init__(self, folder: Path) -> None:
         self._root = folder
@@ -39,13 +39,13 @@ class Writes:
         os.close(self._handle)
 
     def forget(self) -> None:
-        """Count from now."""
+        """Discard everything seen so far."""
         self._read()
         self._in_place.clear()
         self._renamed.clear()
 
     def saved(self) -> Saved:
-        """Files that are there now, by how they were written since the last ``forget``; the latest first."""
+        """Existing files that were written since the last ``forget``; the latest first."""
         self._read()
         names = [
             [str(path.relative_to(self._root)) for path in reversed(found) if path.is_file()]

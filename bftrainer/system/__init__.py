@@ -1,1 +1,1 @@
-"""The only users of files, processes and clocks below the live pilot."""
+"""Access to files, processes and clocks."""

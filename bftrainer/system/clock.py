@@ -1,4 +1,4 @@
-"""The Clock port on the machine's own clocks."""
+"""The Clock port, on the clocks of this host."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; nothing to do for what is not positive."""
+        """Sleep; return at once if ``seconds`` is not positive."""
         if seconds > 0:
             time.sleep(seconds)

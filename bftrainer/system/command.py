@@ -1,8 +1,9 @@
-"""Runs another program and gives back what it printed: a list of words, a time limit, never a shell.
+"""Runs another program and returns its output: a list of words, a time limit, no shell.
 
-Variables of the batch job that the pilot itself runs in are taken away first. Inherited, they cripple what is started, and
-silently (Slurm 22.05.8): SLURM_MEM_PER_CPU and SLURM_MEM_PER_NODE become limits of steps or have them refused, SLURM_GPUS
-hides GPUs, SLURM_HINT cores. LSF's LSB_* are also where users change what bjobs and bhosts print (LSB_BJOBS_FORMAT).
+Variables of the pilot's own batch job are removed from the environment first. Programs that inherit them fail or are limited
+without a message (Slurm 22.05.8): SLURM_MEM_PER_CPU and SLURM_MEM_PER_NODE become limits of steps or make Slurm reject them,
+SLURM_GPUS hides GPUs, SLURM_HINT hides cores. LSF's LSB_* variables can change the output of bjobs and bhosts
+(LSB_BJOBS_FORMAT).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _DRAIN_S = 1.0
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without what a batch job leaves in it, in an English that parsers know."""
+    """``environment`` without the variables of a batch job, with a locale in which parsers know the output."""
     kept = {k: v for k, v in environment.items() if k in KEPT or not k.startswith(DROPPED_PREFIXES)}
     return {**kept, "LC_ALL": "C.UTF-8"}
 
@@ -32,10 +33,10 @@ def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
 def run(
     argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, stdin: str | None = None
 ) -> str:
-    """What ``argv`` writes to its standard output; ``env`` is added to the scrubbed environment.
+    """The standard output of ``argv``; ``env`` is added to the scrubbed environment.
 
-    Raises :class:`~bftrainer.errors.CommandError` if it is not there, takes longer than ``timeout_s`` (then its whole
-    process group is killed) or ends with another status than 0.
+    Raises :class:`~bftrainer.errors.CommandError` if the program does not exist, takes longer than ``timeout_s``
+    (its process group is then killed) or exits with a nonzero status.
     """
     environment = {**scrubbed(os.environ), **(env or {})}
     try:
@@ -70,7 +71,7 @@ def run(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill the process group; whoever left the group and still holds the pipes does not hold us up."""
+    """Kill the process group. A process that has left the group and keeps the pipes open does not block us."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Files appear by atomic rename: a crash leaves the old one or the new one, never half."""
+"""Files are written by atomic rename: a crash leaves the old file or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` beside ``path``, flush it to disk, then rename it into place; parents are made."""
+    """Write ``data`` beside ``path``, flush it to disk, then rename it into place. Parent directories are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -24,7 +24,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def _umask() -> int:
-    """The process's umask; there is no way to read it but to set it."""
+    """The umask of the process; it can be read only by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

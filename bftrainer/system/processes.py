@@ -1,4 +1,4 @@
-"""Processes by pid *and* start time: a pid alone may be another program's by now. Linux only (/proc)."""
+"""Processes identified by pid and start time, because a pid may be reused. Linux only (/proc)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _FIELD_STATE, _FIELD_START = 0, 19  # of /proc/PID/stat, counted after the comma
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process that cannot be mistaken for another: its pid, and when it started (clock ticks since boot, boot's id)."""
+    """A unique process: its pid and its start time (clock ticks since boot, boot id)."""
 
     pid: int
     started: str
 
 
 def this_process() -> ProcessId:
-    """This one."""
+    """The calling process."""
     found = identify(os.getpid())
     assert found is not None
     return found
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has this pid now; None if there is none, or only its remains."""
+    """The process that has this pid now; None if there is none, or only a zombie."""
     fields = _stat(pid)
     if fields is None or fields[_FIELD_STATE] in ("Z", "X"):
         return None
@@ -37,12 +37,12 @@ def identify(pid: int) -> ProcessId | None:
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Whether it still runs (a zombie does not)."""
+    """Whether the process is still running (a zombie is not)."""
     return identify(process.pid) == process
 
 
 def send(process: ProcessId, signum: signal.Signals) -> bool:
-    """Signal it if it is still the same one; whether it was."""
+    """Send a signal if the pid still belongs to the process; return whether it did."""
     if not is_alive(process):
         return False
     with suppress(ProcessLookupError):
@@ -52,7 +52,7 @@ def send(process: ProcessId, signum: signal.Signals) -> bool:
 
 
 def with_variable(name: str, value: str) -> Iterator[ProcessId]:
-    """Every process of ours whose environment at its start had ``name=value``: children, grandchildren, setsid or not."""
+    """All processes of this user that were started with ``name=value`` in the environment, in any session or process group."""
     wanted = f"{name}={value}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -66,7 +66,7 @@ def with_variable(name: str, value: str) -> Iterator[ProcessId]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    # Without pathlib and buffers: the pilot asks this of every driver five times a second.
+    # Without pathlib and buffers: the pilot calls this for every driver five times a second.
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):

@@ -1,1 +1,1 @@
-"""The other papers' experiments, run again on generated workloads: the paper's figure beside ours."""
+"""The experiments of BFTrainer's paper and of the papers of other policies, with the published values beside ours."""

@@ -1,8 +1,8 @@
-"""FlowCon (thesis 6.1): shares of one worker against free competition, 3, 5, 10 and 15 jobs.
+"""FlowCon [FlowCon 6.1]: shares of one worker against free competition, 3, 5, 10 and 15 jobs.
 
-The three-job case is rebuilt from the overlaps that 6.1.3 gives; sharing that always uses the whole worker cannot change the
-makespan, so a contention term per co-runner is fitted on that case (its makespan at alpha 5 %, interval 20 s) and then used
-for 5, 10 and 15 jobs.
+Sections in brackets are those of the thesis on FlowCon and SpeCon. The three-job case is rebuilt from the overlaps
+in [FlowCon 6.1.3]. Sharing that always uses the whole worker cannot change the makespan, so a contention term per co-runner is
+fitted on that case (its makespan at alpha 5 %, interval 20 s) and then used for 5, 10 and 15 jobs.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ import numpy as np
 from bftrainer.policies.flowcon import Rules
 from bftrainer_papers.containers.flowcon_worker import FlowConWorker
 from bftrainer_papers.containers.world import ContainerJob, WorkerWorld
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport, change
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES
 
-FREE_MAKESPAN_S, FITTED_MAKESPAN_S = 394.0, 386.1  # 6.1.3: without FlowCon; alpha 5 %, interval 20 s
-PAIR_S, TRIPLE_S = 240.5, 84.7  # how long VAE and MNIST (P), and all three, ran together without FlowCon
-WORK_S = (20.0, 250.0)  # random jobs: uniform; 10 jobs then take 1,350 s, the thesis' 1,385 s
+FREE_MAKESPAN_S, FITTED_MAKESPAN_S = 394.0, 386.1  # [FlowCon 6.1.3]: without FlowCon; with alpha 5 %, interval 20 s
+PAIR_S, TRIPLE_S = 240.5, 84.7  # time that VAE and MNIST (P), and all three, ran together without FlowCon
+WORK_S = (20.0, 250.0)  # random jobs: uniform; 10 jobs then take 1,350 s, in the thesis 1,385 s
 PAPER = {5: (-42.06, -3.0, 80.0), 10: (-41.2, -2.5, 90.0), 15: (-11.9, -1.5, 11 / 15 * 100)}
 SETTINGS = {5: Rules(0.03, 30.0), 10: Rules(0.10, 20.0), 15: Rules(0.10, 20.0)}
 
-SINGLE = "a newcomer's limit is 1 and the others' fall to a tenth (E normalised); the thesis shows floors of 0.25 only"
-SOONER = "limits move time from one job to another; with E normalised most of it goes to whoever came last"
-BEST = "the thesis reports one run each, with its parameters chosen; ours is the mean over seeds"
+SINGLE = (
+    "a new job's limit is 1, the limits of the others fall to a tenth (E normalized); in the thesis, none is below 0.25"
+)
+SOONER = "limits move time from one job to another; with E normalized, most of it goes to the newest job"
+BEST = "the thesis reports one run each, with chosen parameters; ours is the mean over seeds"
 
 
 def three_jobs(contention: float) -> tuple[ContainerJob, ...]:
-    """Works such that free competition takes exactly as long as published, whatever the contention."""
+    """Jobs with work such that free competition takes exactly as long as published, for any contention."""
     two, three = 1 / (1 + contention), 1 / (1 + 2 * contention)
     mnist_t = TRIPLE_S / 3 * three
     mnist_p = (PAIR_S - TRIPLE_S) / 2 * two + mnist_t
@@ -55,7 +57,7 @@ def random_jobs(number: int, seed: int) -> tuple[ContainerJob, ...]:
 
 
 def times(jobs: tuple[ContainerJob, ...], contention: float, rules: Rules | None) -> tuple[dict[str, float], float]:
-    """(completion time of each job, makespan), in seconds."""
+    """(completion time of each job, makespan) in seconds."""
     policy = None if rules is None else FlowConWorker(rules)
     done = WorkerWorld(1, jobs, policy, contention).play()
     ended = {run.job.id: run.finished_s or 0.0 for run in done}
@@ -65,7 +67,7 @@ def times(jobs: tuple[ContainerJob, ...], contention: float, rules: Rules | None
 
 @lru_cache
 def fitted_contention() -> float:
-    """The contention at which the three jobs take 386.1 s under FlowCon, by bisection; the most that helps if none does."""
+    """The contention at which the three jobs take 386.1 s under FlowCon, by bisection; if none does, the closest to 0.5."""
     low, high = 0.0, 0.5
     for _ in range(40):
         middle = (low + high) / 2
@@ -76,13 +78,13 @@ def fitted_contention() -> float:
     return (low + high) / 2
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
-    """Three jobs as published; 5, 10 and 15 random ones, means over the seeds."""
+def reproduce(plan: ReproductionOptions) -> Reproduction:
+    """Three jobs as published; 5, 10 and 15 random jobs, means over the seeds."""
     contention = fitted_contention()
     free, free_span = times(three_jobs(contention), contention, None)
     rows = [
-        ComparisonRow("3 jobs, free: makespan", FREE_MAKESPAN_S, free_span, "s", 1.0),
-        ComparisonRow("3 jobs, free: MNIST (TensorFlow)", TRIPLE_S, free["mnist-t"], "s", 1.0),
+        PaperResult("3 jobs, free: makespan", FREE_MAKESPAN_S, free_span, "s", 1.0),
+        PaperResult("3 jobs, free: MNIST (TensorFlow)", TRIPLE_S, free["mnist-t"], "s", 1.0),
     ]
     for rules, paper in (
         (Rules(0.05, 20.0), (-21.4, -2.0)),
@@ -92,17 +94,17 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
         label = f"3 jobs, alpha {100 * rules.alpha:g} %, interval {rules.interval_s:g} s"
         ours, span = times(three_jobs(contention), contention, rules)
         single = change(ours["mnist-t"], free["mnist-t"])
-        rows.append(ComparisonRow(f"{label}: MNIST (TensorFlow)", paper[0], single, tolerance=15.0, why=SINGLE))
-        rows.append(ComparisonRow(f"{label}: makespan", paper[1], change(span, free_span), tolerance=3.0))
+        rows.append(PaperResult(f"{label}: MNIST (TensorFlow)", paper[0], single, tolerance=15.0, why=SINGLE))
+        rows.append(PaperResult(f"{label}: makespan", paper[1], change(span, free_span), tolerance=3.0))
     for number, (best, span_change, better) in PAPER.items():
         plan.step(f"{number} jobs")
         found = np.array([_one(number, seed, contention) for seed in plan.seeds])
         rows += [
-            ComparisonRow(
+            PaperResult(
                 f"{number} jobs: best single completion time", best, float(found[:, 0].mean()), tolerance=15.0, why=BEST
             ),
-            ComparisonRow(f"{number} jobs: makespan", span_change, float(found[:, 1].mean()), tolerance=3.0),
-            ComparisonRow(
+            PaperResult(f"{number} jobs: makespan", span_change, float(found[:, 1].mean()), tolerance=3.0),
+            PaperResult(
                 f"{number} jobs: jobs that finish sooner",
                 better,
                 float(found[:, 2].mean()),
@@ -110,21 +112,21 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
                 signed=False,
                 why=SOONER,
             ),
-            ComparisonRow(f"{number} jobs: mean completion time", None, float(found[:, 3].mean())),
+            PaperResult(f"{number} jobs: mean completion time", None, float(found[:, 3].mean())),
         ]
     equal = max(abs(_one(number, seed, 0.0)[1]) for number in PAPER for seed in plan.seeds)
     rows.append(
-        ComparisonRow("5, 10, 15 jobs without contention: largest change of the makespan", 0.0, equal, tolerance=1e-6)
+        PaperResult("5, 10, 15 jobs without contention: largest change of the makespan", 0.0, equal, tolerance=1e-6)
     )
     model = (
         f"one worker, soft limits; contention {contention:.4f} per co-runner, fitted on the 3-job makespan (5 %, 20 s)",
-        "loss curves by family: VAE 65, Bi-RNN 98, GRU 90 % of the reduction in the first 20 % of the work (thesis 3.1); "
+        "loss curves by family: VAE 65, Bi-RNN 98, GRU 90 % of the reduction in the first 20 % of the work [FlowCon 3.1]; "
         "MNIST 95, LSTM 80 % (assumed)",
         f"random jobs: work uniform in {WORK_S[0]:g}-{WORK_S[1]:g} s, submitted within 200 s; seeds "
-        f"{', '.join(map(str, plan.seeds))}; alpha and interval as in 6.1.4 and 6.1.5 (15 jobs: as for 10)",
-        "tolerance: 15 points on single jobs, 3 on makespans, 25 on the share of jobs",
+        f"{', '.join(map(str, plan.seeds))}; alpha and interval as in [FlowCon 6.1.4, 6.1.5] (15 jobs: as for 10)",
+        "tolerance: 15 points for single jobs, 3 for makespans, 25 for the share of jobs",
     )
-    return ReproductionReport("flowcon", "Thesis on FlowCon and SpeCon, 6.1", model, tuple(rows))
+    return Reproduction("flowcon", "Thesis on FlowCon and SpeCon, 6.1", model, tuple(rows))
 
 
 def _one(number: int, seed: int, contention: float) -> tuple[float, float, float, float]:

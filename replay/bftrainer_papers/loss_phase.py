@@ -1,8 +1,8 @@
-"""Wei and Shudo: two VGG16 tasks on 4 GPUs, the younger 200 s later; 3:1 against 2:2, with and without adjustment.
+"""Wei and Shudo: two VGG16 tasks on 4 GPUs, the younger starts 200 s later; 3:1 against 2:2, with and without adjustment.
 
-The published times imply *effective* speeds (time to convergence, not iterations) on 1 .. 4 devices. With any concave
-curve 3:1 cannot beat 2:2 in total time: while both run, the older gains p(3) - p(2), the younger loses p(2) - p(1), which is
-at least as much. That row is shown too.
+The published times imply *effective* speeds (time to convergence, not iterations) on 1 to 4 devices. With a concave curve,
+3:1 cannot beat 2:2 in total time: while both run, the older task gains p(3) - p(2) and the younger loses p(2) - p(1), which is
+at least as much. That row is shown, too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.loss_phase import LossPhase
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport, change
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.fixed_pool import fixed_window
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.world import Arrival
 
 LATER_S = 200.0
-ALONE_S = 300.0  # "the loss rate achieved when the model has been trained for 300 seconds" (section 4)
-VGG16 = LossCurve(0.90)  # like GRU's: the paper's Fig. 4 has no numbers
+ALONE_S = 300.0  # "the loss rate achieved when the model has been trained for 300 seconds" [Wei and Shudo 4]
+VGG16 = LossCurve(0.90)  # as for GRU: [Wei and Shudo Fig. 4] has no numbers
 SAMPLES_PER_S = 15_000.0  # on 4 devices (assumed): 100 iterations of 512 take 3.4 s there, 6 to 8 s on 2
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """``speeds`` on 1 .. 4 devices, 4 being 1. ``paper``: total, older and younger task's time in %."""
+class SpeedSetting:
+    """``speeds`` on 1 to 4 devices, relative to 4. ``paper``: change of the total, older and younger task's time in %."""
 
     name: str
     speeds: tuple[float, float, float, float]
@@ -39,15 +39,15 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class PhaseTimes:
-    """Seconds from a task's start to its end; ``total`` from the older's start to the last end."""
+    """Seconds from a task's start to its end; ``total`` is from the first start to the last end."""
 
     total: float
     older: float
     younger: float
 
 
-def train(setting: Setting, policy: Policy) -> PhaseTimes:
-    """Both tasks, to their ends."""
+def train(setting: SpeedSetting, policy: Policy) -> PhaseTimes:
+    """Train both tasks to completion."""
     curve = Curve((1, 2, 3, 4), tuple(speed * SAMPLES_PER_S for speed in setting.speeds))
     tasks = tuple(
         Arrival(at_s, Trainer(name, curve, 1, 4, 0.0, 0.0, ALONE_S * SAMPLES_PER_S, reports_loss=True), losses=VGG16)
@@ -59,40 +59,44 @@ def train(setting: Setting, policy: Policy) -> PhaseTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Inverse:
-    """1:3, the paper's control: the younger gets three of four devices."""
+class InverseLossPhase:
+    """1:3, the control in [Wei and Shudo Figs. 9, 11]: the younger task gets three of four devices."""
 
     policy: LossPhase = field(default_factory=LossPhase)
     name: str = "1:3"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """What loss-phase decides, the other way round."""
+        """The counts of loss-phase in reverse order."""
         decision, memory = self.policy.decide(state, event)
         return Decision(decision.counts[::-1], decision.wake_at_s), memory
 
 
 SETTINGS = (
-    Setting("512 per task", (0.66, 0.60, 0.83, 1.0), (-4.70, -12.76, -7.26)),
-    Setting("128 per process", (0.18, 0.46, 0.84, 1.0), (-2.72, -23.01, -4.03)),
-    Setting("concave, n^0.8", (0.25**0.8, 0.5**0.8, 0.75**0.8, 1.0), None),
+    SpeedSetting("512 per task", (0.66, 0.60, 0.83, 1.0), (-4.70, -12.76, -7.26)),
+    SpeedSetting("128 per process", (0.18, 0.46, 0.84, 1.0), (-2.72, -23.01, -4.03)),
+    SpeedSetting("concave, n^0.8", (0.25**0.8, 0.5**0.8, 0.75**0.8, 1.0), None),
 )
 CONTROL = (
-    "the paper's Figs. 9 and 11 show 1:3 to be the slowest (no figure); with speeds on three and one devices that 3:1 implies, "
-    "1:3 is faster than 2:2 for the same reason as 3:1. What the older task gains from a device is not what the younger gains; "
-    "one speed per device count cannot say that"
+    "[Wei and Shudo Figs. 9, 11] show 1:3 as the slowest (no number). With the speeds on three and one devices that 3:1 "
+    "implies, 1:3 is faster than 2:2 for the same reason as 3:1. The older task gains more from a device than the younger; one "
+    "speed per device count cannot express that"
 )
 PARTS = ("total", "older", "younger")
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
-    """Nothing random in it: the losses of the two tasks tell their ages apart as they do in the paper."""
-    rows: list[ComparisonRow] = []
+def reproduce(plan: ReproductionOptions) -> Reproduction:
+    """The three settings; nothing is random."""
+    rows: list[PaperResult] = []
     for setting in SETTINGS:
         plan.step(setting.name)
-        equal, phased, inverse = (train(setting, p) for p in (EqualShare(), LossPhase(), Inverse()))
-        why = "" if setting.paper else "concave: the younger loses at least what the older gains; no gain in total"
+        equal, phased, inverse = (train(setting, p) for p in (EqualShare(), LossPhase(), InverseLossPhase()))
+        why = (
+            ""
+            if setting.paper
+            else "concave: the younger task loses at least as much as the older gains; no gain in total"
+        )
         rows.extend(
-            ComparisonRow(
+            PaperResult(
                 f"{setting.name}: {part} time, 3:1 against 2:2",
                 setting.paper[place] if setting.paper else None,
                 change(getattr(phased, part), getattr(equal, part)),
@@ -102,7 +106,7 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
             for place, part in enumerate(PARTS)
         )
         rows.append(
-            ComparisonRow(
+            PaperResult(
                 f"{setting.name}: total time, 1:3 against 2:2",
                 None,
                 change(inverse.total, equal.total),
@@ -111,15 +115,13 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
             )
         )
     rows.append(
-        ComparisonRow("512 per task: total time at 2:2", 567.50, train(SETTINGS[0], EqualShare()).total, "s", 5.0)
+        PaperResult("512 per task: total time at 2:2", 567.50, train(SETTINGS[0], EqualShare()).total, "s", 5.0)
     )
-    rows.append(
-        ComparisonRow("512 per task: total time at 3:1", 540.81, train(SETTINGS[0], LossPhase()).total, "s", 5.0)
-    )
+    rows.append(PaperResult("512 per task: total time at 3:1", 540.81, train(SETTINGS[0], LossPhase()).total, "s", 5.0))
     model = (
-        "two tasks of 300 s on 4 devices each, the second 200 s later; speeds on 1-4 devices as the published times imply",
+        "two tasks of 300 s on 4 devices each, the second 200 s later; speeds on 1-4 devices as implied by the published times",
         "loss curve: 90 % of the reduction in the first 20 % of the time; 15,000 samples/s on 4 devices (assumed)",
         "tolerance: 2 percentage points, 5 s; no seed",
     )
     source = "Wei and Shudo, Adaptive Allocation of Computing Resources for Multiple Distributed Deep Learning Tasks"
-    return ReproductionReport("loss-phase", source, model, tuple(rows))
+    return Reproduction("loss-phase", source, model, tuple(rows))

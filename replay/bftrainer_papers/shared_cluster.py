@@ -1,8 +1,8 @@
-"""Generated workloads of a shared deep-learning cluster: many jobs of different lengths and scalability, at a given load.
+"""Generated workloads of a shared deep-learning cluster: jobs of different lengths and scalability, at a given load.
 
-No published trace comes with scaling curves, so jobs are generated (seeded): Poisson arrivals, log-normal work, strong
-scaling by Amdahl's law with serial shares that span the measured DL models, requests of 1, 2, 4 or 8 nodes, most of them
-small, as in Philly's trace.
+No published trace contains scaling curves, so jobs are generated from a seed: Poisson arrivals, log-normal work, strong
+scaling by Amdahl's law with serial shares that span the measured models, and requests of 1, 2, 4 or 8 nodes, most of them
+small, as in the Philly trace.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def amdahl(serial: float, largest: int) -> Curve:
 
 
 def shared_cluster(jobs: int, nodes: int, load: float, seed: int, *, scale_s: float = 0.0) -> tuple[Arrival, ...]:
-    """``load``: the work that arrives per time, in nodes at perfect efficiency, over ``nodes``."""
+    """Generated jobs; ``load`` is the work that arrives per unit of time, in nodes at perfect efficiency, over ``nodes``."""
     rng = np.random.default_rng(np.random.PCG64(seed))
     spacing_s = MEAN_WORK_H * 3600 / (load * nodes)
     arrivals, at_s = [], 0.0

@@ -1,4 +1,4 @@
-"""SpeCon (thesis 6.2): migration of converged jobs against the default scheduler, 20 and 30 jobs on 4 workers, 50 on 8."""
+"""SpeCon [SpeCon 6.2]: migration of converged jobs against the default scheduler, 20 and 30 jobs on 4 workers, 50 on 8."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import numpy as np
 from bftrainer_papers.containers.specon import SpeCon
 from bftrainer_papers.containers.world import MIGRATION_S, ContainerJob, RunningContainer, WorkerWorld
 from bftrainer_papers.flowcon import fitted_contention
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, ReproductionReport, change
+from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES
 
 WORK_S = (60.0, 300.0)
-# (jobs, workers, submitted within s): (mean completion, makespan, share of jobs that finish sooner) in %
 DEFAULT_MAKESPAN_S = {20: 1421.0, 30: 1640.0, 50: 2070.0}
-LIGHTER = (
-    "the thesis' jobs are longer than ours (see the default scheduler's makespan): with 8 workers few share one long"
-)
+LIGHTER = "the jobs of the thesis are longer than ours (see the makespan of the default scheduler): few share a worker for long"
+# (jobs, workers, submitted within s): (mean completion, makespan, share of jobs that finish sooner) in %
 PAPER = {
     (20, 4, 300.0): (-13.6, -24.7, 75.0),
     (30, 4, 300.0): (-5.9, -16.4, 66.7),
@@ -44,14 +42,13 @@ def random_jobs(number: int, within_s: float, seed: int) -> tuple[ContainerJob, 
 def play(
     jobs: tuple[ContainerJob, ...], workers: int, contention: float, policy: SpeCon | None
 ) -> list[RunningContainer]:
-    """In order of the jobs."""
+    """Run the jobs to completion; the result is in the order of ``jobs``."""
     done = {run.job.id: run for run in WorkerWorld(workers, jobs, policy, contention).play()}
     return [done[job.id] for job in jobs]
 
 
 def one(number: int, workers: int, within_s: float, seed: int) -> tuple[float, float, float, float, float]:
-    """Changes in % against the default scheduler: mean completion, makespan; share that finish sooner; moves per job;
-
+    """Changes in % against the default scheduler (mean completion, makespan), share of jobs that finish sooner, moves per job,
     and the default scheduler's makespan in seconds.
     """
     jobs, contention = random_jobs(number, within_s, seed), fitted_contention()
@@ -62,17 +59,17 @@ def one(number: int, workers: int, within_s: float, seed: int) -> tuple[float, f
     return change(sum(took), sum(free)), change(*spans), sooner, sum(r.moves for r in ours) / number, spans[1]
 
 
-def reproduce(plan: ReproductionPlan) -> ReproductionReport:
+def reproduce(plan: ReproductionOptions) -> Reproduction:
     """Means over the seeds."""
-    rows: list[ComparisonRow] = []
+    rows: list[PaperResult] = []
     for (number, workers, within_s), (mean, span, sooner) in PAPER.items():
         plan.step(f"{number} jobs on {workers} workers")
         found = np.array([one(number, workers, within_s, seed) for seed in plan.seeds]).mean(axis=0)
         label = f"{number} jobs on {workers} workers"
         rows += [
-            ComparisonRow(f"{label}: mean completion time", mean, float(found[0]), tolerance=10.0),
-            ComparisonRow(f"{label}: makespan", span, float(found[1]), tolerance=12.0),
-            ComparisonRow(
+            PaperResult(f"{label}: mean completion time", mean, float(found[0]), tolerance=10.0),
+            PaperResult(f"{label}: makespan", span, float(found[1]), tolerance=12.0),
+            PaperResult(
                 f"{label}: jobs that finish sooner",
                 sooner,
                 float(found[2]),
@@ -80,18 +77,18 @@ def reproduce(plan: ReproductionPlan) -> ReproductionReport:
                 signed=False,
                 why=LIGHTER if workers == 8 else "",
             ),
-            ComparisonRow(f"{label}: moves per job", None, float(found[3]), ""),
-            ComparisonRow(
+            PaperResult(f"{label}: moves per job", None, float(found[3]), ""),
+            PaperResult(
                 f"{label}: makespan of the default scheduler", DEFAULT_MAKESPAN_S[number], float(found[4]), "s"
             ),
         ]
     model = (
         f"work uniform in {WORK_S[0]:g}-{WORK_S[1]:g} s, submissions uniform; VAE, GRU and Bi-RNN at random; seeds "
         f"{', '.join(map(str, plan.seeds))}",
-        "default scheduler: least resource use, the mean of processor (full as soon as one job runs) and memory "
+        "default scheduler: least resource use, the mean of processor (full if any job runs) and memory "
         "(2 to 20 % a job); no migration",
-        f"SpeCon: alpha 0.01, interval 30 s (6.2.3); a move takes {MIGRATION_S:g} s (thesis 3.3: under 5); contention "
+        f"SpeCon: alpha 0.01, interval 30 s [SpeCon 6.2.3]; a move takes {MIGRATION_S:g} s ([SpeCon 3.3]: under 5); contention "
         f"{fitted_contention():.4f} per co-runner, fitted on FlowCon's three jobs",
-        "tolerance: 10 points on mean completion, 12 on makespan, 25 on the share of jobs",
+        "tolerance: 10 points for mean completion, 12 for makespan, 25 for the share of jobs",
     )
-    return ReproductionReport("specon", "Thesis on FlowCon and SpeCon, 6.2", model, tuple(rows))
+    return Reproduction("specon", "Thesis on FlowCon and SpeCon, 6.2", model, tuple(rows))

@@ -23,7 +23,7 @@ OPTIMUM, GOOD, CURRENT, POOR = (6, 4), (5, 4), (3, 4), (1, 1)
 # No legal current map: trainer t holds 2 nodes and may have 1 or 4 only.
 STUCK = Problem(6, 120.0, (TrainerDemand("t", LINE, 1, 10, 1.0, 1.0, 2, sizes=(1, 4)),))
 
-REMEDY = "get it by: pip install 'bftrainer[gurobi]'"
+REMEDY = "install it with: pip install 'bftrainer[gurobi]'"
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -108,7 +108,7 @@ def test_when_every_solver_fails_the_current_map_is_kept() -> None:
 
 def test_a_kept_map_has_trainers_below_their_minimum_at_0() -> None:
     lame = TrainerDemand("lame", Curve((4, 8), (4.0, 8.0)), 4, 8, 1.0, 1.0, current=3)
-    answer = Chain((failing("a", Reason.NUMERICAL),)).solve(Problem(7, 120.0, (lame, TWO.claims[0])))
+    answer = Chain((failing("a", Reason.NUMERICAL),)).solve(Problem(7, 120.0, (lame, TWO.demands[0])))
     assert answer.counts == (0, 3)
 
 
@@ -120,7 +120,7 @@ def test_without_a_legal_current_map_the_failure_is_told() -> None:
     assert told.value.reason is Reason.NUMERICAL
 
 
-@pytest.mark.parametrize("reason", [Reason.NO_PACKAGE, Reason.NO_LICENCE])
+@pytest.mark.parametrize("reason", [Reason.NO_PACKAGE, Reason.NO_LICENSE])
 def test_a_solver_that_is_not_there_is_an_error_not_a_kept_map(reason: Reason) -> None:
     """Else ``--solver gurobi`` without gurobipy would keep every trainer where it is, for ever."""
     with pytest.raises(SolverError) as told:
@@ -129,12 +129,12 @@ def test_a_solver_that_is_not_there_is_an_error_not_a_kept_map(reason: Reason) -
 
 
 def test_what_cannot_fit_is_no_solver_failure() -> None:
-    claims = tuple(TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, sizes=(4, 8)) for j in range(3))
+    demands = tuple(TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, sizes=(4, 8)) for j in range(3))
     never = FakeAllocator("never")
     with pytest.raises(NoFeasibleCountsError, match="add up to 12 nodes, the pool has 11"):
-        Chain((never,)).solve(Problem(11, 120.0, claims))
+        Chain((never,)).solve(Problem(11, 120.0, demands))
     assert never.calls == 0
-    assert Chain((Exact(),)).solve(Problem(12, 120.0, claims)).counts == (4, 4, 4)
+    assert Chain((Exact(),)).solve(Problem(12, 120.0, demands)).counts == (4, 4, 4)
 
 
 def test_a_solver_that_wrongly_says_infeasible_passes_its_turn_on() -> None:

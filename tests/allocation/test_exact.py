@@ -26,14 +26,14 @@ def alike(count: int, *, current: tuple[int, ...] = (), cost_s: float = 0.0) -> 
 
 def by_the_tie_rule(problem: Problem) -> tuple[int, ...] | None:
     """Largest gain, then fewest rescales, then fewest nodes, then the earlier trainer has more: all vectors, one by one."""
-    options = [brute_force.sizes(c, problem.pool_size) for c in problem.claims]
+    options = [brute_force.sizes(c, problem.pool_size) for c in problem.demands]
     feasible = [v for v in product(*options) if sum(v) <= problem.pool_size]
     if not feasible:
         return None
 
     def rank(counts: tuple[int, ...]) -> tuple[float, int, int, tuple[int, ...]]:
-        value = sum(gain(c, n, problem.forward_s) for c, n in zip(problem.claims, counts, strict=True))
-        rescales = sum(n != c.standing for c, n in zip(problem.claims, counts, strict=True))
+        value = sum(gain(c, n, problem.forward_s) for c, n in zip(problem.demands, counts, strict=True))
+        rescales = sum(n != c.standing for c, n in zip(problem.demands, counts, strict=True))
         return (value, -rescales, -sum(counts), counts)
 
     return max(feasible, key=rank)
@@ -42,7 +42,7 @@ def by_the_tie_rule(problem: Problem) -> tuple[int, ...] | None:
 @st.composite
 def whole_problems(draw: st.DrawFn) -> Problem:
     """Problems whose gains are whole numbers: floats add them without rounding, so ties are ties."""
-    claims, free = [], draw(st.integers(0, 10))
+    demands, free = [], draw(st.integers(0, 10))
     for j in range(draw(st.integers(1, 4))):
         high = draw(st.integers(1, 5))
         low = draw(st.integers(1, high))
@@ -50,10 +50,10 @@ def whole_problems(draw: st.DrawFn) -> Problem:
         current = draw(st.integers(0, min(high, free)))
         free -= current
         costs = (float(draw(st.integers(0, 3))), float(draw(st.integers(0, 3))))
-        claims.append(
+        demands.append(
             TrainerDemand(f"t{j}", Curve(tuple(range(1, high + 1)), rates), low, high, *costs, current=current)
         )
-    return Problem(sum(c.current for c in claims) + free, float(draw(st.integers(0, 3))), tuple(claims))
+    return Problem(sum(c.current for c in demands) + free, float(draw(st.integers(0, 3))), tuple(demands))
 
 
 @settings(max_examples=400, deadline=None)
@@ -116,9 +116,9 @@ def test_sizes_that_do_not_fit_are_refused_with_what_they_need() -> None:
 @given(problems(max_trainers=6, max_pool=20))
 def test_equal_problems_have_equal_answers_and_gains_agree_with_the_plain_formula(problem: Problem) -> None:
     table = gains(problem)
-    for j, claim in enumerate(problem.claims):
-        for n in range(claim.max_nodes + 1):
-            assert table[j, n] == pytest.approx(gain(claim, n, problem.forward_s), rel=1e-9, abs=1e-6), (j, n)
+    for j, demand in enumerate(problem.demands):
+        for n in range(demand.max_nodes + 1):
+            assert table[j, n] == pytest.approx(gain(demand, n, problem.forward_s), rel=1e-9, abs=1e-6), (j, n)
     try:
         first = Exact().solve(problem)
     except NoFeasibleCountsError:

@@ -1,4 +1,4 @@
-"""How Gurobi and HiGHS end: time limits, licences, every status that is no answer."""
+"""How Gurobi and HiGHS end: time limits, licenses, every status that is no answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fakes import FakeGurobipy, highspy_that_ends_with
 from bftrainer.allocation.check import checked
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gains import objective_value
-from bftrainer.allocation.gurobi import Gurobi, licence
+from bftrainer.allocation.gurobi import Gurobi, find_license
 from bftrainer.allocation.highs import Highs
 from bftrainer.allocation.outcome import current_map
 from bftrainer.domain.model import Curve
@@ -43,7 +43,7 @@ def test_without_time_the_current_map_or_better_is_kept(solver: Allocator) -> No
 def test_without_time_and_without_a_legal_map_there_is_no_answer(solver: Allocator) -> None:
     stuck = TrainerDemand("stuck", LINE, 1, 10, 1.0, 1.0, 2, sizes=(1, 4))
     with pytest.raises(SolverError) as told:
-        solver.solve(Problem(406, 120.0, (*FULL_SIZE.claims, stuck)))
+        solver.solve(Problem(406, 120.0, (*FULL_SIZE.demands, stuck)))
     assert told.value.reason is Reason.TIME_LIMIT
 
 
@@ -62,7 +62,7 @@ def test_the_unit_of_the_objective_does_not_matter(solver: Allocator, unit: floa
         return TrainerDemand(c.id, value, c.min_nodes, c.max_nodes, c.scale_up_s, c.scale_down_s, c.current)
 
     problem = random_problems.like_table_2(random.Random(11), 10, 60)
-    problem = Problem(problem.pool_size, problem.forward_s, tuple(scaled(c) for c in problem.claims))
+    problem = Problem(problem.pool_size, problem.forward_s, tuple(scaled(c) for c in problem.demands))
     assert solver.solve(problem).objective_value == pytest.approx(Exact().solve(problem).objective_value, rel=1e-6)
 
 
@@ -113,7 +113,7 @@ GRB_REASONS = {
 @pytest.mark.parametrize("solutions", [0, 1])
 @pytest.mark.parametrize("status", [s for s in range(1, 20) if s != GRB_STATUS.TIME_LIMIT])
 def test_every_other_status_of_gurobi_is_an_error(status: int, solutions: int) -> None:
-    """An optimum without a solution too; with one, the fake's solution of zeros claims nothing and so is refused."""
+    """An optimum without a solution too; with one, the fake's solution of zeros demands nothing and so is refused."""
     package = FakeGurobipy(status=status, solutions=solutions)
     with pytest.raises(SolverError) as told:
         Gurobi(load=lambda: package).solve(SMALL)
@@ -122,7 +122,7 @@ def test_every_other_status_of_gurobi_is_an_error(status: int, solutions: int) -
 
 @pytest.mark.parametrize(
     ("errno", "reason"),
-    [(10009, Reason.NO_LICENCE), (10010, Reason.TOO_LARGE), (10001, Reason.NUMERICAL), (20001, Reason.NUMERICAL)],
+    [(10009, Reason.NO_LICENSE), (10010, Reason.TOO_LARGE), (10001, Reason.NUMERICAL), (20001, Reason.NUMERICAL)],
 )
 def test_errors_of_gurobi_become_reasons(errno: int, reason: Reason) -> None:
     with pytest.raises(SolverError, match=r"error|variables") as told:
@@ -130,13 +130,13 @@ def test_errors_of_gurobi_become_reasons(errno: int, reason: Reason) -> None:
     assert told.value.reason is reason
 
 
-def test_a_licence_that_is_not_there_is_asked_for_once() -> None:
+def test_a_license_that_is_not_there_is_asked_for_once() -> None:
     package = FakeGurobipy(environment_errno=10009)
     gurobi = Gurobi(load=lambda: package)
     for _ in range(3):
         with pytest.raises(SolverError, match="10009") as told:
             gurobi.solve(SMALL)
-        assert told.value.reason is Reason.NO_LICENCE
+        assert told.value.reason is Reason.NO_LICENSE
     assert package.starts == 1
 
 
@@ -169,26 +169,26 @@ def test_a_size_that_was_refused_is_not_handed_over_again() -> None:
     assert gurobi.solve(smaller).counts == (3,)
 
 
-def test_the_restricted_licence_refuses_300_trainers_and_tells_why() -> None:
-    """The licence of the package; where a full one is installed, this test says so by failing."""
+def test_the_restricted_license_refuses_300_trainers_and_tells_why() -> None:
+    """The license of the package; where a full one is installed, this test says so by failing."""
     large = random_problems.like_table_2(random.Random(7), 300, 4734)
     gurobi = Gurobi()
-    with pytest.raises(SolverError, match=r"too large for the licence: \d{4} variables and 20\d\d rows") as told:
+    with pytest.raises(SolverError, match=r"too large for the license: \d{4} variables and 20\d\d rows") as told:
         gurobi.solve(large)
     assert told.value.reason is Reason.TOO_LARGE
     assert gurobi.solve(SMALL).status is Status.OPTIMAL
 
 
-def test_the_licence_of_the_package_is_named_as_restricted() -> None:
-    told = licence()
+def test_the_license_of_the_package_is_named_as_restricted() -> None:
+    told = find_license()
     assert (told.usable, told.restricted) == (True, True)
     assert told.expires is not None
     assert told.expires[:2] == "20"
     assert "restricted, non-production, expires 20" in str(told)
 
 
-def test_other_licences_are_named_too() -> None:
-    assert str(licence(lambda: FakeGurobipy())) == "gurobipy 99.1.2, licence full size"
-    assert "10009" in str(licence(lambda: FakeGurobipy(environment_errno=10009)))
-    assert not licence(lambda: FakeGurobipy(environment_errno=10009)).usable
-    assert str(licence(no_package)) == "gurobipy is not installed: made up"
+def test_other_licenses_are_named_too() -> None:
+    assert str(find_license(lambda: FakeGurobipy())) == "gurobipy 99.1.2, license full size"
+    assert "10009" in str(find_license(lambda: FakeGurobipy(environment_errno=10009)))
+    assert not find_license(lambda: FakeGurobipy(environment_errno=10009)).usable
+    assert str(find_license(no_package)) == "gurobipy is not installed: made up"

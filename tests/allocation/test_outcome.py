@@ -1,4 +1,4 @@
-"""What a MILP solver's end becomes: the gap, the kept map, the incumbent, a claim that its counts do not bear out."""
+"""What a MILP solver's end becomes: the gap, the kept map, the incumbent, a demand that its counts do not bear out."""
 
 from __future__ import annotations
 

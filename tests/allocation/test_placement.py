@@ -18,7 +18,7 @@ def test_people_count_n2_before_n10() -> None:
     assert in_name_order(["n10", "n2", "a9", "n2x", "n02"]) == ["a9", "n02", "n2", "n2x", "n10"]
 
 
-def test_growing_trainers_take_neighbours_in_trainer_order() -> None:
+def test_growing_trainers_take_adjacent_nodes_in_trainer_order() -> None:
     placed = place(names(*range(1, 13)), [names(), names(5), names()], [3, 3, 2])
     assert placed == (names(1, 2, 3), names(4, 5, 6), names(7, 8))
 
@@ -72,7 +72,7 @@ def test_set_order_decides_nothing(
     [
         ([names(1), names(2, 3)], "placed 1 nodes where 2 were decided"),
         ([names(2, 3), names(4, 5)], "moves a trainer from n1 to n2"),
-        ([names(1, 2), names(2, 3)], "given to two trainers"),
+        ([names(1, 2), names(2, 3)], "allocated to two trainers"),
         ([names(1, 9), names(3, 4)], "n9 is not in the pool"),
     ],
 )

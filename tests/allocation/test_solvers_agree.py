@@ -37,23 +37,23 @@ def solved(solver: Allocator, problem: Problem) -> Answer | None:
             return None
         raise
     assert answer.status is Status.OPTIMAL
-    check_counts(problem.claims, problem.pool_size, answer.counts)
+    check_counts(problem.demands, problem.pool_size, answer.counts)
     return answer
 
 
 def same(value: float, other: float, problem: Problem) -> bool:
     """Equal to 1e-6 of the optimum; where gains and costs cancel, to 1e-9 of what is at stake."""
-    at_stake = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.claims)
+    at_stake = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.demands)
     return value == pytest.approx(other, rel=1e-6, abs=1e-9 * at_stake)
 
 
 @pytest.mark.slow
 def test_thousand_random_problems_have_one_optimum() -> None:
-    infeasible = followed = listed = claims = 0
+    infeasible = followed = listed = demands = 0
     for seed in range(1000):
         problem = random_problems.mixed(random.Random(seed))
-        claims += len(problem.claims)
-        listed += sum(c.sizes is not None for c in problem.claims)
+        demands += len(problem.demands)
+        listed += sum(c.sizes is not None for c in problem.demands)
         answers = {solver.name: solved(solver, problem) for solver in SOLVERS}
         best = answers["exact"]
         if best is None:
@@ -74,7 +74,7 @@ def test_thousand_random_problems_have_one_optimum() -> None:
     # The mix is the one that was asked for; a generator that stops making hard problems must not pass unseen.
     assert followed >= 300
     assert 1 <= infeasible <= 50
-    assert 0.10 <= listed / claims <= 0.20
+    assert 0.10 <= listed / demands <= 0.20
 
 
 @settings(max_examples=150, deadline=None)
@@ -102,18 +102,18 @@ def test_brute_force_finds_nothing_better(problem: Problem) -> None:
 def without_sizes(seed: int) -> Problem:
     """Small enough for one binary per trainer and node, and only what the paper's model knows."""
     problem = random_problems.mixed(random.Random(seed))
-    return replace(problem, claims=tuple(c for c in problem.claims if c.sizes is None)[:6])
+    return replace(problem, demands=tuple(c for c in problem.demands if c.sizes is None)[:6])
 
 
 def test_the_papers_model_per_node_has_the_same_optimum() -> None:
     held = 0
     for seed in range(5000, 5200):
         problem = without_sizes(seed)
-        if not problem.claims or problem.pool_size > 30:
+        if not problem.demands or problem.pool_size > 30:
             continue
         ending = oracle_per_node.solve(problem)
         assert ending.proven, seed
-        check_counts(problem.claims, problem.pool_size, ending.counts)
+        check_counts(problem.demands, problem.pool_size, ending.counts)
         for solver in SOLVERS:
             answer = solved(solver, problem)
             assert answer is not None
@@ -126,10 +126,10 @@ def test_the_printed_big_m_forbids_to_change_by_more_than_half_the_pool() -> Non
     """3.1 asks of M only that it is above |N|; with |N| + 1 Eqn 10 leaves d <= M / 2 for a change by d nodes."""
     ten_nodes = Problem(10, 120.0, (TrainerDemand("t", Curve((1, 10), (1.0, 10.0)), 1, 10, 20.0, 10.0),))
     printed = oracle_per_node.solve(ten_nodes, big_m=10 + 1)
-    mended = oracle_per_node.solve(ten_nodes)
+    repaired = oracle_per_node.solve(ten_nodes)
     assert printed.proven
     assert printed.counts == (5,)
-    assert mended.counts == (10,) == Exact().solve(ten_nodes).counts
+    assert repaired.counts == (10,) == Exact().solve(ten_nodes).counts
 
 
 @pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])
@@ -146,10 +146,10 @@ def test_a_trainer_below_its_minimum_counts_as_one_at_0(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])
 def test_a_cost_that_does_not_pay_within_the_forward_time_keeps_the_map(name: str) -> None:
-    claim = TrainerDemand("t", Curve((1, 2, 4), (100.0, 190.0, 350.0)), 1, 4, 60.0, 60.0, current=2)
+    demand = TrainerDemand("t", Curve((1, 2, 4), (100.0, 190.0, 350.0)), 1, 4, 60.0, 60.0, current=2)
     # Growing to 4 gains 160 a second and costs 190 * 60 samples: it pays after 71.25 s.
-    assert build_allocator(name, 10.0).solve(Problem(4, 71.0, (claim,))).counts == (2,)
-    assert build_allocator(name, 10.0).solve(Problem(4, 72.0, (claim,))).counts == (4,)
+    assert build_allocator(name, 10.0).solve(Problem(4, 71.0, (demand,))).counts == (2,)
+    assert build_allocator(name, 10.0).solve(Problem(4, 72.0, (demand,))).counts == (4,)
 
 
 @pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])

@@ -23,16 +23,16 @@ from bftrainer.errors import NoFeasibleCountsError
 def as_json(problem: Problem, forced: dict[str, int]) -> str:
     """A problem file, with the only size of some trainers."""
 
-    def one(claim: TrainerDemand) -> dict[str, object]:
-        sizes = (forced[claim.id],) if claim.id in forced else claim.sizes
+    def one(demand: TrainerDemand) -> dict[str, object]:
+        sizes = (forced[demand.id],) if demand.id in forced else demand.sizes
         return {
-            "id": claim.id, "min_nodes": claim.min_nodes, "max_nodes": claim.max_nodes, "nodes": claim.current,
-            "scale_up_s": claim.scale_up_s, "scale_down_s": claim.scale_down_s,
-            "curve": {"nodes": claim.value.nodes, "samples_per_s": claim.value.per_s},
+            "id": demand.id, "min_nodes": demand.min_nodes, "max_nodes": demand.max_nodes, "nodes": demand.current,
+            "scale_up_s": demand.scale_up_s, "scale_down_s": demand.scale_down_s,
+            "curve": {"nodes": demand.value.nodes, "samples_per_s": demand.value.per_s},
             **({} if sizes is None else {"sizes": sizes}),
         }  # fmt: skip
 
-    trainers = [one(claim) for claim in problem.claims]
+    trainers = [one(demand) for demand in problem.demands]
     return json.dumps(
         {"pool": problem.pool_size, "forward_s": problem.forward_s, "objective": "throughput"} | {"trainers": trainers}
     )
@@ -57,12 +57,12 @@ def test_200_random_states_agree_with_solve(
     for _ in range(200):
         problem = feasible(rng)
         answer = Exact().solve(problem)
-        j = rng.randrange(len(problem.claims))
-        for count in next_sizes(problem.claims[j], answer.counts[j]):
+        j = rng.randrange(len(problem.demands))
+        for count in next_sizes(problem.demands[j], answer.counts[j]):
             if count is None:
                 continue
             found = what_if(problem, answer.counts, j, count)
-            file.write_text(as_json(problem, {problem.claims[j].id: count}))
+            file.write_text(as_json(problem, {problem.demands[j].id: count}))
             status = run(["solve", "--solver", "exact", str(file)])
             said, complaint = capsys.readouterr()
             if found is None:
@@ -71,7 +71,7 @@ def test_200_random_states_agree_with_solve(
                 continue
             assert status == 0, complaint
             forced = json.loads(said)
-            assert forced["counts"][problem.claims[j].id] == count
+            assert forced["counts"][problem.demands[j].id] == count
             scale = max(abs(answer.objective_value), abs(forced["objective_value"]), 1.0)
             assert math.isclose(found.change, forced["objective_value"] - answer.objective_value, abs_tol=1e-9 * scale)
             compared += 1
@@ -93,10 +93,10 @@ def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem
         answer = Exact().solve(problem)
     except NoFeasibleCountsError:
         return
-    # The exact programme compares to 1e-10 of the largest gain or loss, which may cancel or be in no optimum.
-    scale = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.claims)
-    for j, claim in enumerate(problem.claims):
-        for count in next_sizes(claim, answer.counts[j]):
+    # The exact solver compares to 1e-10 of the largest gain or loss, which may cancel or be in no optimum.
+    scale = sum((problem.forward_s + c.scale_up_s + c.scale_down_s) * max(c.value.per_s) for c in problem.demands)
+    for j, demand in enumerate(problem.demands):
+        for count in next_sizes(demand, answer.counts[j]):
             found = None if count is None else what_if(problem, answer.counts, j, count)
             if found is None:
                 continue
@@ -106,7 +106,7 @@ def test_no_forced_count_beats_the_optimum_and_the_parts_add_up(problem: Problem
             counts = list(answer.counts)
             counts[j] = found.count
             for shift in found.others:
-                i = next(i for i, c in enumerate(problem.claims) if c.id == shift.id)
+                i = next(i for i, c in enumerate(problem.demands) if c.id == shift.id)
                 assert counts[i] == shift.before
                 counts[i] = shift.after
             assert math.isclose(

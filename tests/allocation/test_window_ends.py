@@ -126,7 +126,7 @@ def situations(draw: st.DrawFn) -> tuple[State, Event]:
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=120, deadline=None)
 @given(situations())
-def test_whoever_grows_makes_more_until_the_first_end_than_without_what_ends(
+def test_a_trainer_that_grows_makes_more_until_the_first_end_than_without_the_ending_nodes(
     policy: str, situation: tuple[State, Event]
 ) -> None:
     state, event = situation

@@ -21,17 +21,18 @@ from typing import Any
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import NodeRequest, NodeView, Observation
+from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
+from bftrainer_adapters.slurm.states import gpus_of
 
 SEED = 20210617
 ENDS_EVERY_S = 30.0
 PROGRESS_S = 1.0
 SCRAPE_S = 15.0
-MANNERS = SchedulerTraits("made up", "made_up", "submit", hurry_s=1.0, failures_in_a_row=2)
+TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, failures_in_a_row=2)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Machine:
     total: int
     idle: int
     churn: int = 0
-    manners: SchedulerTraits = MANNERS
+    traits: SchedulerTraits = TRAITS
     jobs: dict[str, Job] = field(default_factory=dict)
     cost_s: float = 0.0
     number: int = 1000
@@ -75,9 +76,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.names = [f"n{i:05d}" for i in range(self.total)]
-        self.nodes = {name: self._view(name, "ALLOCATED") for name in self.names}
+        self.nodes = {name: self._view(name, Availability.BUSY) for name in self.names}
         for name in self.rng.sample(self.names, self.idle):
-            self.nodes[name] = self._view(name, "IDLE")
+            self.nodes[name] = self._view(name, Availability.FREE)
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -85,8 +86,8 @@ class Machine:
         yield
         self.cost_s += time.thread_time() - began
 
-    def _view(self, name: str, state: str) -> NodeView:
-        return NodeView(name, state, ("batch", "scavenge"), (), "gpu:v100:6(S:0-1)", 42)
+    def _view(self, name: str, availability: Availability) -> NodeView:
+        return NodeView(name, availability, ("batch", "scavenge"), gpus_of("gpu:v100:6(S:0-1)"), 42)
 
     def observe(self) -> Observation:
         with self.timed():
@@ -95,17 +96,21 @@ class Machine:
             if self.churn and held:
                 taken = self.rng.sample(held, min(self.churn, len(held)))
                 ours = {self.jobs[i].node for i in held}
-                busy = [name for name, node in self.nodes.items() if node.state == "ALLOCATED" and name not in ours]
+                busy = [
+                    name
+                    for name, node in self.nodes.items()
+                    if node.availability is Availability.BUSY and name not in ours
+                ]
                 for job_id in taken:
                     self._take(self.jobs[job_id])
                 free = self.rng.sample(busy, min(self.churn, len(busy))) or [self.jobs[i].node for i in taken]
-                self.nodes |= {name: self._view(name, "IDLE") for name in free}
+                self.nodes |= {name: self._view(name, Availability.FREE) for name in free}
             return Observation(time.time(), tuple(self.nodes.values()))
 
     def begin(self) -> None:
         pass
 
-    def why_none(self) -> str:
+    def why_no_holder(self) -> str:
         return ""
 
     def submit(self, claim: NodeRequest) -> str:
@@ -113,7 +118,7 @@ class Machine:
             self.number += 1
             job = Job(str(self.number), claim.node, JobPhase.RUNS, ends_s=time.time() + 86_400)
             self.jobs[job.id] = job
-            self.nodes[claim.node] = self._view(claim.node, "ALLOCATED")
+            self.nodes[claim.node] = self._view(claim.node, Availability.BUSY)
             folder = self.files.root / f"{claim.node}#{job.id}"
             folder.mkdir(mode=0o700)
             (folder / "ready").touch()
@@ -131,7 +136,7 @@ class Machine:
             for job_id in ids:
                 if (job := self.jobs.get(job_id)) is not None and job.phase is JobPhase.RUNS:
                     self.jobs[job_id] = Job(job.id, job.node, JobPhase.OVER, "CANCELLED")
-                    self.nodes[job.node] = self._view(job.node, "IDLE")
+                    self.nodes[job.node] = self._view(job.node, Availability.FREE)
 
     def end_workers(self, names: list[str]) -> None:
         pass

@@ -38,8 +38,10 @@ from rich.table import Table
 from bftrainer.cli import pilot_log
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
-from bftrainer.live.pilot import Signals, run_pilot
+from bftrainer.live.facts import DecisionMade
+from bftrainer.live.pilot import run_pilot
 from bftrainer.live.runtime import PilotDependencies
+from bftrainer.live.signals import Signals
 from bftrainer.live.trainers import launcher
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.system.clock import SystemClock
@@ -116,7 +118,7 @@ def measure(
         signals, figures, decisions = Signals(), Figures(), [0]
 
         def log(fact: Any, form: str) -> None:
-            decisions[0] += fact.kind.value == "decision"
+            decisions[0] += isinstance(fact, DecisionMade)
             pilot_log.print_fact(fact, form)
 
         def look_on() -> None:

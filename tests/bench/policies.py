@@ -1,7 +1,7 @@
 """Milliseconds per decision of every policy at 35 trainers x 800 nodes: ``python tests/bench/policies.py``.
 
 Each decision is one event as the pilot meets it: a state never seen before, from the state to checked counts, at a moment at
-which the policy decides anew (a scaling moment, an interval that is over), with a cold memory. Curves are concave with 7
+which the policy decides again (a scaling moment, the end of an interval), with a cold memory. Curves are concave with 7
 breakpoints from 1 to 64 nodes, as in the paper's Table 2; every trainer is somewhere in its work, holds some nodes and has
 reported losses. modelarts-optimal solves a MILP; it is measured at its paper's sizes too (30-60 jobs x 70-150 nodes). The
 policies take turns. Times are of this process on its processor (all is single-threaded), so that others on the machine do
@@ -52,14 +52,14 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int) -> Stat
     """In the middle of a run."""
     problem = random_problems.like_table_2(rng, trainers, nodes)
     free, active = [f"n{i:04d}" for i in range(nodes)], []
-    for claim in problem.claims:
-        total = claim.value.at(claim.max_nodes) * rng.uniform(600, 36_000)
-        top = min(claim.max_nodes, largest)
+    for demand in problem.demands:
+        total = demand.value.at(demand.max_nodes) * rng.uniform(600, 36_000)
+        top = min(demand.max_nodes, largest)
         trainer = Trainer(
-            claim.id, claim.value, claim.min_nodes, top, 18.0, 12.0, total,
-            requested_nodes=max(claim.min_nodes, min(8, top)), reports_loss=True,
+            demand.id, demand.value, demand.min_nodes, top, 18.0, 12.0, total,
+            requested_nodes=max(demand.min_nodes, min(8, top)), reports_loss=True,
         )  # fmt: skip
-        held = min(claim.current, top)
+        held = min(demand.current, top)
         mine, free = free[:held], free[held:]
         done, run_s = rng.uniform(0, 0.9) * total, rng.uniform(0, 36_000)
         losses = Losses(1.0, rng.random(), done, rng.random() / total)

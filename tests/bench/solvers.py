@@ -1,7 +1,7 @@
 """Milliseconds per allocation of every solver, side by side in one run: ``python tests/bench/solvers.py``.
 
 Each solve is one event as the pilot meets it: a problem never seen before, from the Problem to checked counts, with the
-gains (or the model) built anew and nothing cached. The solvers take turns on the same problems, so that a busy machine
+gains (or the model) built from scratch and nothing cached. The solvers take turns on the same problems, so that a busy machine
 slows all of them. Curves are concave with 7 breakpoints from 1 to 64 nodes, as in the paper's Table 2; the current map
 is random and feasible. The per-node model is the paper's (3.5) with HiGHS and a time limit, on a few problems.
 """
@@ -29,7 +29,7 @@ from rich.table import Table
 
 from bftrainer.allocation.check import checked
 from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.gurobi import Gurobi, licence
+from bftrainer.allocation.gurobi import Gurobi, find_license
 from bftrainer.allocation.highs import Highs
 from bftrainer.domain.ports import Allocator
 from bftrainer.domain.problem import Problem, Status
@@ -127,7 +127,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 110)
     packages = ", ".join(f"{name} {version(name)}" for name in ("bftrainer", "highspy", "gurobipy", "numpy"))
     console.print(f"{cpu()}, {os.cpu_count()} cores; Python {platform.python_version()}, {packages}")
-    console.print(f"Gurobi: {licence()}. Each MILP solver: one thread, gap 0, {LIMIT_S:g} s limit. Seed {seed}.")
+    console.print(f"Gurobi: {find_license()}. Each MILP solver: one thread, gap 0, {LIMIT_S:g} s limit. Seed {seed}.")
 
     for solver in (Highs(), Gurobi()):  # importing a package and starting its environment is not solving
         solver.solve(random_problems.like_table_2(random.Random(seed), 2, 4))

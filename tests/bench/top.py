@@ -1,8 +1,8 @@
 """CPU of a refresh of ``bftrainer top`` at 100 trainers and 5,000 nodes: ``python tests/bench/top.py``.
 
-A pilot over fakes holds 5,000 nodes for 100 trainers and writes its real database; at every second of its clock, nodes come and
-go, so there is a decision at every one of the 50 refreshes (a real pilot looks every 10 s). A refresh is what the screen does
-once a second: read what is new, and draw it, at 80x24 and 200x60. CPU is the screen's thread alone (user and system); the
+A pilot over fakes holds 5,000 nodes for 100 trainers and writes its real database. Nodes join and leave at every second of its
+clock, so each of the 50 refreshes finds a new decision (a real pilot polls every 10 s). A refresh is the work of the screen in
+one second: read new rows and draw them, at 80x24 and 200x60. CPU time is that of the screen's thread (user and system); the
 pilot waits meanwhile. Exit status 1 if the 95th percentile is above 100 ms.
 """
 
@@ -40,7 +40,7 @@ def a_house(path: Path) -> House:
 
 
 def churn(h: House, turn: int) -> None:
-    """Some nodes are taken, those of the turn before come back."""
+    """Take some nodes; give back those of the previous turn."""
     names = [[f"n{(CHURN * t + i) % NODES:05d}" for i in range(CHURN)] for t in (turn - 1, turn)]
     h.cluster.give(*names[0])
     for name in names[1]:
@@ -48,7 +48,7 @@ def churn(h: House, turn: int) -> None:
 
 
 def measure(width: int, height: int) -> tuple[list[float], float, int, int]:
-    """CPU milliseconds of each refresh, of the first one, nodes held and decisions seen."""
+    """CPU milliseconds of each refresh and of the first one, nodes held, number of decisions."""
     with tempfile.TemporaryDirectory(prefix="bftrainer-bench-", ignore_cleanup_errors=True) as folder:
         h = a_house(Path(folder) / "state")
         ends: list[bool] = []

@@ -13,9 +13,10 @@ import pytest
 from click.testing import CliRunner
 from patience import PATIENCE
 
-from bftrainer.allocation.gurobi import licence
-from bftrainer.cli.doctor import doctor, jobscripts_folder
+from bftrainer.allocation.gurobi import find_license
+from bftrainer.cli.doctor.command import doctor
 from bftrainer.cli.main import run
+from bftrainer.system.installed import Installed, installed_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,17 +76,17 @@ def test_json_tells_the_same() -> None:
     assert highs == {
         "name": "highs",
         "state": "OK",
-        "detail": f"highspy {importlib.metadata.version('highspy')}, solves; needs no licence",
+        "detail": f"highspy {importlib.metadata.version('highspy')}, solves; needs no license",
         "remedy": "",
         "required": True,
     }
 
 
-def test_gurobis_licence_and_its_limits_are_told() -> None:
+def test_gurobis_license_and_its_limits_are_told() -> None:
     pytest.importorskip("gurobipy")
-    found = licence()
+    found = find_license()
     if not found.restricted:
-        pytest.skip("a full licence has no limits to tell")
+        pytest.skip("a full license has no limits to tell")
     result = CliRunner().invoke(doctor)
     line = next(line for line in result.output.splitlines() if " gurobi " in line)
     assert "restricted, non-production" in line
@@ -135,6 +136,6 @@ def test_lines_name_the_remedy_below() -> None:
 
 
 def test_jobscripts_of_a_checkout_are_the_checkouts() -> None:
-    folder = jobscripts_folder()
+    folder = installed_folder(Installed.JOBSCRIPT)
     assert folder is not None
     assert (folder / "replay.slurm").is_file()

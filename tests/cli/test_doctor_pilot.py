@@ -167,4 +167,4 @@ def test_a_pilot_of_roots_does_not_start_on_a_cluster(home: Path) -> None:
     if os.geteuid():
         pytest.skip("only root is refused")
     line = complaint(bftrainer("pilot", "--state", home / "state"))
-    assert "a pilot of root's would run trainers as root; expected an ordinary user" in line
+    assert "refusing to run as root: trainers would run as root" in line

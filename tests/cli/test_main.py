@@ -1,4 +1,4 @@
-"""The command group: every command has help with an example; mistakes are one line and status 2."""
+"""The command group: every command has help with an example; user errors are one line and status 2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from command_line import bftrainer, complaint
 
 from bftrainer import __version__
 from bftrainer.cli.main import bftrainer as group
-from bftrainer.cli.state import show_rows
+from bftrainer.cli.output import show_rows
 
 
 def commands(command: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -33,7 +33,7 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
     assert f"bftrainer {' '.join(path)}" in ended.out.split("Example:")[1]
 
 
-def test_every_option_says_what_it_is_for() -> None:
+def test_every_option_has_help() -> None:
     for path in commands(group):
         command: click.Command = group
         for name in path:
@@ -46,11 +46,11 @@ def test_every_option_says_what_it_is_for() -> None:
                 assert option.help, f"{' '.join(path)} {option.opts[0]}"
 
 
-def test_no_command_shows_the_help_and_says_that_it_was_no_command() -> None:
-    for arguments in ((), ("replay",)):
+def test_without_a_command_the_help_is_shown_with_status_2() -> None:
+    for arguments, heading in (((), "Trainers:"), (("replay",), "Commands:")):
         ended = bftrainer(*arguments)
         assert ended.status == 2
-        assert "Commands:" in ended.out + ended.err
+        assert heading in ended.out + ended.err
 
 
 def test_version() -> None:
@@ -75,6 +75,6 @@ def test_misuse_is_one_line(arguments: tuple[str, ...], text: str) -> None:
     assert text in complaint(bftrainer(*arguments))
 
 
-def test_a_table_shows_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_shows_brackets_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     show_rows(("remedy",), (("pip install 'bftrainer[gurobi]'",),))
     assert "pip install 'bftrainer[gurobi]'" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""``bftrainer solve``: JSON in, JSON out; every mistake names file and key."""
+"""``bftrainer solve``: JSON in, JSON out; every error names file and key."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def test_defaults_are_throughput_and_two_minutes() -> None:
     assert solve(document)["counts"] == solve(problem())["counts"]
 
 
-def test_a_falling_curve_is_noted_and_taken() -> None:
+def test_a_falling_curve_is_noted_and_used() -> None:
     falling = A | {"curve": {"nodes": [1, 4, 8], "samples_per_s": [100, 90, 700]}}
     ended = bftrainer("solve", "-", stdin=json.dumps(problem(trainers=[falling])))
     assert ended.status == 0
-    assert ended.err == "note: a: throughput falls at 4 nodes; taken as given\n"
+    assert ended.err == "note: a: throughput falls at 4 nodes; used as given\n"
 
 
 def changed(**changes: Any) -> dict[str, Any]:
@@ -83,50 +83,53 @@ def changed(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ("{", "standard input:1: is not JSON"),
-        ([], "the document: is a list, expected an object"),
-        (problem(pol=3), "the document: unknown key 'pol', did you mean 'pool'"),
+        ("{", "standard input:1: not JSON"),
+        ([], "standard input: expected a JSON object, got []"),
+        (problem(pol=3), "standard input: unknown key 'pol', did you mean 'pool'"),
         ({"trainers": []}, "pool: is missing"),
-        (problem(pool=-1), "pool: is -1, expected a finite number that is not negative"),
-        (problem(pool=2.5), "pool: is 2.5, expected a whole number"),
+        (problem(pool=-1), "pool: expected a number of nodes or a list of node names, got -1"),
+        (problem(pool=2.5), "pool: expected a number of nodes or a list of node names, got 2.5"),
         (problem(pool=2), "the trainers hold 3 nodes, more than the pool's 2"),
-        (problem(pool=["n1", "n1"]), "pool: names 'n1' twice"),
-        (problem(pool=["n1", 3]), "pool: holds 3, expected node names"),
-        (problem(forward_s="long"), "forward_s: is text, expected a number"),
+        (problem(pool=["n1", "n1"]), "pool: node 'n1' is listed twice"),
+        (problem(pool=["n1", 3]), "pool: expected a number of nodes or a list of node names, got ['n1', 3]"),
+        (problem(forward_s="long"), "forward_s: input should be a valid number, got 'long'"),
         (problem(objective="fame"), "objective: unknown objective 'fame'"),
-        (problem(trainers={}), "trainers: is an object, expected a list"),
-        (problem(trainers=[A, A]), "trainers[1].id: 'a' is taken by another trainer"),
-        (changed(max_nodes=0), "trainers[0]: min_nodes 1 is larger than max_nodes 0"),
-        (changed(max_nodes=9), "trainers[0]: the curve covers 1 to 8 nodes"),
-        (changed(curve={"nodes": [1, 1], "samples_per_s": [1, 2]}), "trainers[0]: a curve's node counts must strictly"),
-        (changed(curve={"nodes": [1, 8], "samples_per_s": [1, -2]}), "trainers[0].curve.samples_per_s.1: is -2"),
-        (changed(curve={"nodes": [1, 8]}), "trainers[0].curve.samples_per_s: is missing"),
+        (problem(trainers={}), "trainers: input should be a valid array, got {}"),
+        (problem(trainers=[A, A]), "trainers.1.id: another trainer has the id 'a'"),
+        (changed(max_nodes=0), "trainers.0: min_nodes 1 is larger than max_nodes 0"),
+        (changed(max_nodes=9), "trainers.0: the curve covers 1 to 8 nodes"),
+        (changed(curve={"nodes": [1, 1], "samples_per_s": [1, 2]}), "trainers.0: a curve's node counts must strictly"),
+        (
+            changed(curve={"nodes": [1, 8], "samples_per_s": [1, -2]}),
+            "trainers.0.curve.samples_per_s.1: input should be greater than or equal to 0, got -2",
+        ),
+        (changed(curve={"nodes": [1, 8]}), "trainers.0.curve.samples_per_s: is missing"),
         (changed(curve={"nodes": [1, 8], "samples_per_s": [1]}), "one value per node count, got 2 counts and 1 values"),
-        (changed(scale_up_s=None), "trainers[0].scale_up_s: is null, expected a number"),
-        (changed(scale_up=3), "trainers[0]: unknown key 'scale_up', did you mean 'scale_up_s'"),
-        (changed(nodes=9), "trainers[0]: holds 9 nodes, expected 0 to max_nodes 8"),
-        (changed(nodes=["n1"]), "trainers[0].nodes: gives names, but the pool is a number"),
-        (changed(sizes=[16]), "trainers[0]: sizes must be 0 or within [1, 8], got 16"),
-        (problem(pool=["n1"], trainers=[A]), "trainers[0].nodes: is a number, but the pool gives names"),
+        (changed(scale_up_s=None), "trainers.0.scale_up_s: input should be a valid number, got None"),
+        (changed(scale_up=3), "trainers.0: unknown key 'scale_up', did you mean 'scale_up_s'"),
+        (changed(nodes=9), "trainers.0: holds 9 nodes, expected 0 to max_nodes 8"),
+        (changed(nodes=["n1"]), "trainers.0.nodes: names, but the pool is a number"),
+        (changed(sizes=[16]), "trainers.0: sizes must be 0 or within [1, 8], got 16"),
+        (problem(pool=["n1"], trainers=[A]), "trainers.0.nodes: a number, but the pool has names"),
         (
             problem(pool=["n1"], trainers=[A | {"nodes": ["n2"]}]),
-            "n2 is not in the pool, which includes the nodes held now",
+            "n2 is not in the pool; the pool includes the nodes held now",
         ),
         (
             problem(pool=["n1"], trainers=[A | {"nodes": ["n1"]}, B | {"nodes": ["n1"]}]),
             "n1 is held by another trainer",
         ),
         (problem(pool=4, trainers=[A | {"sizes": [8]}]), "smallest legal sizes add up to 8 nodes, the pool has 4"),
-        (problem(objective="progress"), "trainers[0]: trainer a: objective progress needs its samples_total"),
-        ('{"pool": 3, "trainers": [], "forward_s": NaN}', "forward_s: is nan, expected a finite number"),
+        (problem(objective="progress"), "trainers.0: trainer a: objective progress needs its samples_total"),
+        ('{"pool": 3, "trainers": [], "forward_s": NaN}', "forward_s: input should be a finite number, got nan"),
     ],
 )
-def test_every_mistake_names_its_place(document: object, expected: str) -> None:
+def test_every_error_names_file_and_key(document: object, expected: str) -> None:
     assert expected in refused(document)
 
 
 def test_unknown_solver_and_file() -> None:
-    assert "unknown solver 'cplex'; valid: auto, exact, gurobi, highs" in complaint(
+    assert "'cplex' is not one of 'auto', 'exact', 'highs', 'gurobi'" in complaint(
         bftrainer("solve", "-", "--solver", "cplex")
     )
     assert "nowhere.json: cannot be read: No such file" in complaint(bftrainer("solve", "nowhere.json"))
@@ -146,7 +149,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return lambda module: monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
 
 
-def test_a_solver_that_is_not_there_is_the_users_to_get(without: Callable[[str], None]) -> None:
+def test_a_missing_solver_is_a_user_error_with_the_command_to_install_it(without: Callable[[str], None]) -> None:
     without("gurobipy")
     said = complaint(bftrainer("solve", "-", "--solver", "gurobi", stdin=json.dumps(problem())))
     assert said.startswith("gurobi: no package: ")

@@ -11,8 +11,8 @@ import pytest
 from lsf_under_test import LsfLab
 from slurm_lab import Lab, wait_until
 
+from bftrainer.live.site import BatchJob, batch_job
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.batch_job import BatchJob, batch_job
 
 NAME = "my pilot"
 SCRIPT = """#!/bin/bash

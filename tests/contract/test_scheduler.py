@@ -55,14 +55,14 @@ def test_a_planned_job_ends_the_windows_of_its_nodes(cluster: ClusterUnderTest) 
 
     def planned(found: list[FreeNode]) -> bool:
         if not cluster.tells_for_whom:
-            return {each.end.kind for each in found} == {EndKind.PENDING_JOB}
+            return {each.end.kind for each in found} == {EndKind.BACKFILL_WINDOW}
         return {each.end.id for each in found} == {big}
 
     seen = observed(cluster, planned, "a plan for the big job")
     found = free_in(seen).values()
     assert len(found) == 6
     for each in found:
-        assert each.end.kind is EndKind.PENDING_JOB
+        assert each.end.kind is (EndKind.PENDING_JOB if cluster.tells_for_whom else EndKind.BACKFILL_WINDOW)
         # As long as the job in its way may run, by the scheduler's own clock.
         assert 3000 < each.window_s(seen.at_s) <= 3601
 

@@ -11,7 +11,8 @@ from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, Traine
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, Decision, Rescale, State
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
-from bftrainer.policies.equal_share import EqualShare, equal_shares
+from bftrainer.policies.equal_share import EqualShare
+from bftrainer.policies.shares import equal_shares
 
 CURVE = Curve((1, 8), (1.0, 8.0))
 
@@ -111,8 +112,8 @@ def test_nodes_are_let_go_before_they_are_taken() -> None:
     ("counts", "complaint"),
     [
         ((1,), "1 counts for 2 trainers"),
-        ((3, 2), "5 nodes given out, the pool has 4"),
-        ((9, 0), "t1 got 9 nodes, which is not a legal size"),
+        ((3, 2), "5 nodes were allocated, the pool has 4"),
+        ((9, 0), "t1 got 9 nodes, which is not one of its legal sizes"),
         ((-1, 0), "t1 got -1 nodes"),
     ],
 )

@@ -10,13 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.core.windows import EndKind, Ours, free_nodes, window_ends
-from bftrainer.domain.cluster import Hidden, NodeFlag, NodeView, Observation, PendingJob, Reservation
-from bftrainer.errors import UnknownStateError, WindowsUnknownError
+from bftrainer.domain.cluster import Availability, Device, Hidden, NodeView, Observation, PendingJob, Reservation
+from bftrainer.errors import WindowsUnknownError
 
 AT_S = 1000.0
 
 
-def seen(*states: str, **more: object) -> Observation:
+FREE, PLANNED, BUSY, UNUSABLE = Availability
+
+
+def seen(*states: Availability, **more: object) -> Observation:
     nodes = tuple(NodeView(f"n{i}", state, ("main", "scavenge")) for i, state in enumerate(states))
     return replace(Observation(AT_S, nodes), **more)
 
@@ -29,19 +32,25 @@ def free(observation: Observation, ours: Ours = Ours()) -> dict[str, tuple[float
     return {found.node.name: (found.end.at_s, found.end.id) for found in free_nodes(observation, ours)}
 
 
-def test_only_idle_alone_or_with_a_known_plan_is_free() -> None:
-    observation = seen(
-        "IDLE", "IDLE+PLANNED", "IDLE+DRAIN", "IDLE+MAINTENANCE+RESERVED", "ALLOCATED", "MIXED", "DOWN",
-        "IDLE+COMPLETING", "IDLE+NOT_RESPONDING", "idle*", "IDLE+CLOUD+POWERED_DOWN", "IDLE+DYNAMIC_NORM",
-        "IDLE+REBOOT_REQUESTED",
-        pending=(job("7", 1500.0, "n1"),),
-    )  # fmt: skip
-    assert free(observation) == {"n0": (math.inf, ""), "n1": (1500.0, "7"), "n11": (math.inf, "")}
+def test_only_free_nodes_and_those_with_a_known_plan_are_free() -> None:
+    observation = seen(FREE, PLANNED, UNUSABLE, BUSY, PLANNED, pending=(job("7", 1500.0, "n1"),))
+    assert free(observation) == {"n0": (math.inf, ""), "n1": (1500.0, "7")}
+
+
+def test_a_window_that_the_scheduler_tells_of_the_node_itself() -> None:
+    observation = seen(FREE, PLANNED, BUSY, pending=(job("7", 1500.0, "n1"),))
+    nodes = tuple(replace(node, window_end_s=1000.0 + 300 * i) for i, node in enumerate(observation.nodes, 1))
+    observation = replace(observation, nodes=nodes)
+    assert free(observation) == {"n0": (1300.0, ""), "n1": (1500.0, "7")}
+    assert window_ends(observation, Ours())["n0"].kind is EndKind.BACKFILL_WINDOW
+    assert window_ends(observation, Ours())["n2"].at_s == 1900.0
+    over = replace(observation, nodes=(replace(nodes[0], window_end_s=AT_S),))
+    assert free(over) == {}
 
 
 def test_the_earliest_end_counts_and_names_its_cause() -> None:
     observation = seen(
-        "IDLE", "IDLE",
+        FREE, FREE,
         pending=(job("9", 1900.0, "n0"), job("10", 1700.0, "n0", "n1"), job("11", None, "n0")),
         reservations=(
             Reservation("maint", 1600.0, 9000.0, frozenset({"n1"})), Reservation("old", 1.0, 900.0, frozenset({"n0"})),
@@ -51,16 +60,16 @@ def test_the_earliest_end_counts_and_names_its_cause() -> None:
 
 
 def test_a_plan_or_reservation_that_is_due_leaves_no_window() -> None:
-    due = seen("IDLE", pending=(job("9", AT_S, "n0"),))
+    due = seen(FREE, pending=(job("9", AT_S, "n0"),))
     assert free(due) == {}
-    assert free(seen("IDLE", reservations=(Reservation("m", 900.0, 1100.0, frozenset({"n0"})),))) == {}
+    assert free(seen(FREE, reservations=(Reservation("m", 900.0, 1100.0, frozenset({"n0"})),))) == {}
 
 
 def test_jobs_of_ours_and_of_the_scavenger_partition_end_no_window() -> None:
-    holder = seen("IDLE", pending=(job("9", 1500.0, "n0"),))
+    holder = seen(FREE, pending=(job("9", 1500.0, "n0"),))
     assert free(holder, Ours(frozenset({"9"}))) == {"n0": (math.inf, "")}
     both = ("main", "scavenge")
-    scavengers = seen("IDLE", "IDLE", pending=(
+    scavengers = seen(FREE, FREE, pending=(
         job("9", 1500.0, "n0", partitions=("scavenge",)), job("10", 1500.0, "n1", partitions=both),
     ))  # fmt: skip
     assert free(scavengers, Ours(partitions=frozenset({"scavenge"}))) == {"n0": (math.inf, ""), "n1": (1500.0, "10")}
@@ -68,7 +77,7 @@ def test_jobs_of_ours_and_of_the_scavenger_partition_end_no_window() -> None:
 
 @pytest.mark.parametrize("kind", [Hidden.JOBS, Hidden.RESERVATIONS])
 def test_what_is_hidden_is_refused_unless_a_window_is_assumed(kind: Hidden) -> None:
-    hidden = seen("IDLE", "IDLE", hidden=frozenset({kind}), pending=(job("9", 1100.0, "n1"),))
+    hidden = seen(FREE, FREE, hidden=frozenset({kind}), pending=(job("9", 1100.0, "n1"),))
     with pytest.raises(WindowsUnknownError, match=f"{kind.value}.*assume_window_s"):
         free_nodes(hidden, Ours())
     assert free(hidden, Ours(assume_window_s=300.0)) == {"n0": (1300.0, ""), "n1": (1100.0, "9")}
@@ -77,7 +86,7 @@ def test_what_is_hidden_is_refused_unless_a_window_is_assumed(kind: Hidden) -> N
 
 def test_a_node_that_the_scavenger_partition_does_not_have_is_not_free() -> None:
     nodes = tuple(
-        NodeView(name, "IDLE", partitions)
+        NodeView(name, FREE, partitions)
         for name, partitions in {"a": ("main", "scavenge"), "b": ("main",), "c": ()}.items()
     )
     observation = Observation(AT_S, nodes)
@@ -86,33 +95,21 @@ def test_a_node_that_the_scavenger_partition_does_not_have_is_not_free() -> None
 
 
 def test_held_nodes_have_ends_too() -> None:
-    held = seen("ALLOCATED", pending=(job("9", 1500.0, "n0"),))
+    held = seen(BUSY, pending=(job("9", 1500.0, "n0"),))
     assert free(held) == {}
     assert window_ends(held, Ours())["n0"].at_s == 1500.0
 
 
-def test_a_state_that_nobody_knows_is_raised() -> None:
-    with pytest.raises(UnknownStateError, match="IDLE\\+SHINY"):
-        free_nodes(seen("IDLE", "IDLE+SHINY"), Ours())
-
-
 @settings(deadline=None)
-@given(st.lists(st.sets(st.sampled_from(NodeFlag), min_size=1, max_size=4), max_size=6), st.data())
-def test_for_every_observation(states: list[set[NodeFlag]], data: st.DataObject) -> None:
+@given(st.lists(st.sampled_from(Availability), max_size=6), st.data())
+def test_for_every_observation(states: list[Availability], data: st.DataObject) -> None:
     names = [f"n{i}" for i in range(len(states))]
     plans = st.lists(st.tuples(st.floats(0, 3000), st.sets(st.sampled_from(names or ["x"]))), max_size=5)
     pending = tuple(job(str(i), at, *nodes) for i, (at, nodes) in enumerate(data.draw(plans)))
-    observation = seen(*["+".join(sorted(flag.value for flag in flags)) for flags in states], pending=pending)
+    observation = seen(*states, pending=pending)
     found = free_nodes(observation, Ours())
     for each in found:
-        assert NodeFlag.IDLE in each.node.flags
-        assert not each.node.flags & {
-            NodeFlag.DOWN,
-            NodeFlag.DRAIN,
-            NodeFlag.ALLOCATED,
-            NodeFlag.MIXED,
-            NodeFlag.UNKNOWN,
-        }
+        assert each.node.availability in (FREE, PLANNED)
         assert each.window_s(AT_S) > 0
         assert all(each.end.at_s <= p.starts_s for p in pending if p.starts_s is not None and each.node.name in p.nodes)
     # Later plans of others never take a node away; one more plan never makes a window longer.
@@ -122,11 +119,10 @@ def test_for_every_observation(states: list[set[NodeFlag]], data: st.DataObject)
 
 
 def test_classes_of_nodes() -> None:
-    def kind(gres: str) -> str:
-        return NodeView("n", "IDLE", (), (), gres, 32).node_class
+    def kind(*devices: Device) -> str:
+        return NodeView("n", FREE, (), devices, 32).node_class
 
-    assert kind("gpu:a100:4(S:0-3,5),nsight:no_consume:1,gpfs:scratch:no_consume:1") == "4 a100"
-    assert kind("gpu:2") == kind("gpu:no_consume:2") == "2 gpu"
-    assert kind("gpu:model_a:2,gpu:model_b:2") == "2 model_a + 2 model_b"
-    assert kind("gpu") == "1 gpu"
-    assert kind("craynetwork:4") == kind("") == "32 cpus"
+    assert kind(Device("a100", 4)) == "4 a100"
+    assert kind(Device("", 2)) == "2 gpu"
+    assert kind(Device("model_a", 2), Device("model_b", 2)) == "2 model_a + 2 model_b"
+    assert kind() == "32 cpus"

@@ -59,8 +59,8 @@ def test_a_falling_curve_is_legal_and_says_where() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"id": "two words"}, "without blanks"),
-        ({"id": ""}, "non-empty"),
+        ({"id": "two words"}, "not be empty or contain blanks"),
+        ({"id": ""}, "not be empty"),
         ({"min_nodes": 0}, "at least 1, got 0"),
         ({"min_nodes": 6, "max_nodes": 5}, "min_nodes 6 is larger than max_nodes 5"),
         ({"max_nodes": 9}, "covers 1 to 8 nodes, expected at least min_nodes 1 to max_nodes 9"),
@@ -88,15 +88,15 @@ def test_a_trainer_may_always_wait() -> None:
     assert [n for n in range(10) if trainer(min_nodes=3).is_legal(n)] == [0, 3, 4, 5, 6, 7, 8]
 
 
-def test_a_claim_takes_0_only_where_its_sizes_list_it() -> None:
+def test_a_demand_takes_0_only_where_its_sizes_list_it() -> None:
     assert not TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, sizes=(2, 4)).is_legal(0)
     assert TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, sizes=(0, 4)).is_legal(0)
 
 
 def test_a_problem_refuses_more_nodes_held_than_there_are() -> None:
-    claim = TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, current=4)
+    demand = TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, current=4)
     with pytest.raises(InvalidValueError, match="hold 8 nodes, more than the pool's 7"):
-        Problem(7, 120.0, (claim, claim))
+        Problem(7, 120.0, (demand, demand))
     with pytest.raises(InvalidValueError, match="holds 9 nodes, expected 0 to max_nodes 8"):
         TrainerDemand("t", CURVE, 1, 8, 0.0, 0.0, current=9)
 

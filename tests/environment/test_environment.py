@@ -131,7 +131,7 @@ def test_from_nothing_to_current_in_a_folder_with_blanks(project: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert "ready in" in first.stdout
     assert first.stderr == ""
-    assert len(first.stdout.splitlines()) == 3  # pip's own words are in the log
+    assert len(first.stdout.splitlines()) == 3  # pip's own output is in the log
     assert has_sample(project)
 
     again = run(project, "runtime", PYTHONHOME="/nowhere")
@@ -140,7 +140,7 @@ def test_from_nothing_to_current_in_a_folder_with_blanks(project: Path) -> None:
     # The tests' tools come on top; afterwards both kinds are current.
     dev = run(project, "dev")
     assert dev.returncode == 0, dev.stderr
-    assert "making" not in dev.stdout
+    assert "creating" not in dev.stdout
     assert "up to date" in run(project, "runtime").stdout
     assert "up to date" in run(project, "dev").stdout
 
@@ -150,10 +150,10 @@ def test_from_nothing_to_current_in_a_folder_with_blanks(project: Path) -> None:
     write_pyproject(project, dependencies='"absent-package>=7"')
     assert_one_line(run(project, "dev"), "could not fetch absent-package>=7", "PIP_INDEX_URL", "setup.log")
 
-    # That left it half-made: made anew.
+    # The failed run left it incomplete, so it is recreated.
     write_pyproject(project)
     healed = run(project, "dev")
-    assert "half-made" in healed.stdout
+    assert "incomplete" in healed.stdout
     assert has_sample(project)
 
 
@@ -162,15 +162,15 @@ def test_it_leaves_an_active_environment_alone(project: Path) -> None:
     own = project / ".venv" / "bin"
     active = run(project, "dev", PYTHON="", PATH=f"{own}:{os.environ['PATH']}", VIRTUAL_ENV=str(own.parent))
     assert active.returncode == 0, active.stderr
-    assert "making" not in active.stdout
+    assert "creating" not in active.stdout
 
 
-def test_a_half_made_environment_is_made_anew(project: Path) -> None:
+def test_an_incomplete_environment_is_recreated(project: Path) -> None:
     (project / ".venv" / "bin").mkdir(parents=True)
     (project / ".venv" / "bin" / "python").symlink_to("/nowhere/python3")
     done = run(project, "runtime")
     assert done.returncode == 0, done.stderr
-    assert "half-made" in done.stdout
+    assert "incomplete" in done.stdout
     assert has_sample(project)
 
 
@@ -181,7 +181,7 @@ def test_the_users_own_environment_is_added_to(project: Path) -> None:
     keep.touch()
     done = run(project, "runtime")
     assert done.returncode == 0, done.stderr
-    assert "of yours" in done.stdout
+    assert "created by you" in done.stdout
     assert keep.exists()
     assert has_sample(project)
 
@@ -269,8 +269,8 @@ def test_system_packages_without_root_are_left_out_but_not_in_ci(project: Path, 
     assert "not root" in packages(project, bin_folder, "plan").stdout
     done = packages(project, bin_folder, "install")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert "left out, because it is not installed: gone-pkg" in packages(project, bin_folder, "left-out").stdout
-    assert_one_line(packages(project, bin_folder, "install", CI="true"), "CI leaves nothing out: gone-pkg")
+    assert "were skipped: gone-pkg" in packages(project, bin_folder, "left-out").stdout
+    assert_one_line(packages(project, bin_folder, "install", CI="true"), "are an error in CI: gone-pkg")
 
 
 def test_a_package_that_this_system_does_not_have_takes_no_other_along(project: Path, bin_folder: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_package_that_this_system_does_not_have_takes_no_other_along(project: 
 
     done = install()
     assert done.returncode == 0
-    assert "could not install all of it" in done.stderr
+    assert "could not install all packages" in done.stderr
     wanted = "install -y --no-install-recommends"
     assert (bin_folder / "calls").read_text().splitlines() == [
         "update", f"{wanted} chromium-browser gone-pkg", f"{wanted} chromium-browser", f"{wanted} gone-pkg",
@@ -295,4 +295,4 @@ def test_a_package_that_this_system_does_not_have_takes_no_other_along(project: 
     assert (project / "gone").exists()
     done = install(CI="true")
     assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("CI leaves nothing out: chromium/chromium-browser (a browser)")
+    assert done.stderr.rstrip().endswith("are an error in CI: chromium/chromium-browser (a browser)")

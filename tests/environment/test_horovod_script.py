@@ -65,7 +65,7 @@ def test_it_says_beforehand_what_it_does_and_how_long_it_takes(project: Path) ->
     assert horovod(project, "install").returncode == 0
     assert "are installed" in horovod(project, "plan").stdout
     (project / ".venv" / "installed").unlink()
-    assert "built before" in horovod(project, "plan").stdout
+    assert "cached Horovod" in horovod(project, "plan").stdout
 
 
 def test_it_builds_once_with_our_toolchain_and_without_a_cache_that_knows_no_torch(project: Path) -> None:
@@ -101,13 +101,13 @@ def test_a_failure_is_a_skip_here_and_a_failure_in_ci(project: Path, word: str) 
     assert "will be skipped" in here.stderr
     there = horovod(project, "install", FAIL=word, CI="true")
     assert there.returncode == 1
-    assert "leaves nothing out" in there.stderr
+    assert "an error in CI" in there.stderr
     assert not list(project.glob(".cache/*building*")), "half a build is cleared away"
 
 
 def test_it_can_be_left_out(project: Path) -> None:
     for action in ("plan", "install"):
-        assert "left out" in horovod(project, action, WITHOUT_HOROVOD="1").stdout
+        assert "WITHOUT_HOROVOD is set" in horovod(project, action, WITHOUT_HOROVOD="1").stdout
     assert not (project / ".venv" / "said").exists()
 
 

@@ -1,4 +1,4 @@
-"""What is believed of a curve after measurements, and that the loop decides on it: no noise, much noise, nothing known."""
+"""Estimated curves after measurements, and decisions on them: without noise, with much noise, with nothing known."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from bftrainer.domain.measurements import WINDOWS, Measurements, middle
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.domain.state import State
 from bftrainer.estimation.estimates import estimate
-from bftrainer.estimation.update import MAX_LESSONS
+from bftrainer.estimation.update import MAX_KEPT
 from bftrainer.policies.bftrainer import BFTrainer
 
 POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
 LAST = 12
 
 
-def lesson_of(curve: Curve, visited: list[int], noise: float = 0.0, windows: int = 1, seed: int = 0) -> Measurements:
-    lesson, rng = Measurements(), random.Random(seed)
+def measured_at(curve: Curve, visited: list[int], noise: float = 0.0, windows: int = 1, seed: int = 0) -> Measurements:
+    measured, rng = Measurements(), random.Random(seed)
     for n in visited:
         for _ in range(windows):
-            lesson = lesson.with_rate(n, curve.at(n) * max(1 + rng.gauss(0, noise), 0.1), 20.0)
-    return lesson
+            measured = measured.with_rate(n, curve.at(n) * max(1 + rng.gauss(0, noise), 0.1), 20.0)
+    return measured
 
 
 @st.composite
@@ -53,36 +53,36 @@ VISITS = st.lists(st.integers(1, LAST), min_size=1, max_size=30)
 
 @settings(deadline=None)
 @given(PRIORS, rising(), st.permutations(range(1, LAST + 1)), st.integers(1, 4))
-def test_without_noise_and_every_size_visited_the_belief_is_the_truth(
+def test_without_noise_and_every_size_visited_the_estimate_is_the_truth(
     prior: Curve, truth: Curve, order: list[int], windows: int
 ) -> None:
-    believed = estimate(prior, lesson_of(truth, order, windows=windows))
-    assert believed.nodes == truth.nodes
+    estimated = estimate(prior, measured_at(truth, order, windows=windows))
+    assert estimated.nodes == truth.nodes
     # Of points in a line one may lie below it by a rounding, and is lifted.
-    assert believed.per_s == pytest.approx(truth.per_s, rel=1e-12)
+    assert estimated.per_s == pytest.approx(truth.per_s, rel=1e-12)
 
 
 @settings(deadline=None)
 @given(PRIORS, rising(), VISITS)
-def test_without_noise_what_was_measured_is_believed(prior: Curve, truth: Curve, visited: list[int]) -> None:
-    believed = estimate(prior, lesson_of(truth, visited))
-    assert [believed.at(n) for n in visited] == pytest.approx([truth.at(n) for n in visited], rel=1e-12)
+def test_without_noise_measured_points_are_kept(prior: Curve, truth: Curve, visited: list[int]) -> None:
+    estimated = estimate(prior, measured_at(truth, visited))
+    assert [estimated.at(n) for n in visited] == pytest.approx([truth.at(n) for n in visited], rel=1e-12)
 
 
 @settings(max_examples=300, deadline=None)
 @given(PRIORS, st.lists(st.tuples(st.integers(1, LAST + 3), st.floats(0, 1e5)), max_size=40))
-def test_beliefs_never_fall_and_cover_what_was_submitted(prior: Curve, windows: list[tuple[int, float]]) -> None:
-    lesson = Measurements()
+def test_estimates_never_fall_and_cover_what_was_submitted(prior: Curve, windows: list[tuple[int, float]]) -> None:
+    measured = Measurements()
     for n, rate in windows:
-        lesson = lesson.with_rate(n, rate, 20.0)
-    believed = estimate(prior, lesson)
-    if not any(p.nodes <= LAST for p in lesson.points):
-        assert believed is prior
+        measured = measured.with_rate(n, rate, 20.0)
+    estimated = estimate(prior, measured)
+    if not any(p.nodes <= LAST for p in measured.points):
+        assert estimated is prior
         return
-    values = [believed.at(n) for n in range(LAST + 1)]
+    values = [estimated.at(n) for n in range(LAST + 1)]
     assert all(low <= high * (1 + 1e-9) for low, high in pairwise(values))
-    assert believed.nodes[0] == 1
-    assert believed.nodes[-1] == prior.nodes[-1]
+    assert estimated.nodes[0] == 1
+    assert estimated.nodes[-1] == prior.nodes[-1]
 
 
 @settings(max_examples=300, deadline=None)
@@ -92,8 +92,8 @@ def test_concave_measurements_give_a_concave_curve(prior: Curve, steps: list[flo
     for step in sorted(steps, reverse=True):
         values.append(values[-1] + step)
     truth = Curve(tuple(range(1, LAST + 1)), tuple(values[1:]))
-    believed = estimate(prior, lesson_of(truth, visited))
-    slopes = [believed.at(n + 1) - believed.at(n) for n in range(LAST)]
+    estimated = estimate(prior, measured_at(truth, visited))
+    slopes = [estimated.at(n + 1) - estimated.at(n) for n in range(LAST)]
     scale = 1e-6 * max(*values, 1.0)
     top = max(visited)
     assert all(left >= right - scale for left, right in pairwise(slopes[:top])), slopes
@@ -102,28 +102,28 @@ def test_concave_measurements_give_a_concave_curve(prior: Curve, steps: list[flo
 
 def test_one_point_scales_the_curve_and_keeps_its_shape() -> None:
     prior = Curve((1, 4, 16), (10.0, 35.0, 100.0))
-    believed = estimate(prior, Measurements().with_rate(16, 200.0, 20.0))
-    assert believed.at(16) == 200.0
-    assert believed.at(4) == pytest.approx(70.0, rel=0.02)
-    assert believed.at(1) == pytest.approx(20.0, rel=0.02)
+    estimated = estimate(prior, Measurements().with_rate(16, 200.0, 20.0))
+    assert estimated.at(16) == 200.0
+    assert estimated.at(4) == pytest.approx(70.0, rel=0.02)
+    assert estimated.at(1) == pytest.approx(20.0, rel=0.02)
 
 
 def test_two_far_points_bend_a_flat_curve() -> None:
     truth = Curve((1, 64), (100.0, 5000.0))
-    believed = estimate(Curve((1, 64), (100.0, 100.0)), lesson_of(truth, [2, 32], noise=0.1, windows=3))
-    assert believed.at(16) == pytest.approx(truth.at(16), rel=0.2)
+    estimated = estimate(Curve((1, 64), (100.0, 100.0)), measured_at(truth, [2, 32], noise=0.1, windows=3))
+    assert estimated.at(16) == pytest.approx(truth.at(16), rel=0.2)
 
 
 def test_a_firm_dent_stays_and_a_soft_one_is_lifted() -> None:
     dent = Curve((1, 2, 3, 4), (10.0, 12.0, 30.0, 40.0))
-    firm = estimate(dent, lesson_of(dent, [1, 2, 3, 4], noise=0.01, windows=5))
+    firm = estimate(dent, measured_at(dent, [1, 2, 3, 4], noise=0.01, windows=5))
     assert firm.at(2) == pytest.approx(12.0, rel=0.1)
     line = Curve((1, 8), (10.0, 80.0))
-    lesson = lesson_of(line, list(range(1, 9)), noise=0.1, windows=2, seed=3)
-    believed = estimate(line, lesson)
-    slopes = [believed.at(n + 1) - believed.at(n) for n in range(8)]
-    raw = [lesson.points[n].rate - lesson.points[n - 1].rate for n in range(1, 8)]
-    assert max(slopes) < max(raw), "neighbours hold each other"
+    measured = measured_at(line, list(range(1, 9)), noise=0.1, windows=2, seed=3)
+    estimated = estimate(line, measured)
+    slopes = [estimated.at(n + 1) - estimated.at(n) for n in range(8)]
+    raw = [measured.points[n].rate - measured.points[n - 1].rate for n in range(1, 8)]
+    assert max(slopes) < max(raw), "adjacent points constrain each other"
 
 
 @settings(deadline=None)
@@ -134,11 +134,11 @@ def test_one_wild_window_moves_nothing(windows: list[float], wild: float, rng: r
     assert min(windows) <= middle(tuple(mixed)) <= max(windows)
 
 
-def test_a_lesson_forgets_by_itself() -> None:
-    lesson = lesson_of(Curve((1, 2), (1.0, 2.0)), [1] * 50)
+def test_old_measurements_are_forgotten() -> None:
+    measured = measured_at(Curve((1, 2), (1.0, 2.0)), [1] * 50)
     for _ in range(WINDOWS):
-        lesson = lesson.with_rate(1, 5.0, 20.0)
-    point = lesson.at(1)
+        measured = measured.with_rate(1, 5.0, 20.0)
+    point = measured.at(1)
     assert point is not None
     assert point.rate == 5.0
     assert point.seconds == 20.0 * (50 + WINDOWS)
@@ -172,7 +172,7 @@ def test_without_learning_nothing_is_touched() -> None:
     state = begun(plain)
     later = after(state, RateSeen("a", 16, 1.0, 20.0), RateSeen("gone", 1, 1.0, 20.0), at_s=60.0)
     assert later.active[0].trainer is plain
-    assert later.lessons == ()
+    assert later.measurements == ()
     assert state.wake_at_s is None
 
 
@@ -226,7 +226,7 @@ def test_a_blank_trainers_share_follows_the_pool() -> None:
 
 
 def test_a_flat_curve_is_found_out() -> None:
-    """Believing it, the policy would leave the trainer on one node for ever."""
+    """With that estimate, the policy would leave the trainer on one node forever."""
     state = begun(learned("a", Curve((1, 16), (50.0, 50.0)), window_s=20.0))
     sizes = [len(state.active[0].nodes)]
     for at_s in range(60, 1200, 60):
@@ -248,19 +248,19 @@ def test_exploring_ends_when_no_measurement_comes() -> None:
     assert state.active[0].trainer.sizes is None
 
 
-def test_lessons_are_bounded() -> None:
+def test_measurements_are_bounded() -> None:
     state = State(10_000)
-    trainers = [learned(f"t{i}", TRUTH) for i in range(MAX_LESSONS + 5)]
+    trainers = [learned(f"t{i}", TRUTH) for i in range(MAX_KEPT + 5)]
     state = after(state, at_s=0.0, changes=tuple(TrainerSubmitted(t) for t in trainers))
     state = after(state, *(RateSeen(t.id, 1, 50.0, 20.0) for t in trainers), at_s=60.0)
-    assert len(state.lessons) == MAX_LESSONS
-    assert state.lessons[-1][0] == f"trainer t{MAX_LESSONS + 4}"
+    assert len(state.measurements) == MAX_KEPT
+    assert state.measurements[-1][0] == f"trainer t{MAX_KEPT + 4}"
 
 
 @settings(deadline=None)
 @given(st.integers(0, 1000))
 @example(0)
-def test_small_moves_keep_the_believed_trainer(seed: int) -> None:
+def test_small_moves_keep_the_estimated_trainer(seed: int) -> None:
     """A new curve costs the solver its tables: noise within the tolerance must not make one."""
     state = begun(learned("a", TRUTH))
     n, rng = len(state.active[0].nodes), random.Random(seed)

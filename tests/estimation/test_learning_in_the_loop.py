@@ -1,4 +1,4 @@
-"""The loop's invariants for every policy while it learns: what it believes may be wrong, what it does must be legal."""
+"""The invariants of the loop for every policy while it learns: estimates may be wrong, decisions must be legal."""
 
 from __future__ import annotations
 
@@ -38,4 +38,4 @@ def test_invariants_hold_while_learning(
             assert active.trainer.max_nodes == active.submitted.max_nodes
             assert all(active.submitted.is_legal(n) for n in active.trainer.sizes or ())
     if not way.startswith("learn"):
-        assert state.lessons == ()
+        assert state.measurements == ()

@@ -119,7 +119,7 @@ def test_replay_says_where_it_looked_for_bftrainer(tmp_path: Path) -> None:
     assert "BFTRAINER_VENV" in done.stderr
     done = replay(BFTRAINER_VENV=str(tmp_path))
     assert done.returncode == 127
-    assert f"no {tmp_path}/bin/bftrainer" in done.stderr
+    assert f"{tmp_path}/bin/bftrainer not found" in done.stderr
 
 
 def test_sweep_runs_under_srun_where_it_has_tasks(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def test_a_crash_is_a_new_start_until_it_ends_by_itself(script: Path, tmp_path: 
     done = supervise(script, tmp_path, '[ "$starts" -lt 3 ] && kill -KILL $$\nexit 0')
     assert done.returncode == 0
     assert starts(tmp_path) == ["pilot"] * 3
-    said = [line for line in done.stderr.splitlines() if "started again" in line]
-    pauses = [line.partition("ended with status 137; it is started again in ")[2] for line in said]
+    said = [line for line in done.stderr.splitlines() if "restarting" in line]
+    pauses = [line.partition("exited with status 137; restarting in ")[2] for line in said]
     assert pauses == ["0.05 s", "0.1 s"], "twice as long each time"
 
 

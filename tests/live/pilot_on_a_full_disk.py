@@ -26,4 +26,6 @@ assert out.stdin is not None
 for stream in (1, 2):
     os.dup2(out.stdin.fileno(), stream)
 threading.Thread(target=fill, daemon=True).start()
-sys.exit(run(["pilot", "--state", state]))
+status = run(["pilot", "--state", state])
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))  # for `make coverage`
+sys.exit(status)

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 from bftrainer.cli.pilot import read
-from bftrainer.live.pilot import Signals, run_pilot
+from bftrainer.live.pilot import run_pilot
 from bftrainer.live.runtime import PilotDependencies
+from bftrainer.live.signals import Signals
+from bftrainer.live.site import build_site
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.sites import build_site
 
 state, die_at = Path(sys.argv[1]), sys.argv[2]
 

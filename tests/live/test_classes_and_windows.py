@@ -12,14 +12,14 @@ from live_house import House, house, spec
 
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import NodeView, PendingJob
+from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.errors import InputFileError, StoreError
 from bftrainer.live.explain import explain
 from bftrainer.live.nodes.classifier import PoolDemand, class_of
+from bftrainer.live.observed import ObservedSite
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries
 from bftrainer.persistence.registry import Registry
-from bftrainer_adapters.observer import ObservedSite
 
 GPU, CPU = ("g1", "g2", "g3"), ("c1", "c2", "c3")
 FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", "slots": 4}}}
@@ -28,9 +28,9 @@ FAST: dict[str, Any] = {"classes": {"fast": {"gpu": "a100", "interface": "ib0", 
 def site(path: Path, **tables: Any) -> House:
     home = house(path, **tables)
     for name in GPU:
-        home.cluster.hardware[name] = NodeView(name, "", ("gpu",), gres="gpu:a100:4(S:0-1)", cpus=64)
+        home.cluster.hardware[name] = NodeView(name, Availability.FREE, ("gpu",), (Device("a100", 4),), 64)
     for name in CPU:
-        home.cluster.hardware[name] = NodeView(name, "", ("cpu",), cpus=32)
+        home.cluster.hardware[name] = NodeView(name, Availability.FREE, ("cpu",), cpus=32)
     return home
 
 
@@ -193,7 +193,10 @@ def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp
 
 
 def test_record_knows_the_classes_too() -> None:
-    nodes = [NodeView("g1", "IDLE", gres="gpu:a100:4"), NodeView("c1", "IDLE", cpus=32)]
+    nodes = [
+        NodeView("g1", Availability.FREE, devices=(Device("a100", 4),)),
+        NodeView("c1", Availability.FREE, cpus=32),
+    ]
     fast = {"fast": NodeClassConfig(gpu="a100")}
     cluster: Any = None
     for name, expected in (("fast", {"g1"}), ("4 a100", set()), ("32 cpus", {"c1"}), (None, {"g1", "c1"})):

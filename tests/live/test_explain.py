@@ -82,7 +82,7 @@ def test_the_queue_and_the_pause(home: House, capsys: pytest.CaptureFixture[str]
     assert "number 1 in the queue: 2 of 2 places" in about(home, "c").why
     home.pilot(15)
     assert run(["explain", "a", "--state", str(home.path)]) == 0
-    assert "a has no nodes: it is paused; `bftrainer resume a`" in capsys.readouterr().out
+    assert "a has no nodes: it is paused; resume it with `bftrainer resume a`" in capsys.readouterr().out
     assert about(home, "c").place is None, "it has moved up"
 
 
@@ -103,7 +103,7 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         "poor has 1 node since",
         "it is outbid",
-        "for everybody (rich 2 -> 1)",
+        "over all trainers (rich 2 -> 1)",
         "T_fwd 120 s",
         "exact, optimal",
     ):
@@ -114,8 +114,8 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["stake"]["more"]["nodes"] == 2
     assert facts["stake"]["more"]["others"]["rich"]["after"] == 1
     for wrong, complaint in (
-        (["explain", "nobody"], "no trainer is called 'nobody'"),
-        (["explain", "poor", "--at", "soon"], "--at soon: is no time, expected 14:05"),
+        (["explain", "nobody"], "no trainer named 'nobody'"),
+        (["explain", "poor", "--at", "soon"], "--at soon: not a time, expected 14:05"),
         (["explain", "poor", "--at", "1000"], "nothing had been decided by then"),
     ):
         assert run([*wrong, *state]) == 2

@@ -18,7 +18,7 @@ from bftrainer.config.pilot import PilotConfig, TimesConfig, commented_default, 
 from bftrainer.config.trainer_file import read_trainer_file
 from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
-from bftrainer.persistence.registry import Registry, TrainerStatus
+from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
 from bftrainer.persistence.spool import Spool
 from bftrainer.persistence.store import open_store
 from bftrainer.system.processes import identify
@@ -94,7 +94,7 @@ def test_a_script_that_is_not_there_gets_a_note(tmp_path: Path) -> None:
     file = tmp_path / "t.toml"
     file.write_text(GOOD.replace('["true"]', '["python3", "train.py"]'))
     ended = bftrainer("submit", file, "--state", tmp_path / "s")
-    assert ended.err == f"note: {file}: command: there is no train.py in {tmp_path} yet\n"
+    assert ended.err == f"note: {file}: command: train.py does not exist in {tmp_path}\n"
     (tmp_path / "train.py").touch()
     assert bftrainer("submit", file, "--name", "c", "--state", tmp_path / "s").err == ""
 
@@ -106,8 +106,8 @@ def test_a_node_class_that_nobody_configured_gets_a_note(tmp_path: Path) -> None
     file.write_text(GOOD + 'node_class = "gpus"\n')
     ended = bftrainer("submit", file, "--state", state)
     assert ended.err == (
-        f"note: {file}: node_class: 'gpus' is no class of the pilot's configuration (gpu, thin); "
-        "it waits for a node of that hardware\n"
+        f"note: {file}: node_class: 'gpus' is not a class of the pilot's configuration (gpu, thin); "
+        "the trainer waits for a node with that hardware\n"
     )
     assert ended.status == 0
     assert bftrainer("submit", file, "--name", "c", "--set", 'node_class = "gpu"', "--state", state).err == ""
@@ -117,7 +117,7 @@ def test_logs_before_anything_was_written(tmp_path: Path) -> None:
     state, file = tmp_path / "s", tmp_path / "t.toml"
     file.write_text(GOOD)
     assert bftrainer("submit", file, "--name", "b", "--state", state).status == 0
-    assert "'b' is handed in, and no pilot has read it yet" in complaint(bftrainer("logs", "b", "--state", state))
+    assert "'b' is submitted, but no pilot has read it yet" in complaint(bftrainer("logs", "b", "--state", state))
     took = threading.Thread(target=_taken, args=(state,))  # a pilot comes while somebody waits
     took.start()
     ended = bftrainer("logs", "-f", "b", "--state", state)
@@ -143,7 +143,7 @@ def _taken(state: Path) -> None:
         _until_said(2)  # a folder for logs, and no log in it
         (logs / "1").mkdir()
         (logs / "1" / "n1.0.log").write_text("trained\n")
-        registry.change("b", status=TrainerStatus.DONE, finished_s=2.0)
+        registry.change("b", TrainerChange(status=TrainerStatus.DONE, finished_s=2.0))
 
 
 def _until_said(count: int) -> None:
@@ -155,7 +155,7 @@ def _until_said(count: int) -> None:
 
 def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
     bftrainer("init", "--state", tmp_path / "s")
-    assert "no trainer is called 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
+    assert "no trainer named 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
     assert "no pilot has run here" in complaint(bftrainer("show", "x", "--state", tmp_path / "s"))
     assert "does not exist" in complaint(bftrainer("list", "--state", tmp_path / "nowhere"))
 
@@ -167,7 +167,7 @@ def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
         ("[times]\npol_s = 3\n", "times: unknown key 'pol_s', did you mean 'poll_s'? valid: file_poll_s,"),
         ("[times]\npoll_s = -1\n", "times.poll_s: input should be greater than 0, got -1"),
         ("[times]\npoll_s = 0.1\n", "times.file_poll_s 0.2 is larger than times.poll_s 0.1"),
-        ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected like "08:00-18:00"'),
+        ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected a span like "08:00-18:00"'),
     ],
 )
 def test_a_bad_configuration_starts_no_pilot(text: str, expected: str, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == PilotConfig(times=TimesConfig(poll_s=1.0)), (
         "what is commented out is the default"
     )
-    assert "is there already" in complaint(bftrainer("init", "--state", state))
+    assert "already exists" in complaint(bftrainer("init", "--state", state))
     assert text == commented_default(nodes_holder="trace", times_poll_s=1.0)
 
 

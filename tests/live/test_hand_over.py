@@ -91,7 +91,7 @@ def test_what_squeue_says() -> None:
         "PENDING", None, "me", "pilot", ("--partition=p", "--account=a", "--time=UNLIMITED", "--reservation=r")
     )
     assert parse_job("") is None
-    with pytest.raises(SchedulerError, match="cut short"):
+    with pytest.raises(SchedulerError, match="truncated"):
         parse_job("RUNN")
 
 

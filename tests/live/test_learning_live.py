@@ -168,7 +168,7 @@ def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_know
     assert active(state, "a").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05)
     home.submit(blank("b", model="net"))
     with closing(home.store()) as store:
-        known = dict((last_state(store) or State(1)).lessons)
+        known = dict((last_state(store) or State(1)).measurements)
     assert list(known) == ["model net of me"]
     home.launcher.finish("a")
     state = home.pilot(4)
@@ -188,7 +188,10 @@ def test_what_one_user_measured_is_not_anothers(home: House) -> None:
     home.launcher.finish("a")
     home.pilot(40)
     with closing(home.store()) as store:
-        assert [key for key, _ in (last_state(store) or State(1)).lessons] == ["model net of me", "model net of them"]
+        assert [key for key, _ in (last_state(store) or State(1)).measurements] == [
+            "model net of me",
+            "model net of them",
+        ]
 
 
 def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
@@ -198,6 +201,6 @@ def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
     home.submit(spec("a", samples_per_s=100.0))
     state = home.pilot(60)
     assert active(state, "a").trainer.curve.at(4) == 400.0
-    assert state.lessons == ()
+    assert state.measurements == ()
     with closing(home.store()) as store:
         assert not any(entry.event.measured for entry in entries(store))

@@ -29,7 +29,7 @@ from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.files import write_atomically
 from bftrainer_adapters.local import trace_machine
-from bftrainer_adapters.local.allocation import Allocation, nodes_of_job, prefix_of_job
+from bftrainer_adapters.local.allocation import Allocation
 from bftrainer_adapters.local.trace import Timeline, TraceCluster, read_timeline
 
 NODES = [f"n{i}" for i in range(1, 9)]
@@ -126,14 +126,6 @@ def test_a_timeline_follows_its_log_and_begins_anew(tmp_path: Path) -> None:
     assert timeline == Timeline({"a": ((0.0, 1.0), (2.0, 4.0)), "b": ((0.0, 2.0),)}, 4.0)
     assert [timeline.until_s("a", t) for t in (0.5, 1.5, 2.0, 3.9, 4.0, 5.0)] == [1.0, None, 4.0, 4.0, 5.0, None]
     assert timeline.until_s("c", 0.0) is None
-
-
-def test_nodes_and_prefix_of_the_job_around() -> None:
-    job = {"SLURM_JOB_NODELIST": "node[01-02,5],login1", "SLURM_JOB_ID": "12"}
-    assert nodes_of_job(job) == ("node01", "node02", "node5", "login1")
-    assert prefix_of_job(job)[:2] == ["srun", "--jobid=12"]
-    assert nodes_of_job({}) == ("localhost",)
-    assert prefix_of_job({}) == []
 
 
 def test_a_node_that_left_the_job_is_gone(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, UserError
 from bftrainer.live.facts import Listener, TellingRegistry
 from bftrainer.live.metrics import Metrics, serve
-from bftrainer.persistence.registry import TrainerStatus, Usage
+from bftrainer.persistence.registry import TrainerChange, TrainerStatus, Usage
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 
@@ -65,7 +65,7 @@ def test_numbers_follow_what_is_written_down(store: Store) -> None:
     metrics = Metrics(registry)
     listeners.append(metrics.hear)
     registry.add(spec("a"), "me", "a", 3.0)
-    registry.change("a", status=TrainerStatus.RUNNING)
+    registry.change("a", TrainerChange(status=TrainerStatus.RUNNING))
     registry.fragment_asked("n1#2", "n1", 3.0)
     registry.fragment_asked("n2#3", "n2", 3.0)
     registry.fragment_taken("n2#3", 4.0)
@@ -85,7 +85,7 @@ def test_numbers_follow_what_is_written_down(store: Store) -> None:
         "bftrainer_holders_refused_total": 1,
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
-    registry.change("a", status=TrainerStatus.DONE)
+    registry.change("a", TrainerChange(status=TrainerStatus.DONE))
     found = numbers(metrics.text().decode())
     assert (found["bftrainer_trainers_done"], found["bftrainer_trainers_running"]) == (1, 0)
     assert "bftrainer_trainer_samples{trainer=a}" not in found, "no series for ever for every trainer there was"
@@ -121,7 +121,7 @@ def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mo
 
 
 def test_elsewhere_than_on_loopback_only_with_a_token() -> None:
-    with pytest.raises(InputFileError, match="can be reached from elsewhere: set token_file too"):
+    with pytest.raises(InputFileError, match="can be reached from other hosts: set token_file"):
         check_table({"port": 9100, "address": "0.0.0.0"}, MetricsConfig, "test")
     with pytest.raises(InputFileError, match="expected an IP address to listen on"):
         check_table({"port": 9100, "address": "node01"}, MetricsConfig, "test")

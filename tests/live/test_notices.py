@@ -16,7 +16,7 @@ from bftrainer.config.pilot import NoticesConfig
 from bftrainer.config.validation import check_table
 from bftrainer.live.facts import Listener, TellingRegistry
 from bftrainer.live.notices import Notices
-from bftrainer.persistence.registry import Registry, TrainerStatus
+from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 
@@ -67,8 +67,10 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
     desk = Desk(store, tmp_path)
     desk.add("a")
     desk.add("b")
-    desk.registry.change("a", status=TrainerStatus.DONE, finished_s=101.0, samples_done=7.0)
-    desk.registry.change("b", status=TrainerStatus.FAILED, finished_s=101.0, reason="status 3: no data set")
+    desk.registry.change("a", TrainerChange(status=TrainerStatus.DONE, finished_s=101.0, samples_done=7.0))
+    desk.registry.change(
+        "b", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="status 3: no data set")
+    )
     desk.until(lambda: len(desk.notes()) == 2)
     first, second = sorted(desk.told(), key=lambda told: str(told["trainer"]))
     assert (first["event"], first["trainer"], first["samples_done"], first["owner"]) == ("done", "a", 7.0, "me")
@@ -79,8 +81,8 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
 def test_nobody_is_told_of_a_cancelled_or_running_one(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path)
     desk.add("a")
-    desk.registry.change("a", status=TrainerStatus.RUNNING)
-    desk.registry.change("a", status=TrainerStatus.CANCELLED, finished_s=101.0)
+    desk.registry.change("a", TrainerChange(status=TrainerStatus.RUNNING))
+    desk.registry.change("a", TrainerChange(status=TrainerStatus.CANCELLED, finished_s=101.0))
     desk.notices.look(1000.0)
     assert not desk.notices._due
     assert not desk.notices._running
@@ -95,11 +97,11 @@ def test_starving_is_told_once_and_again_after_as_long(store: Store, tmp_path: P
     desk.now_s = 161.0
     desk.until(lambda: len(desk.notes()) == 1)
     assert desk.told()[0]["text"] == "no nodes for 61 s"
-    desk.registry.change("a", status=TrainerStatus.RUNNING)
+    desk.registry.change("a", TrainerChange(status=TrainerStatus.RUNNING))
     desk.now_s = 400.0
     desk.notices.look(desk.now_s)
     assert len(desk.notes()) == 1, "it runs"
-    desk.registry.change("a", status=TrainerStatus.WAITING)
+    desk.registry.change("a", TrainerChange(status=TrainerStatus.WAITING))
     desk.now_s = 470.0
     desk.until(lambda: len(desk.notes()) == 2)
 
@@ -108,7 +110,9 @@ def test_what_ended_while_no_pilot_told_is_told_by_the_next(store: Store, tmp_pa
     first = Desk(store, tmp_path)
     first.add("early")
     first.add("late")
-    Registry(store).change("late", status=TrainerStatus.DONE, finished_s=150.0)  # the pilot dies before it tells
+    Registry(store).change(
+        "late", TrainerChange(status=TrainerStatus.DONE, finished_s=150.0)
+    )  # the pilot dies before it tells
     second = Desk(store, tmp_path, now_s=200.0)
     second.until(second.notes)
     assert [told["trainer"] for told in second.told()] == ["late"]
@@ -120,7 +124,7 @@ def test_what_ended_while_no_pilot_told_is_told_by_the_next(store: Store, tmp_pa
 def test_what_ended_before_there_were_notices_is_not_told(store: Store, tmp_path: Path) -> None:
     registry = Registry(store)
     registry.add(spec("old"), "me", "old", 1.0)
-    registry.change("old", status=TrainerStatus.DONE, finished_s=50.0)
+    registry.change("old", TrainerChange(status=TrainerStatus.DONE, finished_s=50.0))
     desk = Desk(store, tmp_path)
     desk.notices.look(100.0)
     assert not desk.notices._running
@@ -139,7 +143,7 @@ def test_a_command_that_fails_or_hangs_stops_nothing_and_is_noted(
 ) -> None:
     desk = Desk(store, tmp_path, on_event=command, timeout_s=30)
     desk.add("a")
-    desk.registry.change("a", status=TrainerStatus.DONE, finished_s=101.0)
+    desk.registry.change("a", TrainerChange(status=TrainerStatus.DONE, finished_s=101.0))
     if "stuck" in words:
         desk.until((tmp_path / "up").exists)
         assert desk.notes() == []
@@ -151,7 +155,9 @@ def test_a_command_that_fails_or_hangs_stops_nothing_and_is_noted(
 def test_a_name_is_data_and_no_shell_sees_it(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path, on_event=["sh", "-c", "cat > told", "$(touch shell)"])
     desk.add("a")
-    desk.registry.change("a", status=TrainerStatus.FAILED, finished_s=101.0, reason="$(touch shell); `touch shell`")
+    desk.registry.change(
+        "a", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="$(touch shell); `touch shell`")
+    )
     desk.until(desk.notes)
     assert desk.told()[0]["text"] == "$(touch shell); `touch shell`"
     assert not (tmp_path / "shell").exists()

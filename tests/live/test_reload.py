@@ -17,8 +17,8 @@ from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.live.reload import FIXED, changed, merged
 from bftrainer.live.rerun import decide_again
+from bftrainer.live.site import build_site, reconfigure
 from bftrainer.persistence.registry import Registry
-from bftrainer_adapters.sites import build_site, reconfigure
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 
@@ -205,7 +205,7 @@ def test_options_of_holders_to_come_are_taken_and_their_partition_stays(tmp_path
 def test_a_shared_cap_that_nobody_could_count_is_refused(tmp_path: Path) -> None:
     config = check_table({"nodes": {"holder": "trace", "site_max_nodes": 3}}, PilotConfig, "test")
     with pytest.raises(
-        InvalidValueError, match=r"nodes.site_max_nodes: other pilots' nodes can be counted on Slurm only"
+        InvalidValueError, match=r"nodes.site_max_nodes: holder 'trace' cannot count other pilots' nodes"
     ):
         build_site(config, tmp_path, FakeClock())
 

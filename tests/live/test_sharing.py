@@ -15,9 +15,10 @@ from live_house import House, configuration, house, spec
 from bftrainer.domain.cluster import Fragment, FragmentPhase, Hidden, Observation, PeerPilot
 from bftrainer.errors import UserError
 from bftrainer.live.nodes.fragments import HeldFragment
-from bftrainer.live.nodes.sharing import Sharing, overlap
-from bftrainer.live.pilot import Signals, run_pilot
-from bftrainer.live.runtime import PilotDependencies, claim_hosts
+from bftrainer.live.nodes.sharing import Sharing, claim_hosts, overlap, room_beside, surplus
+from bftrainer.live.pilot import run_pilot
+from bftrainer.live.runtime import PilotDependencies
+from bftrainer.live.signals import Signals
 from bftrainer.persistence.registry import Registry
 
 NODES = [f"node{n:02d}" for n in range(1, 9)]
@@ -54,7 +55,7 @@ def parts(tmp_path: Path, neighbours: FakeNeighbours) -> PilotDependencies:
     cluster = FakeCluster(clock, idle=set(NODES))
     path = tmp_path / "state"
     path.mkdir(mode=0o700)
-    return PilotDependencies(path, cluster, cluster, clock, neighbours=neighbours)
+    return PilotDependencies(path, cluster, cluster, clock, peers=neighbours)
 
 
 def test_a_pilot_whose_hosts_are_anothers_does_not_start(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_a_pilot_whose_hosts_are_anothers_does_not_start(tmp_path: Path) -> None
 
 def test_silence_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:
     it = parts(tmp_path, FakeNeighbours(silent=True))
-    assert "cannot be seen: made up" in claim_hosts(it, configuration({"nodes": {"hosts": ["node01"]}}))
+    assert "cannot be seen: made up" in claim_hosts(it.peers, it.scheduler, ("node01",))
 
 
 def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
         first, second = (n.text for n in Registry(store).notes() if n.kind == "reload")
     assert first.startswith("refused, the old configuration stays: nodes.hosts: node05 also in the list of")
     assert second.endswith("new: nodes.hosts")
-    assert home.neighbours.announced == [("node[01-05]",), (), ("node[01-04]",)]
+    assert home.neighbours.announced == [(), ("node[01-05]",), (), ("node[01-04]",)]
 
 
 def test_a_pilot_that_comes_later_and_claims_ours_is_said_once(tmp_path: Path) -> None:
@@ -145,29 +146,24 @@ def test_what_cannot_be_counted_is_not_nobody(tmp_path: Path) -> None:
     assert home.cluster.acquired == []
     nodes = configuration({"nodes": {"site_max_nodes": 6}}).nodes
     with pytest.raises(UserError, match="PrivateData"):
-        Sharing(FakeNeighbours()).look(nodes, Observation(0.0, (), hidden=frozenset({Hidden.JOBS})))
+        Sharing(FakeNeighbours()).observe(nodes, Observation(0.0, (), hidden=frozenset({Hidden.JOBS})))
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 3), max_size=30), st.integers(1, 12))
 def test_pilots_that_see_each_other_are_together_at_the_cap(owners: list[int], cap: int) -> None:
     """Whoever owns what: exactly what is above the cap goes, and never more, however many pilots look."""
-    nodes = configuration({"nodes": {"site_max_nodes": cap}}).nodes
     ids = {str(10 * n): owner for n, owner in enumerate(owners, 1)}
     gone: set[str] = set()
     for me in (1, 2, 3):
         mine = [
-            HeldFragment(Fragment(f"n{job}#{job}", FragmentPhase.READY), 0.0)
+            HeldFragment(Fragment(f"n{job}#{job}", FragmentPhase.READY), f"n{job}", 0.0)
             for job, owner in ids.items()
             if owner == me
         ]
-        others = tuple(
-            PeerPilot(str(you), "u", holders=tuple(j for j, owner in ids.items() if owner == you))
-            for you in (1, 2, 3)
-            if you != me
-        )
-        sharing = Sharing(FakeNeighbours(others), others)
-        gone |= set(sharing.surplus(nodes, mine))
-        assert sharing.most(nodes) == max(cap - sum(len(o.holders) for o in others), 0)
+        others = tuple(job for job, owner in ids.items() if owner != me)
+        gone |= set(surplus(mine, others, cap))
+        assert room_beside(others, cap) == max(cap - len(others), 0)
     assert len(ids) - len(gone) == min(len(ids), cap)
-    assert Sharing().most(configuration({}).nodes) == math.inf
+    assert room_beside((), None) == math.inf
+    assert surplus((), ("1",), None) == ()

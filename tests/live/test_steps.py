@@ -43,7 +43,7 @@ CASES: dict[str, tuple[TrainerState, frozenset[str], float, Step | None]] = {
     "but not for ever": (standing(desired=some(A, B)), some(B), GATHER_S, StartDriver(some(A))),
     "not below the minimum": (standing(desired=some(A, B), min_nodes=2), some(B), 99, None),
     "not before its time": (standing(desired=some(A), not_before_s=5.0), NONE, 4, None),
-    "not when it shall stop": (standing(desired=some(A), wish=TargetState.STOP), NONE, 0, None),
+    "not when it shall stop": (standing(desired=some(A), target=TargetState.STOP), NONE, 0, None),
     "nothing new": (standing(desired=some(A), ordered=some(A), view=ALIVE), NONE, 0, None),
     "shrink at once": (standing(desired=some(A), ordered=some(A, B), view=ALIVE), NONE, 0, ChangeHosts(some(A))),
     "grow": (standing(desired=some(A, B), ordered=some(A), view=ALIVE), NONE, 0, ChangeHosts(some(A, B))),
@@ -52,9 +52,9 @@ CASES: dict[str, tuple[TrainerState, frozenset[str], float, Step | None]] = {
     "keep what it has below the minimum": (
         standing(desired=some(A, B, C), ordered=some(A, B), min_nodes=2, view=ALIVE), some(B, C), 99, None,
     ),
-    "ask to stop": (standing(desired=some(A), ordered=some(A), wish=TargetState.STOP, view=ALIVE), NONE, 0, AskToStop()),
-    "ask once": (standing(wish=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30, None),
-    "then kill": (standing(wish=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
+    "ask to stop": (standing(desired=some(A), ordered=some(A), target=TargetState.STOP, view=ALIVE), NONE, 0, AskToStop()),
+    "ask once": (standing(target=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30, None),
+    "then kill": (standing(target=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
     "kill who does not leave": (standing(view=ALIVE, ordered_s=0.0), NONE, 30 + KILL_AFTER_S + 1, Kill()),
     "resumed while it stops": (standing(desired=some(A), view=ALIVE, stop_asked_s=0.0), NONE, 1, None),
 }  # fmt: skip

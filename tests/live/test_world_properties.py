@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from live_house import House, house, spec
 
-from bftrainer.domain.cluster import NodeView, PendingJob
+from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.registry import Registry
@@ -59,7 +59,7 @@ def test_any_order_of_happenings(
     # In memory where there is such a place: every commit waits for the disk.
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         home = house(Path(folder) / "state", decisions={"solver": "exact", "max_parallel": places})
-        home.cluster.hardware = {node: NodeView(node, "", gres="gpu:2") for node in gpus}
+        home.cluster.hardware = {node: NodeView(node, Availability.FREE, devices=(Device("", 2),)) for node in gpus}
         home.cluster.give(*NODES[:3])
         home.launcher.slow["a"] = 1.7
         for name, (low, more) in sizes.items():

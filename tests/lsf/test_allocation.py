@@ -8,9 +8,9 @@ import pytest
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import UserError
+from bftrainer.live.site import build_site, reconfigure
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.lsf.hold import LsfHolder
-from bftrainer_adapters.sites import build_site, reconfigure
 
 NODES = {"nodes": {"holder": "allocation"}}
 

@@ -55,7 +55,7 @@ def test_windows_end_when_bslots_says_so(lab: Lab) -> None:
     # A length is told some time after the look that it is counted from began.
     assert 540 < found["node01"].end.at_s - now_s <= 600
     assert 3540 < found["node02"].end.at_s - now_s <= 3600
-    assert found["node01"].end.kind is EndKind.PENDING_JOB
+    assert found["node01"].end.kind is EndKind.BACKFILL_WINDOW
     assert found["node03"].end.kind is EndKind.NEVER
 
 

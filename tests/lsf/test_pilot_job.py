@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lab import Lab, wait_until
 
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
+from bftrainer.live.site import batch_job
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.batch_job import batch_job
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.lsf.pilot_job import LsfPilotJob, job_is_gone, parse_job, successor_argv
 from bftrainer_adapters.slurm.pilot_job import SlurmPilotJob
@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_refused() -> None:
             parse_job(RECORD[:cut])
     with pytest.raises(UnknownStateError, match="MOON"):
         parse_job(RECORD.replace('"RUN"', '"MOON"'))
-    with pytest.raises(SchedulerError, match="is no time"):
+    with pytest.raises(SchedulerError, match="is not a time"):
         parse_job(RECORD.replace("1440.0", "fortnight"))
 
 

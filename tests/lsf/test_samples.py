@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer.domain.cluster import NodeFlag
+from bftrainer.domain.cluster import Availability
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.lsf import jobs as lsf_jobs
 from bftrainer_adapters.lsf import text as lsf_text
@@ -165,8 +165,8 @@ def test_only_an_open_host_without_jobs_and_reserved_slots_is_idle(
 ) -> None:
     head = "HOST_NAME STATUS JL/U MAX NJOBS RUN SSUSP USUSP RSV\n"
     (node,) = lsf_text.parse_hosts_text(f"{head}a {status} - 4 {jobs} {jobs - reserved} 0 0 {reserved}\n")
-    assert (node.flags == {NodeFlag.IDLE}) is idle
-    assert node.features == (status,)
+    assert (node.availability is Availability.FREE) is idle
+    assert node.state == status
 
 
 def test_an_unknown_host_status_is_told_with_its_text() -> None:

@@ -1,7 +1,11 @@
-"""What users get: the wheel and the sdist, built here without a network (hatchling is one of the dev packages)."""
+"""What users get: the wheel and the sdist, built here without a network (hatchling is one of the dev packages).
+
+The slow tests install the wheel with its dependencies into a fresh environment: those come from the package index.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,8 +19,15 @@ from patience import PATIENCE
 ROOT = Path(__file__).parents[2]
 # Top-level entries that a build may read. Copied, so that an untidy checkout cannot make the test pass or fail.
 SOURCES = (
-    "pyproject.toml README.md LICENSE CHANGELOG.md CONTRIBUTING.md CITATION.cff Makefile .gitignore"
-    " bftrainer adapters replay jobscripts tests docs .ci"
+    "pyproject.toml README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff Makefile mkdocs.yml .gitignore"
+    " bftrainer adapters replay jobscripts packaging tests docs .ci"
+)
+
+# Where each shell looks for the completions of a command, under a prefix's share/.
+COMPLETIONS = (
+    "bash-completion/completions/bftrainer",
+    "zsh/site-functions/_bftrainer",
+    "fish/vendor_completions.d/bftrainer.fish",
 )
 
 
@@ -69,18 +80,20 @@ def test_wheel_is_typed(in_wheel: set[str], package: str) -> None:
     assert f"{package}/py.typed" in in_wheel
 
 
-def test_wheel_installs_jobscripts_and_examples(in_wheel: set[str]) -> None:
-    installed = {name.split("/data/share/bftrainer/")[-1] for name in in_wheel if "/data/" in name}
-    jobscripts = {f"jobscripts/{path.name}" for path in (ROOT / "jobscripts").iterdir()}
-    examples = {f"examples/{path.name}" for path in (ROOT / "docs" / "examples").iterdir() if path.is_file()}
-    assert installed == jobscripts | examples
+def test_wheel_installs_jobscripts_examples_man_pages_and_completions(in_wheel: set[str]) -> None:
+    installed = {name.partition("/data/share/")[2] for name in in_wheel if "/data/" in name}
+    jobscripts = {f"bftrainer/jobscripts/{path.name}" for path in (ROOT / "jobscripts").iterdir()}
+    examples = {f"bftrainer/examples/{path.name}" for path in (ROOT / "docs" / "examples").iterdir() if path.is_file()}
+    man = {f"man/man1/{path.name}" for path in (ROOT / "packaging" / "man").iterdir()}
+    assert "man/man1/bftrainer.1" in man
+    assert installed == jobscripts | examples | man | set(COMPLETIONS)
 
 
 def test_wheel_has_nothing_else(in_wheel: set[str]) -> None:
     tops = {name.split("/")[0] for name in in_wheel}
     assert tops >= {"bftrainer", "bftrainer_adapters", "bftrainer_replay"}
     assert all(top.startswith("bftrainer") for top in tops)
-    assert not [name for name in in_wheel if "test" in name.removeprefix("bftrainer/testing/")]
+    assert not [name for name in in_wheel if "test" in name]
 
 
 def test_wheel_installs_the_command_and_the_licence(built: Path, in_wheel: set[str]) -> None:
@@ -98,3 +111,98 @@ def test_sdist_has_what_a_rebuild_needs(built: Path) -> None:
     assert {"pyproject.toml", "README.md", "LICENSE", "bftrainer/__init__.py", "jobscripts/replay.slurm"} <= names
     assert "replay/bftrainer_replay/__init__.py" in names
     assert "adapters/bftrainer_adapters/__init__.py" in names
+    assert {"packaging/man/bftrainer.1", "packaging/completions/_bftrainer"} <= names
+
+
+def test_sdist_and_clean_copy_make_the_same_wheel(built: Path, tmp_path: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    (wheel,) = built.glob("*.whl")
+    subprocess.run(["tar", "-xf", sdist, "-C", tmp_path], check=True, timeout=60 * PATIENCE)
+    (source,) = tmp_path.iterdir()
+    again = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    subprocess.run(again, cwd=source, check=True, capture_output=True, timeout=120 * PATIENCE)
+    (from_sdist,) = (source / "dist").glob("*.whl")
+    assert from_sdist.read_bytes() == wheel.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def prefix(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel, and with what it depends on from the package index."""
+    pytest.importorskip("ensurepip")
+    folder = tmp_path_factory.mktemp("prefix") / "venv"
+    (wheel,) = built.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120 * PATIENCE)
+    done = subprocess.run(
+        [folder / "bin" / "pip", "install", "--no-input", "--disable-pip-version-check", wheel],
+        capture_output=True,
+        text=True,
+        timeout=300 * PATIENCE,
+        check=False,
+    )
+    if done.returncode and not os.environ.get("CI"):
+        pytest.skip(f"pip: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_wheel_alone_runs_the_demo(prefix: Path, tmp_path: Path) -> None:
+    environment = {"PATH": f"{prefix / 'bin'}{os.pathsep}{os.defpath}", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        ["bftrainer", "demo", "--out", "page"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300 * PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page" / "report.html").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_wheel_puts_man_pages_and_completions_where_they_are_looked_for(prefix: Path) -> None:
+    for name in (*COMPLETIONS, "man/man1/bftrainer.1", "man/man1/bftrainer-replay-run.1"):
+        assert (prefix / "share" / name).stat().st_size > 0
+    if shutil.which("man") is not None:
+        environment = {"PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
+        found = subprocess.run(["man", "-w", "bftrainer-replay-run"], env=environment, capture_output=True, text=True)
+        assert Path(found.stdout.strip()).resolve() == (prefix / "share/man/man1/bftrainer-replay-run.1").resolve()
+
+
+FIND_FILES = """
+from bftrainer.system.installed import Installed, installed_file, installed_folder
+from bftrainer_adapters.holding.holder_jobs import holder_script
+print(holder_script(None, "holder.slurm"), holder_script(None, "pilot.lsf"), sep="\\n")
+print(installed_folder(Installed.JOBSCRIPT) / "holder.slurm", installed_file(Installed.EXAMPLE, "numpy_parallel.py"), sep="\\n")
+"""
+
+
+def run(*argv: str, cwd: Path, **env: str) -> str:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    done = subprocess.run(
+        argv, env=kept | env, cwd=cwd, capture_output=True, text=True, check=False, timeout=120 * PATIENCE
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["user", "plain"])
+def test_job_scripts_and_examples_are_found_however_pip_installed_them(built: Path, tmp_path: Path, how: str) -> None:
+    (wheel,) = built.glob("*.whl")
+    home, base = tmp_path / "venv", tmp_path / "base"
+    # --user works only where the user's packages are visible, and that is what this option is for.
+    run(sys.executable, "-m", "venv", "--system-site-packages", str(home), cwd=tmp_path)
+    python, user = str(home / "bin" / "python"), {"PYTHONUSERBASE": str(base)} if how == "user" else {}
+    options = ["--user"] if how == "user" else []
+    run(python, "-m", "pip", "install", "--no-index", "--no-deps", *options, str(wheel), cwd=tmp_path, **user)
+    found = run(python, "-c", FIND_FILES, cwd=tmp_path, **user).splitlines()
+    place = (base if how == "user" else home) / "share" / "bftrainer"
+    assert found == [
+        str(place / "jobscripts" / "holder.slurm"), str(place / "jobscripts" / "pilot.lsf"),
+        str(place / "jobscripts" / "holder.slurm"), str(place / "examples" / "numpy_parallel.py"),
+    ]  # fmt: skip
+    for name in (path.name for path in (ROOT / "jobscripts").iterdir()):
+        assert (place / "jobscripts" / name).is_file()

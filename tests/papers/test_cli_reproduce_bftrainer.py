@@ -40,7 +40,7 @@ def test_rows_as_json_and_files_then_the_same_again(
 def test_what_is_missing_or_out_of_place_is_said(log: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
     for arguments, told in (
-        (["bftrainer"], "--log FILE"),
+        (["bftrainer"], "--log LOG"),
         (["bftrainer", "--log", str(log)], "--out DIR"),
         (["bftrainer", "--log", str(log), "--out", out, "--jobs", "0"], "--jobs 0"),
         (["bftrainer", "--log", str(tmp_path / "none"), "--out", out], "none"),

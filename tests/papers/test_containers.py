@@ -14,7 +14,7 @@ from bftrainer_papers.containers.flowcon_worker import FlowConWorker
 from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision, WorkerPolicy
 from bftrainer_papers.containers.specon import SpeCon
 from bftrainer_papers.containers.world import ContainerJob, WorkerWorld, soft_shares
-from bftrainer_papers.report import ReproductionPlan, RowVerdict
+from bftrainer_papers.reproduction import ReproductionOptions, ResultVerdict
 from bftrainer_replay.simulation.losses import FAMILIES, LossCurve
 
 UNIT = st.floats(0.01, 1.0)
@@ -141,19 +141,19 @@ def test_flowcon_s_three_jobs_take_the_published_times_without_it() -> None:
 
 
 def test_flowcon_s_directions_are_right_and_the_makespans_of_5_10_15_jobs_within_the_tolerance() -> None:
-    rows = [row for row in flowcon.reproduce(ReproductionPlan(seeds=range(1, 21))).rows if row.paper is not None]
+    rows = [row for row in flowcon.reproduce(ReproductionOptions(seeds=range(1, 21))).rows if row.paper is not None]
     changes = [row for row in rows if row.signed]
-    assert {row.verdict for row in changes} <= {RowVerdict.WITHIN, RowVerdict.DIRECTION}
+    assert {row.verdict for row in changes} <= {ResultVerdict.WITHIN, ResultVerdict.DIRECTION}
     spans = [row for row in changes if row.what[0] != "3" and "makespan" in row.what]
     assert len(spans) == 4
-    assert {row.verdict for row in spans} == {RowVerdict.WITHIN}
+    assert {row.verdict for row in spans} == {ResultVerdict.WITHIN}
 
 
 def test_specon_s_mean_completion_and_makespan_are_within_the_tolerance() -> None:
     rows = [
         row
-        for row in specon.reproduce(ReproductionPlan(seeds=range(1, 21))).rows
+        for row in specon.reproduce(ReproductionOptions(seeds=range(1, 21))).rows
         if row.paper is not None and row.paper < 0
     ]
     assert len(rows) == 6
-    assert {row.verdict for row in rows} == {RowVerdict.WITHIN}
+    assert {row.verdict for row in rows} == {ResultVerdict.WITHIN}

@@ -16,17 +16,16 @@ from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.model import Curve
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.errors import UserError
-from bftrainer_papers.bftrainer import big_m, measure, setting
+from bftrainer_papers.bftrainer import big_m, evaluate, experiments
+from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES, TABLE_1, WHY, rows_of
 from bftrainer_papers.bftrainer.collect import collect
-from bftrainer_papers.bftrainer.found import ExperimentResults, idle_node_s
 from bftrainer_papers.bftrainer.memo import Memo
-from bftrainer_papers.bftrainer.paper import CLAIMS, PARALLEL, RUNTIMES, TABLE_1, WHY, rows_of
-from bftrainer_papers.bftrainer.report import report_of, write
-from bftrainer_papers.bftrainer.runtimes import rank_correlation
-from bftrainer_papers.bftrainer.solving import random_map
+from bftrainer_papers.bftrainer.report import reproduction_of, write
+from bftrainer_papers.bftrainer.results import ExperimentResults, idle_node_s
+from bftrainer_papers.bftrainer.solver_times import random_map
 from bftrainer_papers.bftrainer.speedups import compare
-from bftrainer_papers.bftrainer.tables import runtime_table
-from bftrainer_papers.report import ComparisonRow, RowVerdict
+from bftrainer_papers.bftrainer.tables import rank_correlation, runtime_table, table_1
+from bftrainer_papers.reproduction import PaperResult, ResultVerdict
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.event_log import read_event_log
@@ -36,17 +35,17 @@ from bftrainer_replay.sweep.run import do_all
 from bftrainer_replay.sweep.store import ResultStore
 from bftrainer_replay.workload.curves import TABLE_2, read_curves
 
-GRID = setting.Grid((10.0, 120.0), (5, 10, 35), (1.0, 10.0), (2, 3), (8, 16), solves=2, trials=40)
+GRID = experiments.ExperimentGrid((10.0, 120.0), (5, 10, 35), (1.0, 10.0), (2, 3), (8, 16), solves=2, trials=40)
 H = 3600.0
 
 
 def run(folder: Path, log: EventLog) -> ExperimentResults:
-    sources = setting.Sources(log, setting.order_of(log, None), TABLE_2)
-    inputs = setting.inputs_of(sources, GRID)
-    plan = setting.plan_of(GRID, sorted(TABLE_2))
+    sources = experiments.ExperimentSources(log, experiments.order_of(log, None), TABLE_2)
+    inputs = experiments.inputs_of(sources, GRID)
+    plan = experiments.plan_of(GRID, sorted(TABLE_2))
     failures = do_all(plan.tasks(inputs), inputs, ResultStore(folder))
     assert failures == ()
-    return collect(inputs, GRID, plan, folder, {}, told_trainers=False)
+    return collect(inputs, GRID, plan, folder, {}, trainers_from_table=False)
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +54,25 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResults:
 
 
 def test_every_claim_but_those_of_absent_sources_is_measured(found: ExperimentResults) -> None:
-    measured = measure.measure(found)
+    values = evaluate.evaluate(found)
     absent = {key for key in CLAIMS if key.startswith(("table-1-Theta", "table-1-Mira"))} | {"poisson", "gap"}
-    assert CLAIMS.keys() - measured.keys() == absent
-    rows = rows_of(measured)
-    assert len(rows) == len(measured)
+    assert CLAIMS.keys() - values.keys() == absent
+    rows = rows_of(values)
+    assert len(rows) == len(values)
     for row in rows:
-        assert all(hasattr(row, f.name) for f in fields(ComparisonRow))
+        assert all(hasattr(row, f.name) for f in fields(PaperResult))
         assert row.what
         assert isinstance(row.ours, float)
-        assert isinstance(row.verdict, RowVerdict)
+        assert isinstance(row.verdict, ResultVerdict)
 
 
 def test_a_planted_wrong_number_fails(found: ExperimentResults) -> None:
-    measured = measure.measure(found)
+    values = evaluate.evaluate(found)
     for key, wrong in {"table-2": 3.0, "short-week": 5.0, "cost-ratio": -1.0, "roi-falls": 10.0}.items():
-        planted = {row.what: row for row in rows_of({**measured, key: wrong})}
-        assert planted[CLAIMS[key].what].verdict is RowVerdict.FAILED, key
-    right = {row.what: row for row in rows_of({**measured, "cost-ratio": 76.0})}
-    assert right[CLAIMS["cost-ratio"].what].verdict is RowVerdict.WITHIN
+        planted = {row.what: row for row in rows_of({**values, key: wrong})}
+        assert planted[CLAIMS[key].what].verdict is ResultVerdict.FAILED, key
+    right = {row.what: row for row in rows_of({**values, "cost-ratio": 76.0})}
+    assert right[CLAIMS["cost-ratio"].what].verdict is ResultVerdict.WITHIN
 
 
 def test_a_number_that_nobody_claims_is_refused() -> None:
@@ -86,7 +85,7 @@ def test_what_explains_a_row_belongs_to_a_claim() -> None:
 
 
 def test_all_figures_and_tables_are_written(found: ExperimentResults, tmp_path: Path) -> None:
-    report = report_of(found)
+    report = reproduction_of(found)
     number = write(tmp_path, found, report)
     names = {path.name for path in tmp_path.iterdir()}
     assert len(names) == number
@@ -107,7 +106,7 @@ def test_a_second_run_computes_nothing(found: ExperimentResults, tmp_path: Path)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     after = run(tmp_path, log)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
-    assert repr(measure.measure(after)) == repr(measure.measure(before)), "repr, as NaN is not itself"
+    assert repr(evaluate.evaluate(after)) == repr(evaluate.evaluate(before)), "repr, as NaN is not itself"
 
 
 def test_runtime_cells_carry_the_papers_numbers(found: ExperimentResults) -> None:
@@ -121,22 +120,22 @@ def test_runtime_cells_carry_the_papers_numbers(found: ExperimentResults) -> Non
 
 def test_a_log_without_the_papers_start_begins_with_itself() -> None:
     log = generate(20, 0.5, 1)
-    windows = setting.windows_of(setting.Sources(log, setting.order_of(log, None), TABLE_2))
+    windows = experiments.windows_of(experiments.ExperimentSources(log, experiments.order_of(log, None), TABLE_2))
     assert windows["week"].start_s == log.events[0].at_s
     assert windows["week"].end_s == windows["whole"].end_s == log.events[-1].at_s
     with pytest.raises(UserError, match="node-list"):
-        setting.order_of(log, ("elsewhere1", "elsewhere2"))
+        experiments.order_of(log, ("elsewhere1", "elsewhere2"))
 
 
 def test_a_log_that_offers_nothing_is_refused() -> None:
     events = (PoolEvent(0.0, PoolChanged(joined=frozenset("a"))), PoolEvent(H, PoolChanged(left=frozenset("a"))))
     log = EventLog(events, "by hand")
     with pytest.raises(UserError, match="none of the 1 nodes is idle"):
-        setting.windows_of(setting.Sources(log, ("b",), TABLE_2))
+        experiments.windows_of(experiments.ExperimentSources(log, ("b",), TABLE_2))
 
 
 def test_cells_decide_and_pay_as_the_authors_replayer() -> None:
-    plan = setting.plan_of(setting.FULL, sorted(TABLE_2))
+    plan = experiments.plan_of(experiments.FULL, sorted(TABLE_2))
     odd = [cell for cell in plan.cells if (cell.decide_on.value, cell.cost_model.value) != ("pool", "paper")]
     assert set(odd) == {plan.all_events, plan.stall, *plan.models_all.values()}
     assert [cell.max_parallel for cell in plan.parallel["throughput"]] == list(PARALLEL)
@@ -188,8 +187,8 @@ def test_preempted_within_counts_changes_that_a_leave_follows() -> None:
         PoolEvent(400.0, PoolChanged(left=frozenset("a"))),
     )
     window = LogWindow(0.0, 500.0, frozenset("a"), events, 4, "by hand")
-    shares = [round(share, 6) for _, share in measure.preempted_within(window, (59.0, 60.0, 240.0))]
-    assert measure.preempted_since(window, 60.0) == 50, "one leave 60 s after the join, one 240 s after that"
+    shares = [round(share, 6) for _, share in evaluate.preempted_within(window, (59.0, 60.0, 240.0))]
+    assert evaluate.preempted_since(window, 60.0) == 50, "one leave 60 s after the join, one 240 s after that"
     assert shares == [0.0, pytest.approx(100 / 3, abs=1e-5), pytest.approx(200 / 3, abs=1e-5)]
 
 
@@ -216,9 +215,9 @@ def test_eqn_10_as_printed_in_counts_is_the_per_node_model_with_that_m() -> None
 
 def test_random_maps_keep_the_bounds_and_use_all_nodes() -> None:
     problem = random_map(random.Random(1), 5, 200)
-    assert sum(c.current for c in problem.claims) == 200
-    assert all(0 <= c.current <= 64 for c in problem.claims)
-    assert sum(c.current for c in random_map(random.Random(1), 2, 400).claims) <= 128
+    assert sum(c.current for c in problem.demands) == 200
+    assert all(0 <= c.current <= 64 for c in problem.demands)
+    assert sum(c.current for c in random_map(random.Random(1), 2, 400).demands) <= 128
 
 
 def test_a_memo_is_kept_by_what_it_depends_on(tmp_path: Path) -> None:
@@ -244,7 +243,7 @@ def test_the_anchors_of_section_2_1_and_table_1() -> None:
     log = read_event_log(data_file("summit-2021-02/summit-2021-02-events.csv.gz"))
     nodes = read_node_list(data_file("summit-2021-02/summit-nodes-in-column-order.txt"))
     curves = read_curves(data_file("summit-trainers-table2/scaling-samples-per-second.csv"))
-    windows = setting.windows_of(setting.Sources(log, setting.order_of(log, nodes), curves))
+    windows = experiments.windows_of(experiments.ExperimentSources(log, experiments.order_of(log, nodes), curves))
     all_ = characterize(windows["machine"])
     assert (all_.events, all_.joins, all_.leaves, all_.machine_nodes) == (22_883, 14_049, 10_573, 4_734)
     assert round(all_.node_hours) == 137_639
@@ -255,11 +254,11 @@ def test_the_anchors_of_section_2_1_and_table_1() -> None:
         "node-hours": all_.node_hours,
         "eq-nodes": all_.eq_nodes,
         "share": 100 * all_.idle_share,
-        **{f"table-1-Summit-{column}": value for column, value in measure.table_1(all_).items()},
+        **{f"table-1-Summit-{column}": value for column, value in table_1(all_).items()},
     }
     verdicts = {row.what: row.verdict for row in rows_of({key: float(value) for key, value in ours.items()})}
-    assert {v for what, v in verdicts.items() if what.startswith("2.1")} == {RowVerdict.WITHIN}
-    assert verdicts["Table 1, Summit: eq-nodes"] is RowVerdict.FAILED, (
+    assert {v for what, v in verdicts.items() if what.startswith("2.1")} == {ResultVerdict.WITHIN}
+    assert verdicts["Table 1, Summit: eq-nodes"] is ResultVerdict.FAILED, (
         "the table is of two months, the log of two weeks"
     )
     assert TABLE_1["Summit"][3] == 524

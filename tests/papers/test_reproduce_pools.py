@@ -11,7 +11,7 @@ from bftrainer.domain.model import Curve
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.loss_phase import LossPhase
 from bftrainer_papers import afs, loss_phase, modelarts
-from bftrainer_papers.report import ComparisonRow, ReproductionPlan, RowVerdict
+from bftrainer_papers.reproduction import PaperResult, ReproductionOptions, ResultVerdict
 
 
 @pytest.mark.parametrize("load", afs.LOADS)
@@ -26,42 +26,42 @@ def test_afs_l_afs_p_equal_share_srtf_in_that_order(load: float) -> None:
 
 
 def test_loss_phase_within_the_tolerance_of_the_published_times() -> None:
-    rows = loss_phase.reproduce(ReproductionPlan()).rows
+    rows = loss_phase.reproduce(ReproductionOptions()).rows
     published = [row for row in rows if row.paper is not None]
     assert len(published) == 8
-    assert {row.verdict for row in published} == {RowVerdict.WITHIN}
+    assert {row.verdict for row in published} == {ResultVerdict.WITHIN}
 
 
 @pytest.mark.parametrize("power", [0.3, 0.6, 0.8, 1.0])
 def test_with_a_concave_curve_3_to_1_gains_nothing_in_total(power: float) -> None:
     speeds = tuple((n / 4) ** power for n in (1, 2, 3, 4))
-    setting = loss_phase.Setting("concave", (speeds[0], speeds[1], speeds[2], speeds[3]), None)
+    setting = loss_phase.SpeedSetting("concave", (speeds[0], speeds[1], speeds[2], speeds[3]), None)
     equal, phased = (loss_phase.train(setting, policy) for policy in (EqualShare(), LossPhase()))
     assert phased.total >= equal.total - 1e-6
     assert phased.older < equal.older
 
 
 def test_modelarts_jobs_have_the_published_statistics() -> None:
-    minutes = [a.trainer.samples_total / 60 for seed in range(20) for a in _jobs(seed, modelarts.Trouble.NONE)]
+    minutes = [a.trainer.samples_total / 60 for seed in range(20) for a in _jobs(seed, modelarts.Disturbance.NONE)]
     assert np.mean(minutes) == pytest.approx(232.6, rel=0.05)
     assert min(minutes) >= 5
-    every = modelarts.jobs(1, 1.0, modelarts.Trouble.NONE, short_too=True)
+    every = modelarts.jobs(1, 1.0, modelarts.Disturbance.NONE, short_too=True)
     assert len(every) == 1252
     assert sum(a.trainer.samples_total >= 300 for a in every) in range(447, 470)
     assert Curve((1,), (1.0,)).at(1) == modelarts.LAW.at(1)
     assert modelarts.LAW.at(8) == pytest.approx(8 * 0.8**3)
 
 
-def test_modelarts_troubles_are_what_section_5_4_says() -> None:
-    eta = _jobs(1, modelarts.Trouble.ETA)
+def test_modelarts_disturbances_are_what_section_5_4_says() -> None:
+    eta = _jobs(1, modelarts.Disturbance.ETA)
     errors = [a.trainer.samples_total / a.actual_samples for a in eta]
     assert 0.9 <= min(errors) < 0.92
     assert 1.08 < max(errors) <= 1.1
-    bugs = _jobs(1, modelarts.Trouble.BUGS)
+    bugs = _jobs(1, modelarts.Disturbance.BUGS)
     stopped = [a for a in bugs if math.isfinite(a.stops_after_s)]
     assert 0.2 < len(stopped) / len(bugs) < 0.3
     assert sum(a.stops_after_s <= 300 for a in stopped) > 0.5 * len(stopped)
-    assert {a.trainer.scale_up_s for a in _jobs(1, modelarts.Trouble.DELAY)} == {15.0}
+    assert {a.trainer.scale_up_s for a in _jobs(1, modelarts.Disturbance.DELAY)} == {15.0}
 
 
 @pytest.mark.slow
@@ -72,18 +72,18 @@ def test_the_optimal_allocator_queues_less_and_finishes_sooner_than_the_greedy_o
 
 
 def test_rows_are_judged_by_their_tolerance() -> None:
-    assert ComparisonRow("", -30.0, -20.0, tolerance=10.0).verdict is RowVerdict.WITHIN
-    assert ComparisonRow("", -30.0, -19.0, tolerance=10.0).verdict is RowVerdict.DIRECTION
-    assert ComparisonRow("", -30.0, 19.0, tolerance=10.0).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", -30.0, math.nan, tolerance=10.0).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", -3.0, 1.0, tolerance=10.0).verdict is RowVerdict.FAILED, "near, and the wrong way"
-    assert ComparisonRow("", 3.0, -1.0, tolerance=10.0, signed=False).verdict is RowVerdict.WITHIN
-    assert ComparisonRow("", 90.0, 54.0, tolerance=25.0, signed=False).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", 0.0, 1e-9, tolerance=1e-6).verdict is RowVerdict.WITHIN
-    assert ComparisonRow("", None, -1.0, sign=1).verdict is RowVerdict.FAILED
-    assert ComparisonRow("", None, 1.0, sign=1).verdict is RowVerdict.DIRECTION
-    assert ComparisonRow("", None, 1.0).verdict is RowVerdict.SHOWN
+    assert PaperResult("", -30.0, -20.0, tolerance=10.0).verdict is ResultVerdict.WITHIN
+    assert PaperResult("", -30.0, -19.0, tolerance=10.0).verdict is ResultVerdict.DIRECTION
+    assert PaperResult("", -30.0, 19.0, tolerance=10.0).verdict is ResultVerdict.FAILED
+    assert PaperResult("", -30.0, math.nan, tolerance=10.0).verdict is ResultVerdict.FAILED
+    assert PaperResult("", -3.0, 1.0, tolerance=10.0).verdict is ResultVerdict.FAILED, "near, and the wrong way"
+    assert PaperResult("", 3.0, -1.0, tolerance=10.0, signed=False).verdict is ResultVerdict.WITHIN
+    assert PaperResult("", 90.0, 54.0, tolerance=25.0, signed=False).verdict is ResultVerdict.FAILED
+    assert PaperResult("", 0.0, 1e-9, tolerance=1e-6).verdict is ResultVerdict.WITHIN
+    assert PaperResult("", None, -1.0, sign=1).verdict is ResultVerdict.FAILED
+    assert PaperResult("", None, 1.0, sign=1).verdict is ResultVerdict.DIRECTION
+    assert PaperResult("", None, 1.0).verdict is ResultVerdict.SHOWN
 
 
-def _jobs(seed: int, trouble: modelarts.Trouble) -> tuple[modelarts.Arrival, ...]:
-    return modelarts.jobs(seed, 1.0, trouble)
+def _jobs(seed: int, disturbance: modelarts.Disturbance) -> tuple[modelarts.Arrival, ...]:
+    return modelarts.jobs(seed, 1.0, disturbance)

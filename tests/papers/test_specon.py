@@ -13,10 +13,18 @@ from bftrainer.errors import UserError
 from bftrainer.plugins import build_policy
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.containers.hosts import Container, ContainerHost
-from bftrainer_papers.containers.specon import Category, SpeCon, Tracked, Watch, rebalance, scores, target
+from bftrainer_papers.containers.specon import (
+    ConvergenceCategory,
+    MonitorState,
+    SpeCon,
+    TrackedContainer,
+    rebalance,
+    scores,
+    target,
+)
 
 POLICY = SpeCon(alpha=0.01, interval_s=30.0)
-PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
+PC, WC, CC = ConvergenceCategory.PROGRESSING, ConvergenceCategory.WATCHING, ConvergenceCategory.CONVERGED
 
 
 @pytest.mark.parametrize(
@@ -35,26 +43,26 @@ PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
     ],
 )
 def test_algorithm_3_every_transition(
-    before: Category, fell: float, previous: float, after: Category, asks: bool
+    before: ConvergenceCategory, fell: float, previous: float, after: ConvergenceCategory, asks: bool
 ) -> None:
-    now, asked = POLICY.monitored(Tracked("c", before, 0.5, previous), 0.5 - fell, 60.0)
+    now, asked = POLICY.monitored(TrackedContainer("c", before, 0.5, previous), 0.5 - fell, 60.0)
     assert (now.category, asked) == (after, asks)
     assert now.growth == pytest.approx(fell)
 
 
 def test_who_has_been_moved_is_no_longer_watched() -> None:
-    moved = Tracked("c", CC, 0.5, 0.006, migrated=True)
+    moved = TrackedContainer("c", CC, 0.5, 0.006, migrated=True)
     assert POLICY.monitored(moved, 0.1, 60.0) == (moved, False)
 
 
-def cluster(*homes: list[Category]) -> tuple[dict[str, int], dict[str, Tracked]]:
+def cluster(*homes: list[ConvergenceCategory]) -> tuple[dict[str, int], dict[str, TrackedContainer]]:
     """Containers c0, c1, ... worker by worker."""
     at, tracked = {}, {}
     for w, categories in enumerate(homes):
         for category in categories:
             name = f"c{len(at)}"
             at[name] = w
-            tracked[name] = Tracked(name, category)
+            tracked[name] = TrackedContainer(name, category)
     return at, tracked
 
 
@@ -90,7 +98,7 @@ def test_a_whole_trace_from_arrival_to_the_move() -> None:
         now = {name: losses[k] for name, losses in falls.items()}
         layout = workers_of([{n: now[n] for n in "abc"}, {"d": now["d"]}])
         decision, memory = POLICY.decide(30.0 * k, layout, memory)
-        assert isinstance(memory, Watch)
+        assert isinstance(memory, MonitorState)
         seen.append((next(t.category for t in memory.tracked if t.id == "c"), decision.moves))
     assert seen == [(PC, ()), (PC, ()), (WC, ()), (CC, ()), (CC, (("c", 1),))]
     moved = next(t for t in memory.tracked if t.id == "c")
@@ -98,17 +106,17 @@ def test_a_whole_trace_from_arrival_to_the_move() -> None:
 
 
 def test_no_request_where_at_most_one_other_grows() -> None:
-    watch = Watch((Tracked("c", CC, 0.5, 0.006), Tracked("a", PC, 0.5, 0.1)), next_s=30.0)
+    watch = MonitorState((TrackedContainer("c", CC, 0.5, 0.006), TrackedContainer("a", PC, 0.5, 0.1)), next_s=30.0)
     decision, memory = POLICY.decide(30.0, workers_of([{"c": 0.495, "a": 0.4}, {}]), watch)
     assert decision.moves == ()
-    assert isinstance(memory, Watch)
+    assert isinstance(memory, MonitorState)
     assert not memory.tracked[0].migrated
 
 
-def converged(*homes: int) -> tuple[dict[str, int], dict[str, Tracked]]:
+def converged(*homes: int) -> tuple[dict[str, int], dict[str, TrackedContainer]]:
     """Container k is on homes[k] and converged at k seconds: the last has the shortest duration."""
     at = {f"c{k}": w for k, w in enumerate(homes)}
-    return at, {name: Tracked(name, CC, converged_s=float(k)) for k, name in enumerate(at)}
+    return at, {name: TrackedContainer(name, CC, converged_s=float(k)) for k, name in enumerate(at)}
 
 
 def test_algorithm_5_idle_workers_fill_up_to_the_balance_factor_shortest_duration_first() -> None:
@@ -131,12 +139,14 @@ def test_algorithm_5_never_takes_a_lone_container_nor_one_twice() -> None:
 
 def test_rebalancing_waits_until_all_have_converged() -> None:
     layout = workers_of([{"a": 0.1, "b": 0.1}, {}])
-    busy = Watch((Tracked("a", CC, 0.1), Tracked("b", PC, 0.1)), next_s=99.0)
+    busy = MonitorState((TrackedContainer("a", CC, 0.1), TrackedContainer("b", PC, 0.1)), next_s=99.0)
     assert POLICY.decide(5.0, layout, busy)[0].moves == ()
-    calm = Watch((Tracked("a", CC, 0.1, converged_s=1.0), Tracked("b", CC, 0.1, converged_s=2.0)), next_s=99.0)
+    calm = MonitorState(
+        (TrackedContainer("a", CC, 0.1, converged_s=1.0), TrackedContainer("b", CC, 0.1, converged_s=2.0)), next_s=99.0
+    )
     decision, memory = POLICY.decide(5.0, layout, calm)
     assert decision.moves == (("b", 1),)
-    assert isinstance(memory, Watch)
+    assert isinstance(memory, MonitorState)
     assert [t.rebalanced for t in memory.tracked] == [False, True]
 
 

@@ -1,4 +1,4 @@
-"""The spool: what is handed in is on disk; what somebody else laid there is not read."""
+"""The spool: submitted requests are on disk; files of other users are not read."""
 
 from __future__ import annotations
 

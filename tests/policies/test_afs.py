@@ -38,7 +38,7 @@ def test_each_step_of_afs_l_has_the_sign_of_the_two_job_difference() -> None:
         if_b = sum_of_completions(w_a, w_b, p_a, more_b, more_b)
         a, b = side(p_a, more_a, w_a), side(p_b, more_b, w_b)
         assert prefers(b, a) == (if_b < if_a)
-        assert prefers(a, b) == (not if_b < if_a), "whoever challenges, the same one wins"
+        assert prefers(a, b) == (not if_b < if_a), "the same trainer wins, whichever is the challenger"
         given_to_b += if_b < if_a
     assert 100 < given_to_b < 900, "both outcomes must occur"
 

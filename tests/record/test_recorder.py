@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mutations import mutated
 
 from bftrainer.core.windows import Ours
-from bftrainer.domain.cluster import Hidden, NodeView, Observation, PendingJob
+from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
@@ -40,7 +40,7 @@ class Script:
         names = self.idle[min(place, len(self.idle) - 1)]
         if names is None:
             raise SchedulerError("made up: no answer")
-        nodes = tuple(NodeView(n, "IDLE" if n in names else "ALLOCATED", ("main",)) for n in "abcdef")
+        nodes = tuple(NodeView(n, Availability.FREE if n in names else Availability.BUSY, ("main",)) for n in "abcdef")
         pending = self.waiting[min(place, len(self.waiting) - 1)] if self.waiting else ()
         return Observation(self.clock.at_s, nodes, pending, hidden=self.hidden)
 
@@ -353,7 +353,7 @@ def test_whatever_happens_the_file_is_a_log_and_idle_nodes_were_seen_idle(
         class Watching(Script):
             def observe(self) -> Observation:
                 shown = super().observe()
-                names = frozenset(n.name for n in shown.nodes if n.state == "IDLE")
+                names = frozenset(n.name for n in shown.nodes if n.availability is Availability.FREE)
                 seen.append((shown.at_s, names))
                 return shown
 

@@ -1,4 +1,4 @@
-"""What a rehearsal concludes from what it saw: made-up records, no processes. And how it watches and copies files."""
+"""Verdicts on made-up records, without processes; how files are watched and copied."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_a_state_that_is_reported_again_after_a_start_is_not_counted_twice() -> 
     assert found["checkpoint"].verdict is found["samples"].verdict is CheckVerdict.PASS
 
 
-@pytest.mark.parametrize(("step", "word"), [(1, "all was lost"), (5, "lost"), (15, "left out")])
-def test_a_start_elsewhere_than_at_its_checkpoint_fails(step: int, word: str) -> None:
+@pytest.mark.parametrize(("step", "word"), [(1, "all work was lost"), (5, "lost"), (15, "skipped")])
+def test_a_start_that_does_not_resume_at_the_checkpoint_fails(step: int, word: str) -> None:
     found = begun().act(ActKind.START, range(step, step + 10), samples=32 * (step - 1)).findings()["checkpoint"]
     assert found.verdict is CheckVerdict.FAIL
     assert word in found.seen

@@ -57,8 +57,8 @@ def test_both_settings(lab: Lab, plain_lab: Lab, tmp_path: Path) -> None:
     status, checks = doctor(lab, tmp_path)
     assert status == 0, checks
     assert warned(checks) == {"tracking"}
-    assert checks["look"]["detail"].startswith("8 nodes, 8 idle, 0 jobs wait")
-    assert "sbatch would take a holder on node" in checks["holder"]["detail"]
+    assert checks["look"]["detail"].startswith("8 nodes, 8 idle, 0 jobs pending")
+    assert "sbatch would accept a holder on node" in checks["holder"]["detail"]
     status, checks = doctor(plain_lab, tmp_path)
     assert status == 0, checks
     assert warned(checks) == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
@@ -102,7 +102,7 @@ def test_a_slurm_that_does_not_answer_or_answers_strangely(plain_lab: Lab, tmp_p
     fakes = plain_lab.root / "bin"
     for program, script, name, words in (
         ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", "slurm", "Unable to contact"),
-        ("scontrol", "exit 0", "slurm", "answered nothing at all"),
+        ("scontrol", "exit 0", "slurm", "printed nothing"),
         ("scontrol", "sleep 1000", "slurm", "no answer within 3 s"),
         ("squeue", "echo garbage", "look", "squeue's header is 'garbage'"),
     ):

@@ -16,6 +16,7 @@ from bftrainer.core.windows import Ours, free_nodes
 from bftrainer.domain.cluster import Hidden
 from bftrainer.errors import CommandError, SchedulerError, WindowsUnknownError
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+from bftrainer_adapters.slurm.states import flags_of
 
 
 @pytest.fixture
@@ -61,8 +62,8 @@ def test_json_says_what_text_says_or_is_refused(lab: Lab) -> None:
             by_json.observe()
         return
     by_text = SlurmScheduler(env=lab.env).observe()
-    assert {(n.name, n.flags, n.partitions) for n in by_json.observe().nodes} == {
-        (n.name, n.flags, n.partitions) for n in by_text.nodes
+    assert {(n.name, flags_of(n.state), n.partitions) for n in by_json.observe().nodes} == {
+        (n.name, flags_of(n.state), n.partitions) for n in by_text.nodes
     }
 
 

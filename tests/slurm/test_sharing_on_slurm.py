@@ -13,7 +13,7 @@ from live_machine import Machine, eventually, machine
 from slurm_lab import Lab
 
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm.peers import SlurmPeerPilots, list_argv, parse_neighbours
+from bftrainer_adapters.slurm.peers import SlurmPeerPilots, list_argv, parse_peers
 
 CONFIG = """
 [decisions]
@@ -113,7 +113,7 @@ def test_another_user_sees_the_same(lab: Lab) -> None:
     SlurmPeerPilots("ann-1", "root", job, env=lab.env).announce(("node01",))
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    (seen,) = parse_neighbours(lab.run(*nobody, *list_argv()), "ann-1", "nobody")
+    (seen,) = parse_peers(lab.run(*nobody, *list_argv()), "ann-1", "nobody")
     assert (seen.pilot, seen.user, seen.hosts) == ("ann-1", "root", ("node01",)), "the same name, but another user's"
 
 
@@ -128,11 +128,11 @@ def test_comments_that_others_write_do_no_harm(lab: Lab) -> None:
     for words in lies:
         lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-holder", f"--comment={words}")
     text = lab.run(*list_argv())
-    found = parse_neighbours(text, "mine", getpass.getuser())
+    found = parse_peers(text, "mine", getpass.getuser())
     assert sum(len(one.holders) for one in found) == 5, "whatever they say, they count"
     with pytest.raises(SchedulerError):
-        parse_neighbours("", "mine", "me")
+        parse_peers("", "mine", "me")
     with pytest.raises(SchedulerError):
-        parse_neighbours(text.rstrip("\n"), "mine", "me")
+        parse_peers(text.rstrip("\n"), "mine", "me")
     with pytest.raises(SchedulerError):
-        parse_neighbours("slurm_load_jobs error: Unable to contact\n", "mine", "me")
+        parse_peers("slurm_load_jobs error: Unable to contact\n", "mine", "me")

@@ -1,4 +1,8 @@
-"""Leave alone what failed: longer each time it fails again."""
+"""Exponential back-off, by name.
+
+Not the NodeBackoff of bftrainer/live/nodes: that one counts preemptions soon after a start and is deterministic, this one
+counts failures of commands and holders, with jitter, and its waits reach the pilot as ``Refusal.retry_s``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class BackOff:
-    """Waits of ``first_s``, twice that, four times that ... up to ``most_s``, by name; a tenth more or less, by lot."""
+    """Waits of ``first_s``, twice that, four times that ... up to ``most_s``, each up to 10 % longer or shorter at random."""
 
     first_s: float
     most_s: float
@@ -20,17 +24,16 @@ class BackOff:
         self._random = random.Random(self.seed)
 
     def failed(self, name: str, now_s: float) -> float:
-        """Note a failure; seconds to wait from now."""
+        """Record a failure; the seconds to wait from now."""
         count = self._failures[name] = self._failures.get(name, 0) + 1
         wait_s = min(self.first_s * 2.0 ** min(count - 1, 30), self.most_s) * self._random.uniform(0.9, 1.1)
         self._until_s[name] = now_s + wait_s
         return wait_s
 
     def succeeded(self, name: str) -> None:
-        """Start afresh."""
         self._failures.pop(name, None)
         self._until_s.pop(name, None)
 
     def wait_s(self, name: str, now_s: float) -> float:
-        """Seconds that are left; 0 for what may be tried."""
+        """Seconds left to wait; 0 for a name that may be tried."""
         return max(self._until_s.get(name, now_s) - now_s, 0.0)

@@ -1,4 +1,4 @@
-"""What a holder job is between asked for and over, from the payload's marks and the scheduler's word. No I/O."""
+"""The state of a holder job, from the payload's marks and the scheduler's list. No I/O."""
 
 from __future__ import annotations
 
@@ -8,62 +8,60 @@ from typing import Protocol
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
 
-_HURRY_FOR_S = 15.0
+_ASK_OFTEN_FOR_S = 15.0
 _JITTER_S = 5.0
 MARGIN_S = 5.0
-"""A limit that just fits a window does not fit any more when the job has been submitted."""
+"""By the time the job is submitted, a limit that just fitted the window no longer does."""
 
 
 def limit_minutes(window_s: float, longest_s: float) -> int:
-    """A holder's time limit within the window, in whole minutes (Slurm rounds up what is not); 0 where none fits."""
+    """A holder's time limit within the window, in whole minutes (Slurm rounds up fractions); 0 if none fits."""
     return max(int((min(window_s, longest_s + MARGIN_S) - MARGIN_S) // 60), 0)
 
 
 class JobPhase(Enum):
-    """What a job's state means for its node."""
+    """What the state of a job means for its node."""
 
     WAITS = "waits"
     RUNS = "runs"
     SUSPENDED = "suspended"
-    """It keeps memory and GPUs of a node that another job believes to have: it has to end."""
+    """It keeps memory and GPUs of a node that was given to another job, so it has to end."""
     LEAVES = "leaves"
     OVER = "over"
 
 
 class HolderTimeouts(Protocol):
-    """What of the settings counts here."""
+    """The settings that are needed here."""
 
     @property
     def start_within_s(self) -> float:
-        """From asked for to running."""
+        """Limit for the time from submission to running."""
 
     @property
     def ready_within_s(self) -> float:
-        """From running to the payload's mark."""
+        """Limit for the time from running to the payload's mark."""
 
 
 class ListedJob(Protocol):
-    """A holder as the scheduler lists it."""
+    """A holder job as the scheduler lists it."""
 
     @property
-    def id(self) -> str:
-        """Its job id."""
+    def id(self) -> str: ...
 
     @property
     def node(self) -> str:
-        """The node it was asked for."""
+        """The node that was requested."""
 
     @property
-    def phase(self) -> JobPhase:
-        """What its state means."""
+    def phase(self) -> JobPhase: ...
 
     @property
     def state(self) -> str:
-        """The scheduler's word."""
+        """The scheduler's word for its state."""
 
     @property
     def ends_s(self) -> float | None:
-        """The end of its time limit."""
+        """The end of its time limit, once it runs."""
 
     @property
     def reason(self) -> str:
@@ -72,7 +70,7 @@ class ListedJob(Protocol):
 
 @dataclass(slots=True)
 class HolderJobState:
-    """A fragment, and since when (elapsed seconds) it is what it is."""
+    """A fragment, and the time (elapsed seconds) of its latest change of phase."""
 
     name: str
     since_s: float
@@ -85,47 +83,46 @@ class HolderJobState:
 
     @property
     def fragment(self) -> Fragment:
-        """As the port shows it."""
         return Fragment(self.name, self.phase, self.ends_s, self.why)
 
     @property
     def is_at_rest(self) -> bool:
-        """Held, and only its payload's mark or the scheduler's list can change that."""
+        """Held; only its payload's mark or the scheduler's list can change that."""
         return self.phase is FragmentPhase.READY and self.ends_s is not None and not self.released
 
     @property
     def has_run(self) -> bool:
-        """It was seen to run, by the scheduler or by its payload's marks."""
+        """Whether the scheduler or the payload's marks have shown it running."""
         return self.runs or self.phase is not FragmentPhase.PENDING
 
     @property
     def is_due_to_end(self) -> bool:
-        """Released, and not over as far as is known."""
+        """Released, but not known to be over."""
         return self.released and self.phase is not FragmentPhase.GONE
 
     def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> None:
-        """Change phase; the first reason stays."""
+        """Change the phase; the first reason is kept."""
         if phase is not self.phase:
             self.phase, self.since_s = phase, now_s
         self.why = self.why or why
 
     def release(self, now_s: float) -> None:
-        """It is to end; one that waits stays PENDING until the scheduler says that it is over."""
+        """Let it end. A pending one stays PENDING until the scheduler says that it is over."""
         self.released = True
         if self.phase is not FragmentPhase.PENDING:
             self.become(FragmentPhase.LEAVING, now_s, "released")
 
     def compare(self, job: ListedJob, now_s: float) -> None:
-        """What the scheduler lists."""
+        """Take over what the scheduler lists."""
         self.unlisted = False
         match job.phase:
             case JobPhase.OVER:
                 said = "" if job.reason in ("None", "") else f" ({job.reason})"
                 self.become(FragmentPhase.GONE, now_s, f"{job.state}{said}")
             case JobPhase.LEAVES:
-                self.become(FragmentPhase.LEAVING, now_s, "asked back")
+                self.become(FragmentPhase.LEAVING, now_s, "preempted")
             case JobPhase.RUNS:
-                # LSF tells whole seconds since the start: the end would jump to and fro.
+                # LSF shows whole seconds since the start, from which the end comes out a little different each time.
                 if job.ends_s is None or self.ends_s is None or abs(job.ends_s - self.ends_s) >= _JITTER_S:
                     self.ends_s = job.ends_s
                 if not self.runs and self.phase is FragmentPhase.PENDING:
@@ -135,21 +132,21 @@ class HolderJobState:
                 pass
 
     def is_late(self, settings: HolderTimeouts, now_s: float) -> bool:
-        """It waits for longer than it may, or waits although it was released."""
+        """Whether it is pending for too long, or although it was released."""
         return self.phase is FragmentPhase.PENDING and (
             self.released or now_s - self.since_s >= settings.start_within_s
         )
 
     def why_given_up(self, settings: HolderTimeouts, now_s: float) -> str:
-        """Of one that is late, after the scheduler was asked: why it is given up; empty if it is not."""
+        """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
         if not self.runs:
             return f"not running within {settings.start_within_s:g} s"
         if now_s - self.since_s >= settings.ready_within_s:
             return f"its payload has not started within {settings.ready_within_s:g} s"
         return ""
 
-    def is_in_a_hurry(self, settings: HolderTimeouts, now_s: float) -> bool:
-        """Only the scheduler can tell what is next, and it is soon."""
+    def is_about_to_change(self, settings: HolderTimeouts, now_s: float) -> bool:
+        """Whether a change is near that only the scheduler can tell of."""
         unknown_end = self.phase is FragmentPhase.READY and self.ends_s is None
         soon = self.phase is FragmentPhase.LEAVING or unknown_end or self.is_late(settings, now_s)
-        return soon and now_s - self.since_s < _HURRY_FOR_S
+        return soon and now_s - self.since_s < _ASK_OFTEN_FOR_S

@@ -1,10 +1,10 @@
-"""Who holds a fragment (``holders/NODE#JOB/lease``), that this pilot lives (``holders/renewed``), and the payloads' marks.
+"""The leases of fragments (``holders/NODE#JOB/lease``), their renewal (``holders/renewed``), and the payloads' marks.
 
-One file tells all fragments whose leases name this pilot that it lives; payload.py reads both. A fragment that was let go must
-not live on that: where its lease cannot be taken back, the pilot takes another name, and writes it into all other leases.
+One file renews the leases of all fragments that name this pilot; payload.py reads both files. A released fragment must not be
+renewed: if its lease cannot be changed, the pilot takes another name and writes that into all other leases.
 
-Files are rewritten in place: that needs no room on a full disk, a reader that sees half of one takes it for no sign of life or
-for a new one, and network file systems show it at the next open.
+Files are rewritten in place. That works on a full disk; a reader that sees half of a write takes it for no renewal or for a new
+one; and network file systems show it at the next open.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ class HolderFiles:
 
     def __init__(self, holders: Path) -> None:
         self.root = holders
-        self._prefix = f"{holders}/"  # these are looked at hundreds of times a second
+        self._prefix = f"{holders}/"  # files below it are read hundreds of times a second
         self._held: set[str] = set()
-        self._untold: set[str] = set()  # those of them whose leases do not name us yet
+        self._untold: set[str] = set()  # those whose leases do not name this pilot yet
         self._renewals = 0
         self._pilot = secrets.token_hex(_NAME_BYTES).encode()
         holders.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def hold(self, name: str) -> None:
-        """From now on this pilot's renewals keep the fragment."""
+        """Give this pilot the lease of the fragment."""
         self._held.add(name)
         if not self._write_lease(name, self._pilot):
             self._untold.add(name)
 
     def renew(self) -> None:
-        """Show that the pilot lives, to all that it holds."""
+        """Renew the leases of all fragments that are held."""
         self._untold = {name for name in self._untold & self._held if not self._write_lease(name, self._pilot)}
         self._renewals += 1
-        # A write that fails ends the holders after lease_s: the right end for a pilot without a disk.
+        # If the write fails, holders end after lease_s, as they should when the pilot has no disk.
         _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
 
-    def say_released(self, name: str) -> None:
-        """The payload ends by itself within a second, even while the scheduler does not answer."""
+    def mark_released(self, name: str) -> None:
+        """Make the payload end by itself within a second, even while the scheduler does not answer."""
         self._let_go(name, self._write_lease(name, RELEASED))
 
     def is_ready(self, name: str) -> bool:
@@ -56,9 +56,9 @@ class HolderFiles:
         return os.access(f"{self._prefix}{name}/ready", os.F_OK)
 
     def leaving(self, name: str) -> str | None:
-        """What the payload wrote when it left; None if it has not."""
+        """What the payload wrote when it left; None if it has not left."""
         path = f"{self._prefix}{name}/leaving"
-        if not os.access(path, os.F_OK):  # nearly always, and without the price of an exception
+        if not os.access(path, os.F_OK):  # nearly always, and cheaper than an exception
             return None
         try:
             with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123  # a text, for speed: see _prefix
@@ -67,11 +67,11 @@ class HolderFiles:
             return None
 
     def log(self, node: str, job: str) -> Path:
-        """Where the holder's output goes; job ``%j`` is filled in by Slurm."""
+        """The file of the holder's output; the scheduler fills in a job ``%j`` (LSF: ``%J``)."""
         return self.root / f"{node}.{job}.log"
 
     def last_words(self, node: str, job: str) -> str:
-        """The end of the holder's output."""
+        """The end of the holder's output, on one line."""
         try:
             data = self.log(node, job).read_bytes()[-_LAST_BYTES:]
         except OSError:
@@ -79,7 +79,7 @@ class HolderFiles:
         return " / ".join(data.decode(errors="replace").strip().splitlines()[-3:])
 
     def remove(self, name: str) -> None:
-        """The fragment is over."""
+        """Delete what belongs to a fragment that is gone."""
         node, _, job = name.rpartition("#")
         shutil.rmtree(self.root / name, ignore_errors=True)
         self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))

@@ -1,91 +1,86 @@
-"""What the common holder (job_holder.py) asks of a scheduler: its part, its manners, its settings, its job script."""
+"""What the common holder (job_holder.py) needs of a scheduler: its commands, traits, settings and job script."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import bftrainer
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import UserError
+from bftrainer.system.installed import Installed, installed_file
 from bftrainer_adapters.holding.held import HolderTimeouts, ListedJob
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerTraits:
-    """How a scheduler wants to be treated."""
+    """How a scheduler is addressed and how often."""
 
     name: str
-    """As it is called in reasons."""
+    """Its name in messages."""
     table: str
-    """Its table of the configuration."""
+    """Its table in the configuration."""
     submit: str
     """The command that submits."""
-    hurry_s: float
-    """It is asked at most so often, however much is about to change."""
+    min_interval_s: float
+    """The shortest time between two lists, however much is about to change."""
     failures_in_a_row: int
-    """So many submissions that failed one after another end a round: then it is not the node."""
+    """A round ends after this many failed submissions in a row: the cause is not the node."""
 
 
 class HolderJobs(Protocol):
-    """A scheduler's part: holder jobs submitted, listed and ended. All but ``end`` may raise CommandError or SchedulerError."""
+    """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError or SchedulerError."""
 
     @property
-    def manners(self) -> SchedulerTraits:
-        """How this scheduler wants to be treated."""
+    def traits(self) -> SchedulerTraits: ...
 
     def begin(self) -> None:
-        """Once, before the first list: what has to be known of the cluster."""
+        """Called once, before the first list, to learn what is needed of the cluster."""
 
-    def why_none(self) -> str:
-        """Why no holder may be submitted at all; empty if one may."""
+    def why_no_holder(self) -> str:
+        """Why no holder may be submitted at all; empty if holders may run."""
 
-    def submit(self, claim: NodeRequest) -> str:
+    def submit(self, request: NodeRequest) -> str:
         """Submit a holder for a node and a time; its job id."""
 
     def listed(self) -> Mapping[str, ListedJob]:
-        """This pilot's holders by job id, those that ended lately too."""
+        """This pilot's holders by job id, recently ended ones included."""
 
     def is_unknown(self, job: str) -> bool:
-        """Whether the scheduler says of a job that there is none of this id. Silence is not that."""
+        """Whether the scheduler says that there is no such job. No answer does not mean that."""
 
     def end(self, ids: list[str]) -> None:
-        """End jobs, at least one. Where nobody answers, nothing happens: the lease says it, too."""
+        """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends them, too."""
 
     def end_workers(self, names: list[str]) -> None:
-        """End whatever runs in these fragments but their payloads. Raises where that takes somebody who does not answer."""
+        """End all processes in these fragments except the payloads. Raises if a scheduler is needed and does not answer."""
 
 
 class HolderSettings(HolderTimeouts, Protocol):
-    """What of the settings counts here."""
+    """The settings that are needed here."""
 
     @property
     def max_pending(self) -> int:
-        """Holders that may wait to start at once."""
+        """Most holders that may be pending at a time."""
 
     @property
     def longest_s(self) -> float:
-        """Time limit of a holder on a node for which nobody has plans."""
+        """Time limit of a holder on a node without a plan."""
 
     @property
     def back_off_s(self) -> float:
-        """A node on which a holder failed is left alone so long, then twice as long, up to ..."""
+        """First back-off after a failure on a node; doubled by each further failure, up to ..."""
 
     @property
     def back_off_most_s(self) -> float:
-        """... this."""
+        """... this one."""
 
 
 def holder_script(chosen: Path | None, name: str) -> Path:
-    """The job script: the site's, the checkout's or the installed one."""
-    places = [chosen] if chosen else [
-        Path(bftrainer.__file__).parents[1] / "jobscripts" / name,
-        Path(sys.prefix) / "share" / "bftrainer" / "jobscripts" / name,
-    ]  # fmt: skip
-    for place in places:
-        if place.is_file():
-            return place.absolute()
-    raise UserError(f"no holder script at {' or '.join(str(place) for place in places)}")
+    """The job script: the site's own, or the one that comes with bftrainer. Raises ``UserError``."""
+    if chosen is None:
+        return installed_file(Installed.JOBSCRIPT, name)
+    if not chosen.is_file():
+        raise UserError(f"no holder script at {chosen}")
+    return chosen.absolute()

@@ -1,8 +1,8 @@
-"""The NodeHolder port on a batch scheduler: one preemptible one-node job per fragment, kept by a payload on its node.
+"""The NodeHolder port on a batch scheduler: one preemptible one-node job per fragment, and a payload on its node.
 
-What is known of a fragment comes from three sides: the payload's marks (at every poll), the scheduler's list of holders (every
-``poll_s``; more often while a fragment starts or leaves), and what was asked for. A job that is not listed is not therefore
-gone: jobs that ended are listed, too, and one that the scheduler has forgotten is asked for by its id.
+The state of a fragment comes from three sources: the payload's marks (at every poll), the scheduler's list of holders (every
+``poll_s``; more often while a fragment starts or leaves), and the requests. A job that is not listed is not necessarily gone:
+ended jobs are listed, too, and the scheduler is asked by id for a job that it no longer lists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 
 _END_AGAIN_S = 5.0
 _MARKS_AT_ONCE = 125
-"""Of holders at rest, so many marks are looked at in one poll, in turn: with 500 of them, each every 0.8 s."""
+"""Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8 s."""
 
 
 class JobHolder:
@@ -38,15 +38,15 @@ class JobHolder:
         poll_s: float,
     ) -> None:
         self._jobs = jobs
-        self._manners = jobs.manners
+        self._traits = jobs.traits
         self._settings = settings
         self._files = files
         self._clock = clock
         self._poll_s = poll_s
         self._held: dict[str, HolderJobState] = {}
         self._by_job: dict[str, HolderJobState] = {}  # the same
-        self._moving: dict[str, HolderJobState] = {}  # those that are not at rest, and some that are since just now
-        self._resting: deque[HolderJobState] = deque()  # the others, and some that have moved again since the last list
+        self._moving: dict[str, HolderJobState] = {}  # those that are not at rest, and some that have just come to rest
+        self._resting: deque[HolderJobState] = deque()  # the others, and some that have changed since the last list
         self._fragments: dict[str, Fragment] = {}
         self._shown: tuple[Fragment, ...] = ()
         self._is_shown = False  # whether they are all of them
@@ -57,39 +57,40 @@ class JobHolder:
 
     @property
     def holders(self) -> Path:
-        """The folder with a folder for each fragment."""
+        """The folder with one folder per fragment."""
         return self._files.root
 
     def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
-        """From now on by these settings."""
         self._settings, self._poll_s = settings, poll_s
 
-    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
-        """One job per claim, until too many in a row have failed."""
+    def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
+        """One job per request, until too many in a row have failed."""
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
         failed = 0
-        why_none = self._why_none() if claims and self._found_old else ""
-        taken = {held.fragment.node for held in self._held.values()} if claims else set()
+        why_no_holder = self._why_no_holder() if requests and self._found_old else ""
+        taken = {held.fragment.node for held in self._held.values()} if requests else set()
         waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.values())
-        for claim in claims:
-            refusal = self._reason_against(claim, why_none, taken, waiting)
+        for request in requests:
+            refusal = self._reason_against(request, why_no_holder, taken, waiting)
             if refusal is None:
                 try:
-                    fragments.append(self._submit(claim))
-                    taken.add(claim.node)
+                    fragments.append(self._submit(request))
+                    taken.add(request.node)
                     waiting, failed = waiting + 1, 0
                     continue
                 except (CommandError, SchedulerError) as error:
                     failed += 1
-                    refusal = Refusal(claim.node, str(error), self._nodes.failed(claim.node, self._clock.elapsed_s()))
-                    if failed >= self._manners.failures_in_a_row:
-                        why_none = f"not asked: {self._manners.submit} failed just before"
+                    refusal = Refusal(
+                        request.node, str(error), self._nodes.failed(request.node, self._clock.elapsed_s())
+                    )
+                    if failed >= self._traits.failures_in_a_row:
+                        why_no_holder = f"not tried: {self._traits.submit} has just failed"
             refusals.append(refusal)
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
-        """Marks, then the scheduler if it is time. The very same value as before where nothing has changed."""
+        """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
         now_s = self._clock.elapsed_s()
         for held in self._moving.values():
             self._look_at_marks(held, now_s)
@@ -98,12 +99,12 @@ class JobHolder:
                 self._look_at_marks(held, now_s)
                 self._move(held)
         self._resting.rotate(-_MARKS_AT_ONCE)
-        if now_s >= self._next_ask_s or (self._in_a_hurry(now_s) and not self._failed_asks):
+        if now_s >= self._next_ask_s or (self._is_change_near(now_s) and not self._failed_asks):
             self._ask(now_s)
         return self._show()
 
     def _show(self) -> tuple[Fragment, ...]:
-        """Every fragment. Those that are gone are forgotten, those that have come to rest are looked at in turn."""
+        """Every fragment. Those that are gone are forgotten; the marks of those at rest are read in turn from now on."""
         for name, held in self._moving.items():
             if self._fragments.get(name) != (fragment := held.fragment):
                 self._fragments[name], self._is_shown = fragment, False
@@ -129,47 +130,51 @@ class JobHolder:
             self._moving[held.name] = held
 
     def release(self, names: frozenset[str]) -> None:
-        """Workers, then holders. The lease says it too, for the time when the scheduler does not answer."""
+        """End workers, then holders. The leases say it, too, in case the scheduler does not answer."""
         now_s = self._clock.elapsed_s()
         ending = [self._held[name] for name in sorted(names) if name in self._held]
         for held in ending:
             self._release(held, now_s)
-        with suppress(CommandError, SchedulerError):  # the payload's sweep does it, too
+        with suppress(CommandError, SchedulerError):  # the payload's sweep ends them, too
             self._end_workers(ending)
         self._end_jobs(ending)
 
     def clear(self, names: frozenset[str]) -> None:
-        """End all workers; the payloads stay."""
+        """End all workers, but not the payloads."""
         self._end_workers([self._held[name] for name in sorted(names) if name in self._held])
 
     def renew(self) -> None:
-        """One file for all of them."""
+        """Rewrite the one file that renews all leases."""
         self._files.renew()
 
-    def _why_none(self) -> str:
+    def _why_no_holder(self) -> str:
         try:
-            return self._jobs.why_none()
+            return self._jobs.why_no_holder()
         except (CommandError, SchedulerError) as error:
-            return f"whether nodes would be given back is not known: {error}"
+            return f"it is unknown whether holders would be preempted: {error}"
 
-    def _reason_against(self, claim: NodeRequest, why_none: str, taken: set[str], waiting: int) -> Refusal | None:
+    def _reason_against(
+        self, request: NodeRequest, why_no_holder: str, taken: set[str], waiting: int
+    ) -> Refusal | None:
         now_s = self._clock.elapsed_s()
         if not self._found_old:
-            return Refusal(claim.node, f"{self._manners.name} has not yet said which holders there are already")
-        if why_none:
-            return Refusal(claim.node, why_none, self._settings.back_off_s)
-        if claim.node in taken:
-            return Refusal(claim.node, "is held already")
+            return Refusal(request.node, f"{self._traits.name} has not listed the existing holders yet")
+        if why_no_holder:
+            return Refusal(request.node, why_no_holder, self._settings.back_off_s)
+        if request.node in taken:
+            return Refusal(request.node, "already held")
         if waiting >= self._settings.max_pending:
-            return Refusal(claim.node, f"{waiting} holders wait to start already ({self._manners.table}.max_pending)")
-        if limit_minutes(claim.window_s, self._settings.longest_s) < 1:
-            return Refusal(claim.node, f"its window of {claim.window_s:.0f} s is too short", max(claim.window_s, 0.0))
-        wait_s = self._nodes.wait_s(claim.node, now_s)
-        return Refusal(claim.node, "is left alone after a failure", wait_s) if wait_s else None
+            return Refusal(request.node, f"{waiting} holders are pending already ({self._traits.table}.max_pending)")
+        if limit_minutes(request.window_s, self._settings.longest_s) < 1:
+            return Refusal(
+                request.node, f"the window of {request.window_s:.0f} s is too short", max(request.window_s, 0.0)
+            )
+        wait_s = self._nodes.wait_s(request.node, now_s)
+        return Refusal(request.node, "backing off after a failure", wait_s) if wait_s else None
 
-    def _submit(self, claim: NodeRequest) -> Fragment:
-        job = self._jobs.submit(claim)
-        return self._add(f"{claim.node}#{job}", self._clock.elapsed_s()).fragment
+    def _submit(self, request: NodeRequest) -> Fragment:
+        job = self._jobs.submit(request)
+        return self._add(f"{request.node}#{job}", self._clock.elapsed_s()).fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
@@ -179,21 +184,21 @@ class JobHolder:
             held.become(FragmentPhase.READY, now_s)
             self._nodes.succeeded(held.fragment.node)
 
-    def _in_a_hurry(self, now_s: float) -> bool:
-        """Something is about to change that only the scheduler can tell; it is asked more often, for a while."""
-        if now_s < self._next_ask_s - self._poll_s + self._manners.hurry_s:
+    def _is_change_near(self, now_s: float) -> bool:
+        """Whether to ask the scheduler more often for a while."""
+        if now_s < self._next_ask_s - self._poll_s + self._traits.min_interval_s:
             return False
-        return any(held.is_in_a_hurry(self._settings, now_s) for held in self._moving.values())
+        return any(held.is_about_to_change(self._settings, now_s) for held in self._moving.values())
 
     def _ask(self, now_s: float) -> None:
-        # An answer may be older than a mark that came meanwhile: what waits in it has not been queued again therefore.
+        # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
         has_not_run = {name for name, held in self._moving.items() if not held.has_run}
         try:
             if not self._found_old:
                 self._jobs.begin()
             listed = self._jobs.listed()
         except (CommandError, SchedulerError):
-            # What is known stays. The Scheduler port sees the same trouble and reports it.
+            # The states stay as they are. The Scheduler port meets the same error and reports it.
             self._failed_asks += 1
             self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
             return
@@ -206,23 +211,23 @@ class JobHolder:
         for held in self._moving.values():
             job = listed.get(held.fragment.id)
             if job is None or job.phase is not JobPhase.RUNS:
-                self._look_at_marks(held, now_s)  # it may have left since, and says better why
+                self._look_at_marks(held, now_s)  # it may have left since, with a better reason
             self._compare(held, job, held.name not in has_not_run, now_s)
             if held.phase is FragmentPhase.GONE:
                 self._explain(held, now_s)
             elif held.is_late(self._settings, now_s):
                 self._give_up(held, now_s)
-        # Again, if it did not help: a command that failed, a payload that hangs.
+        # Try again where it had no effect: a command failed, or a payload hangs.
         moving = self._moving.values()
         self._end_jobs(h for h in moving if h.phase is FragmentPhase.PENDING or now_s - h.since_s > _END_AGAIN_S)
 
     def _disturb(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
-        """Those at rest of which the list says anything but that they run until then move from now on."""
+        """Watch the holders at rest whose listed state or end has changed."""
         for id_, held in self._by_job.items():
             job, ends_s = listed.get(id_), held.ends_s
             if job is not None and job.phase is JobPhase.RUNS and held.is_at_rest:
                 if held.unlisted or job.ends_s != ends_s:
-                    held.compare(job, now_s)  # the end may have jumped to and fro only
+                    held.compare(job, now_s)  # the end may differ by rounding only
                 if held.ends_s == ends_s:
                     continue
             self._moving[held.name] = held
@@ -237,7 +242,7 @@ class JobHolder:
         held.compare(job, now_s)
         why = ""
         if job.phase is JobPhase.WAITS and has_run:
-            why = "asked back and queued again"
+            why = "preempted and requeued"
         elif job.phase is JobPhase.SUSPENDED:
             why = f"suspended ({job.state})"
         if why:
@@ -246,7 +251,7 @@ class JobHolder:
             self._end_jobs([held])
 
     def _take_over(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
-        """Holders of a predecessor with the same name; folders of those that are over go."""
+        """Adopt the holders of a predecessor with the same name, and delete the folders of those that are over."""
         for job in listed.values():
             name = f"{job.node}#{job.id}"
             if job.phase is not JobPhase.OVER and name not in self._held:
@@ -257,22 +262,22 @@ class JobHolder:
         self._found_old = True
 
     def _end_strays(self, listed: Mapping[str, ListedJob]) -> None:
-        """Holders that a command submitted which never came back with their id."""
+        """End holders whose submission never returned their id."""
         unknown = sorted(listed.keys() - self._by_job.keys())
         strays = [job for job in unknown if listed[job].phase is not JobPhase.OVER]
         if strays:
             self._jobs.end(strays)
 
     def _look_for(self, held: HolderJobState, now_s: float) -> None:
-        """A job that is not listed: over only if its id is unknown, too, at the second time."""
+        """A job that is missing in two lists is over if its id is unknown, too."""
         if held.unlisted:
             with suppress(CommandError, SchedulerError):
                 if self._jobs.is_unknown(held.fragment.id):
-                    held.become(FragmentPhase.GONE, now_s, f"no longer known to {self._manners.name}")
+                    held.become(FragmentPhase.GONE, now_s, f"unknown to {self._traits.name}")
         held.unlisted = True
 
     def _explain(self, held: HolderJobState, now_s: float) -> None:
-        """A holder that ended before its payload was there has said why in its output."""
+        """Add the end of its output to the reason of a holder that ended before its payload started."""
         if held.released or self._files.is_ready(held.name):
             return
         self._nodes.failed(held.fragment.node, now_s)
@@ -280,7 +285,7 @@ class JobHolder:
         held.why += f": {words}" if words else ""
 
     def _give_up(self, held: HolderJobState, now_s: float) -> None:
-        """Nobody will want it any more when it comes."""
+        """Release a holder that is too late."""
         why = held.why_given_up(self._settings, now_s)
         if not why:
             return
@@ -290,7 +295,7 @@ class JobHolder:
         self._release(held, now_s)
 
     def _release(self, held: HolderJobState, now_s: float) -> None:
-        self._files.say_released(held.name)
+        self._files.mark_released(held.name)
         held.release(now_s)
         self._move(held)
 
@@ -300,6 +305,6 @@ class JobHolder:
             self._jobs.end_workers(running)
 
     def _end_jobs(self, held: Iterable[HolderJobState]) -> None:
-        """End those of these that are to end."""
+        """End those that were released and are not over."""
         if ids := [h.fragment.id for h in held if h.is_due_to_end]:
             self._jobs.end(ids)

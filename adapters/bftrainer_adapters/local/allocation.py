@@ -1,7 +1,7 @@
-"""``holder = "allocation"``: the nodes of the job that the pilot itself runs in. No site set-up, nothing is preempted.
+"""``holder = "allocation"``: the nodes of the job that the pilot itself runs in. It needs no site setup; nothing is preempted.
 
-Every node of the allocation is idle from the beginning and stays ours until the job ends; "released" means that the pilot no
-longer uses it. What is held is remembered in folders, so a pilot that comes back finds it.
+Every node of the allocation is idle at first and available until the job ends; "released" means that the pilot no longer uses
+it. Held nodes are recorded as folders, so a restarted pilot finds them.
 """
 
 from __future__ import annotations
@@ -9,32 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.cluster import (
+    Acquired,
+    Availability,
+    Fragment,
+    FragmentPhase,
+    NodeRequest,
+    NodeView,
+    Observation,
+    Refusal,
+)
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
 from bftrainer.system.processes import send, with_variable
-
-SRUN = (
-    "srun", "--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none", "--export=ALL",
-)  # fmt: skip
-
-
-def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The nodes of the Slurm job around us; this machine alone where there is none."""
-    from bftrainer.live.nodes.fragments import expanded_list
-
-    names = environment.get("SLURM_JOB_NODELIST", "")
-    return tuple(expanded_list(names)) if names else ("localhost",)
-
-
-def prefix_of_job(environment: Mapping[str, str]) -> list[str]:
-    """How a worker starts on one of them: a step of the job, or simply here."""
-    job = environment.get("SLURM_JOB_ID")
-    return [SRUN[0], f"--jobid={job}", *SRUN[1:]] if job else []
 
 
 class Allocation:
@@ -50,27 +40,29 @@ class Allocation:
         self._gone: list[Fragment] = []
 
     def observe(self) -> Observation:
-        """Those that are not held are idle, without an end."""
+        """Nodes that are not held are free, without an end."""
         held = {f.node for f in self._held()}
         now_s = self._clock.now_s()
-        return Observation(now_s, tuple(NodeView(n, "ALLOCATED" if n in held else "IDLE") for n in self._nodes))
+        return Observation(
+            now_s, tuple(NodeView(n, Availability.BUSY if n in held else Availability.FREE) for n in self._nodes)
+        )
 
-    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
-        """Ready at once, but reported as pending, as every holder does."""
+    def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
+        """The nodes are ready at once, but reported as pending, as by every holder."""
         held = {f.node for f in self._held()}
         fragments, refusals = [], []
-        for number, claim in enumerate(claims):
-            if claim.node in held or claim.node not in self._nodes:
-                refusals.append(Refusal(claim.node, "is held already, or not a node of this job"))
+        for number, request in enumerate(requests):
+            if request.node in held or request.node not in self._nodes:
+                refusals.append(Refusal(request.node, "already held, or not a node of this job"))
                 continue
-            name = f"{claim.node}#{os.getpid()}-{self._clock.now_s():.3f}-{number}"
+            name = f"{request.node}#{os.getpid()}-{self._clock.now_s():.3f}-{number}"
             (self._holders / name).mkdir(mode=0o700)
-            held.add(claim.node)
+            held.add(request.node)
             fragments.append(Fragment(name, FragmentPhase.PENDING))
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
-        """All of them are ready; a node that is no longer in the job (the pilot moved to another) is gone."""
+        """All fragments are ready; a node outside of the job (the pilot has moved to another) is gone."""
         gone, self._gone = self._gone, []
         held = self._held()
         lost = [f for f in held if f.node not in self._nodes]
@@ -80,7 +72,7 @@ class Allocation:
         return tuple(sorted([*(f for f in held if f not in lost), *gone], key=lambda f: f.name))
 
     def release(self, names: frozenset[str]) -> None:
-        """End what runs there, and forget it."""
+        """End the workers and delete the folder."""
         self.clear(names)
         for fragment in self._held():
             if fragment.name in names:
@@ -95,7 +87,7 @@ class Allocation:
                     send(process, signal.SIGKILL)
 
     def renew(self) -> None:
-        """The job's end ends everything; no lease is needed."""
+        """Nothing to do: the end of the job ends everything."""
 
     def _held(self) -> list[Fragment]:
         return [Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if "#" in p.name]

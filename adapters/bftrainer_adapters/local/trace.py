@@ -1,7 +1,7 @@
-"""``holder = "trace"``: a recorded or generated log says which nodes are idle; workers are processes on this machine.
+"""``holder = "trace"``: a recorded or generated log says which nodes are idle; workers are processes on this host.
 
-The embedded default for a laptop, and the rehearsal for a user's script: nodes come and go as on the real machine, only
-faster, and with as little warning.
+This is the default, for a laptop and for trying out a configuration: nodes come and go as on the recorded cluster, only faster,
+and with as little notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.config.pilot import TraceConfig
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, NodeView, Observation, Refusal
+from bftrainer.domain.cluster import (
+    Acquired,
+    Availability,
+    Fragment,
+    FragmentPhase,
+    NodeRequest,
+    NodeView,
+    Observation,
+    Refusal,
+)
 from bftrainer.domain.ports import Clock
 from bftrainer.system.files import write_atomically
 from bftrainer_adapters.local.trace_machine import ensure_running, sweep
@@ -26,13 +35,13 @@ from bftrainer_adapters.local.trace_machine import ensure_running, sweep
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When each node is idle, in seconds of this machine since the beginning; after the log's end it begins anew."""
+    """When each node is idle, in seconds of this host since the beginning; the log is repeated from its start when it ends."""
 
     idle: dict[str, tuple[tuple[float, float], ...]]
     span_s: float
 
     def until_s(self, node: str, at_s: float) -> float | None:
-        """When the node is wanted back, if it is idle at ``at_s``."""
+        """When the scheduler wants the node, if it is idle at ``at_s``."""
         round_s, t = divmod(at_s, self.span_s)
         spans = self.idle.get(node, ())
         i = bisect_right(spans, (t, math.inf)) - 1
@@ -42,7 +51,7 @@ class Timeline:
 
 
 def read_timeline(config: TraceConfig) -> Timeline:
-    """The log of the configuration, at its speed-up. Raises :class:`~bftrainer.errors.InputFileError`."""
+    """The configuration's log at its speed-up. Raises :class:`~bftrainer.errors.InputFileError`."""
     from bftrainer_replay.generation.generate import generate
     from bftrainer_replay.logs.event_log import read_event_log
     from bftrainer_replay.logs.model import cut
@@ -64,7 +73,7 @@ def read_timeline(config: TraceConfig) -> Timeline:
 
 
 class TraceCluster:
-    """Scheduler and NodeHolder in one. The beginning of its time is kept, so a pilot that comes back finds the same nodes."""
+    """Scheduler and NodeHolder in one. The start time is kept on disk, so a restarted pilot finds the same nodes."""
 
     def __init__(self, state_dir: Path, timeline: Timeline, lease_s: float, clock: Clock) -> None:
         self._holders = state_dir / "holders"
@@ -74,7 +83,7 @@ class TraceCluster:
         self._clock = clock
         beginning = self._holders / "beginning.json"
         if not beginning.exists():
-            # The tag keeps two state directories on one machine apart: the sweep goes by fragment ids.
+            # The tag tells two state directories on one host apart: processes are found by fragment id.
             value = {"at_s": clock.now_s(), "tag": secrets.token_hex(3)}
             write_atomically(beginning, json.dumps(value).encode())
         found = json.loads(beginning.read_bytes())
@@ -83,30 +92,33 @@ class TraceCluster:
         self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
 
     def observe(self) -> Observation:
-        """The log's nodes as of now; one that we hold is not idle."""
+        """The log's nodes as of now; a held one is busy."""
         at_s = self._clock.now_s()
         held = {p.name.rpartition("#")[0] for p in self._folders()}
 
         def is_idle(node: str) -> bool:
             return node not in held and self._timeline.until_s(node, at_s - self._begun_s) is not None
 
-        return Observation(at_s, tuple(NodeView(n, "IDLE" if is_idle(n) else "ALLOCATED") for n in self._timeline.idle))
+        return Observation(
+            at_s,
+            tuple(NodeView(n, Availability.FREE if is_idle(n) else Availability.BUSY) for n in self._timeline.idle),
+        )
 
-    def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
-        """One folder per fragment; the machine does the rest."""
+    def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
+        """Create one folder per fragment; the machine does the rest."""
         now_s = self._clock.now_s()
         fragments, refusals = [], []
-        for claim in claims:
-            until_s = self._timeline.until_s(claim.node, now_s - self._begun_s)
-            if until_s is None or any(p.name.rpartition("#")[0] == claim.node for p in self._folders()):
-                refusals.append(Refusal(claim.node, "is no longer idle"))
+        for request in requests:
+            until_s = self._timeline.until_s(request.node, now_s - self._begun_s)
+            if until_s is None or any(p.name.rpartition("#")[0] == request.node for p in self._folders()):
+                refusals.append(Refusal(request.node, "no longer idle"))
                 continue
-            name = f"{claim.node}#{self._tag}-{self._next}"
+            name = f"{request.node}#{self._tag}-{self._next}"
             self._next += 1
             part = self._holders / f".{name}"
             part.mkdir(mode=0o700)
             (part / "lease").touch()
-            ends_s = min(self._begun_s + until_s, now_s + claim.window_s)
+            ends_s = min(self._begun_s + until_s, now_s + request.window_s)
             (part / "fragment.json").write_text(json.dumps({"ends_s": ends_s}), encoding="utf-8")
             part.rename(self._holders / name)
             fragments.append(Fragment(name, FragmentPhase.PENDING))
@@ -114,7 +126,7 @@ class TraceCluster:
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
-        """By the marks of the machine."""
+        """Read the marks that the machine has left."""
         found = []
         for folder in self._folders():
             phase, why = FragmentPhase.PENDING, ""
@@ -133,18 +145,15 @@ class TraceCluster:
         return tuple(found)
 
     def release(self, names: frozenset[str]) -> None:
-        """Ask the machine to end them."""
         for name in sorted(names):
             if (self._holders / name).is_dir():
                 write_atomically(self._holders / name / "release", b"")
 
     def clear(self, names: frozenset[str]) -> None:
-        """SIGKILL what runs in them."""
         for name in sorted(names):
             sweep(name.rpartition("#")[2])
 
     def renew(self) -> None:
-        """Touch the leases."""
         now = time.time()
         for folder in self._folders():
             os.utime(folder / "lease", (now, now))

@@ -1,8 +1,8 @@
-"""The machine behind ``holder = "trace"``: one process that plays payload for all fragments of a state directory.
+"""The machine behind ``holder = "trace"``: one process that stands in for the payloads of a state directory.
 
-It marks a fragment ready, and when its time in the log is over (or its lease lapses, or the pilot releases it) it does what a
-payload does on SIGTERM: mark ``leaving``, SIGKILL every process of the fragment, again until none is left, mark ``gone``. It is
-not a part of the pilot, so a pilot that is stopped or dead delays nothing. It ends when there is nothing left to watch.
+It marks a fragment ready. When the node's idle time in the log is over, the lease lapses or the pilot releases the fragment, it
+acts like a payload on SIGTERM: mark ``leaving``, SIGKILL every process of the fragment until none is left, mark ``gone``. It is
+a process of its own, so a pilot that is stopped or dead delays nothing. It ends when no fragment is left.
 
 Run as ``python -m bftrainer_adapters.local.trace_machine HOLDERS_DIR LEASE_S``.
 """
@@ -27,16 +27,18 @@ EVERY_S = 0.05
 SWEEP_EVERY_S = 1.0
 ENDS_AFTER_S = 5.0
 LOCK = "machine.lock"
-_started: list[subprocess.Popen[bytes]] = []  # machines of this process: they may outlive it, their remains may not
+_started: list[
+    subprocess.Popen[bytes]
+] = []  # machines started by this process: they may outlive it, but must not become zombies
 
 
 def watch(holders: Path, lease_s: float) -> None:
-    """Play until nothing has been there for ``ENDS_AFTER_S``."""
+    """Run until there has been no fragment for ``ENDS_AFTER_S``."""
     last_seen = last_swept = time.monotonic()
     silences: dict[str, Silence] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
         for folder in sorted(p for p in holders.iterdir() if "#" in p.name):
-            # A driver may have started a worker just when its fragment went; so gone ones are swept as long as they are seen.
+            # A driver may have started a worker just as its fragment went: gone ones are swept while they have folders.
             if not (folder / "gone").exists():
                 last_seen = time.monotonic()
                 play(folder, lease_s, silences.setdefault(folder.name, Silence(SWEEP_EVERY_S)))
@@ -48,16 +50,16 @@ def watch(holders: Path, lease_s: float) -> None:
 
 
 def play(folder: Path, lease_s: float, silence: Silence) -> None:
-    """One fragment's next step."""
+    """The next step of one fragment."""
     try:
         ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])
         silent_s = silence.look((folder / "lease").stat().st_mtime_ns)
     except (OSError, ValueError, KeyError):
-        return  # being made, or being removed
+        return  # being created or deleted
     if not (folder / "ready").exists() and not (folder / "leaving").exists():
         write_atomically(folder / "ready", b"")
     reasons = {
-        "asked back": time.time() >= ends_s,
+        "preempted": time.time() >= ends_s,
         "the pilot's lease lapsed": silent_s > limit_s(lease_s),
         "released": (folder / "release").exists(),
     }
@@ -72,7 +74,7 @@ def play(folder: Path, lease_s: float, silence: Silence) -> None:
 
 
 def sweep(fragment_id: str) -> int:
-    """SIGKILL what runs in a fragment; how many processes that were."""
+    """SIGKILL all processes of a fragment; returns how many there were."""
     found = list(with_variable("BFTRAINER_FRAGMENT", fragment_id))
     for process in found:
         with suppress(PermissionError):
@@ -81,7 +83,7 @@ def sweep(fragment_id: str) -> int:
 
 
 def ensure_running(holders: Path, lease_s: float) -> None:
-    """Start the machine unless it runs: it holds a lock for as long as it lives."""
+    """Start the machine unless it runs: it holds a lock while it does."""
     _started[:] = [machine for machine in _started if machine.poll() is None]
     lock = os.open(holders / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,1 +1,1 @@
-"""LSF: what it shows, the holder jobs in it, and whether its queues let holders give way (docs/lsf.md)."""
+"""LSF: observe the cluster, run holder jobs, and check that main queues can preempt them (docs/lsf.md)."""

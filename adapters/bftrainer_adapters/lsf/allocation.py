@@ -1,4 +1,4 @@
-"""``holder = "allocation"`` inside an LSF job: its nodes are in LSB_DJOB_HOSTFILE, and workers start on them by blaunch."""
+"""The LSF job around a pilot: its nodes are in LSB_DJOB_HOSTFILE, and blaunch starts workers on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOSTFILE = "LSB_DJOB_HOSTFILE"
 
 
 def nodes_of_job(environment: Mapping[str, str], launch_node: bool) -> tuple[str, ...]:
-    """The hosts of the job around us, each once; on machines with a launch node (CSM) the first is that one."""
+    """The hosts of the job, each once, without the launch node, which comes first where there is one (CSM)."""
     path = Path(environment[HOSTFILE])
     try:
         hosts = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))
@@ -25,7 +25,7 @@ def nodes_of_job(environment: Mapping[str, str], launch_node: bool) -> tuple[str
 
 
 def prefix_of_job(settings: Mapping[str, Any]) -> list[str]:
-    """How a worker starts on one of them: ``lsf.worker_prefix``, else blaunch, which needs no launch node."""
+    """The prefix that starts a worker: ``lsf.worker_prefix``, else blaunch, which does not work from a launch node."""
     prefix = [str(word) for word in settings.get("worker_prefix", ())]
     if not prefix and settings.get("launch_node"):
         raise UserError("with a launch node workers need an lsf.worker_prefix that starts them on {node}")

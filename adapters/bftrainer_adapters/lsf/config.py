@@ -14,7 +14,7 @@ from bftrainer.errors import InvalidValueError
 RELOADED = frozenset(
     ("project", "options", "start_within_s", "ready_within_s", "max_pending", "longest_s", "timeout_s", "python")
 )
-"""Keys that a running pilot takes over at a SIGHUP; the others are part of what its nodes are known by."""
+"""Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
 
 class LsfSettings(ConfigTable):
@@ -25,49 +25,49 @@ class LsfSettings(ConfigTable):
     app: str = ""
     """Application profile of the holders (bsub -app)."""
     project: str = ""
-    """Project that the holders are charged to (bsub -P)."""
+    """Project to charge holders to (bsub -P)."""
     slots_per_node: Count
     """Slots of a whole node: 42 on Summit."""
     gpus_per_node: int = 0
-    """GPUs of a node; bhosts does not tell."""
+    """GPUs of a node; bhosts does not show them."""
     gpu: str = ""
-    """What holders ask for with bsub -gpu, such as "num=6:mode=shared"; empty: no such option."""
+    """GPU request of holders (bsub -gpu), such as "num=6:mode=shared"; empty: none."""
     place: Literal["slots", "exclusive", "nnodes"] = "slots"
-    """How a holder asks for all of a node: -n SLOTS, -x, or -nnodes 1 (CSM)."""
+    """How a holder requests a whole node: -n SLOTS, -x, or -nnodes 1 (CSM)."""
     launch_node: bool = False
     """Whether jobs start on a launch node (CSM): the first host of LSB_DJOB_HOSTFILE is not a pool node then."""
     payload_prefix: tuple[str, ...] = ()
-    """How the holder script starts the payload on the node, such as ["jsrun", "-n1", "-r1", "-c1"]; empty: it is there."""
+    """Prefix that starts the payload on the node, such as ["jsrun", "-n1", "-r1", "-c1"]; empty: the script runs there."""
     worker_prefix: tuple[str, ...] = ()
-    """How workers start inside the holder, such as ["blaunch", "{node}"] or ["jsrun", "-n1", "-a1", "-cALL_CPUS"]."""
+    """Prefix that starts workers inside the holder, such as ["blaunch", "{node}"] or ["jsrun", "-n1", "-a1", "-cALL_CPUS"]."""
     hosts: tuple[str, ...] = ()
-    """Host groups or hosts to look at; none: all of the cluster."""
+    """Host groups or hosts to observe; empty: all of the cluster."""
     select: str = ""
     """Resource requirement of the compute nodes for bhosts and bslots, such as "select[CN]" on Summit."""
     options: tuple[str, ...] = ()
     """Further options for bsub."""
     format: Literal["json", "text"] = "json"
-    """What bhosts is asked to print; json needs LSF 10.1.0.2."""
+    """Output format of bhosts; json needs LSF 10.1.0.2."""
     pending: Literal["bjobs", "jobstat", "none"] = "bjobs"
-    """Where the waiting jobs are read from; windows come from bslots in any case."""
+    """Source of pending jobs; windows always come from bslots."""
     reservations: bool = True
-    """Whether brsvs is asked for advance reservations."""
+    """Read advance reservations (brsvs)."""
     start_within_s: Positive = 30.0
-    """A holder that does not run so long after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s by default)."""
+    """A holder that does not run within this time after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s)."""
     ready_within_s: Positive = 60.0
-    """A holder that runs for so long and whose payload has not reported is given up."""
+    """A holder whose payload has not reported within this time after the job's start is killed."""
     max_pending: Count = 16
-    """Holders that may wait to start at once."""
+    """Most holders that may be pending at a time."""
     longest_s: Positive = 86_400.0
-    """Run limit of a holder on a node for which nobody has plans; at most the queue's RUNLIMIT."""
+    """Run limit of a holder on a node without a plan; at most the queue's RUNLIMIT."""
     timeout_s: Positive = 20.0
-    """Time for each command."""
+    """Timeout of each command."""
     back_off_s: Positive = 20.0
-    """A node on which bsub failed is left alone so long, then twice as long, up to ..."""
+    """First back-off after bsub failed for a node; doubled by each further failure, up to ..."""
     back_off_most_s: Positive = 600.0
-    """... this."""
+    """... this one."""
     holder_script: Path | None = None
-    """The site's own holder.lsf instead of the one that comes with bftrainer."""
+    """The site's own holder.lsf instead of the installed one."""
     python: str = "python3"
     """The compute nodes' Python, 3.6 or newer, for the payload and the worker starter."""
 

@@ -1,7 +1,7 @@
-"""``bftrainer doctor --lsf``: every question that the pilot would ask this LSF, asked once. It only reads; nothing is held.
+"""``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only; nothing is held.
 
-The adapter was written without an LSF at hand, so its first run at a site is this one. An answer that is not understood is
-kept in a file, with its command, to be sent in.
+The adapter was written without access to an LSF, so its first run at a site is this one. Output that is not understood is saved
+with its command, for an issue.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bftrainer.cli.doctor import Check, CheckStatus
-from bftrainer.config.validation import check_table
-from bftrainer.domain.cluster import NodeView
+from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer_adapters.lsf import jobs as lsf_jobs
@@ -24,13 +23,12 @@ from bftrainer_adapters.lsf import windows as lsf_windows
 from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.observe import queue_problems
 
-_SEND_IN = "please send this file in with an issue"
+_SEND_IN = "please attach this file to an issue"
 
 
-def examine_lsf(table: dict[str, object], where: str, keep_in: Path) -> list[Check]:
-    """One check per command; ``table`` is ``[lsf]`` of the configuration ``where``."""
+def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
+    """One check per command."""
     now_s, user = time.time(), getpass.getuser()
-    settings = check_table(dict(table), LsfSettings, where)
     slots = settings.slots_per_node
     hosts = lsf_text.parse_hosts_json if settings.format == "json" else lsf_text.parse_hosts_text
     questions: list[tuple[str, list[str], Callable[[str], str], bool]] = [
@@ -62,10 +60,10 @@ def _ask(
             return Check(name, state, str(error), required=required)
         text = error.problem
     try:
-        return Check(name, CheckStatus.OK, f"{argv[0]}: {read(lsf_text.without_waiting(text))}", required=required)
+        return Check.ok(name, f"{argv[0]}: {read(lsf_text.without_waiting(text))}", required=required)
     except SchedulerError as error:
         kept = _keep(name, argv, text, keep_in)
-        return Check(name, CheckStatus.BROKEN, str(error), f"{_SEND_IN}: {kept}", required)
+        return Check.broken(name, str(error), f"{_SEND_IN}: {kept}", required=required)
 
 
 def _queue(settings: LsfSettings, keep_in: Path) -> Check:
@@ -73,13 +71,13 @@ def _queue(settings: LsfSettings, keep_in: Path) -> Check:
     try:
         against = queue_problems(settings, {})
     except CommandError as error:
-        return Check(name, CheckStatus.BROKEN, str(error))
+        return Check.broken(name, str(error))
     except SchedulerError as error:
         argv, text = error.answer or ((), "")
-        return Check(name, CheckStatus.BROKEN, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}")
+        return Check.broken(name, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}")
     if against:
-        return Check(name, CheckStatus.BROKEN, "; ".join(against), "the queue that a site adds is in docs/lsf.md")
-    return Check(name, CheckStatus.OK, f"{settings.queue} ends preempted jobs: holders may run there")
+        return Check.broken(name, "; ".join(against), "docs/lsf.md shows the queue that a site adds")
+    return Check.ok(name, f"{settings.queue} ends preempted jobs: holders may run there")
 
 
 def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
@@ -92,7 +90,7 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
     odd = [node.name for node in views if node.cpus not in (0, slots)]
     said = f", {len(odd)} without {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
-    return f"{len(views)} hosts, {sum(node.state == 'IDLE' for node in views)} idle{said}"
+    return f"{len(views)} hosts, {sum(node.availability is Availability.FREE for node in views)} idle{said}"
 
 
 def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:
@@ -100,7 +98,7 @@ def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str
 
 
 def _jobs(text: str, slots: int) -> str:
-    return f"{0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots))} jobs wait"
+    return f"{0 if lsf_text.says_nothing(text) else len(lsf_text.parse_pending(text, slots))} jobs pending"
 
 
 def _jobstat(seen: lsf_text.Jobstat) -> str:

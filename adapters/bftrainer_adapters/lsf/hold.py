@@ -1,7 +1,7 @@
 """Holders on LSF: the payload and a starter of workers run in the job itself, in a queue that *ends* preempted jobs.
 
-No holder is submitted before ``bqueues -l`` has shown that: a job that is suspended keeps memory and GPUs of a node that a main
-job believes to have.
+No holder is submitted before ``bqueues -l`` has shown that: a suspended job keeps memory and GPUs of the node that a main
+job gets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bftrainer_adapters.lsf.jobs import LsfJob
 from bftrainer_adapters.lsf.observe import ask, queue_problems
 from bftrainer_adapters.on_node import lsf_payload, lsf_starter
 
-MANNERS = SchedulerTraits("LSF", "lsf", "bsub", hurry_s=2.0, failures_in_a_row=1)
+TRAITS = SchedulerTraits("LSF", "lsf", "bsub", min_interval_s=2.0, failures_in_a_row=1)
 _PLAIN = re.compile(r"[\w@%+=:,./{}-]+")
 _CHECK_QUEUE_S = 600.0
 
@@ -34,7 +34,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 class LsfHolder(JobHolder):
-    """Holds nodes for one pilot. ``pilot`` tells its holders from others'; ``env`` is added to every command's environment."""
+    """Holds nodes for one pilot. ``pilot`` marks its holders; ``env`` is added to the environment of every command."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class LsfHolder(JobHolder):
         super().__init__(self._lsf, settings, files, clock, poll_s)
 
     def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
-        """For holders to come; those that are there keep their options."""
+        """Applies to new holders; existing ones keep their options."""
         super().reconfigure(settings, poll_s)
         if isinstance(settings, LsfSettings):
             self._lsf.settings = settings
@@ -67,55 +67,53 @@ class _Lsf:
     clock: Clock
     lease_s: float
     env: Mapping[str, str]
-    manners: SchedulerTraits = MANNERS
+    traits: SchedulerTraits = TRAITS
     user: str = field(default_factory=getpass.getuser)
-    against: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.said = jobs.description(self.pilot, self.user)
+        self.description = jobs.description(self.pilot, self.user)
         self.script = holder_script(self.settings.holder_script, "holder.lsf")
         self.queue_checked_until_s = self.clock.elapsed_s()
 
     def begin(self) -> None:
-        """Nothing: the queue is looked at before each holder."""
+        """Nothing to do: the queue is checked before each holder."""
 
-    def why_none(self) -> str:
-        """What the queue would do to holders; asked every ten minutes."""
+    def why_no_holder(self) -> str:
+        """Why the queue would not end holders; LSF is asked every ten minutes."""
         now_s = self.clock.elapsed_s()
         if now_s >= self.queue_checked_until_s:
-            self.against = queue_problems(self.settings, self.env)
+            self.problems = queue_problems(self.settings, self.env)
             self.queue_checked_until_s = now_s + _CHECK_QUEUE_S
-        return "; ".join(self.against)
+        return "; ".join(self.problems)
 
-    def submit(self, claim: NodeRequest) -> str:
-        """One bsub."""
+    def submit(self, request: NodeRequest) -> str:
+        """Run bsub once."""
         chosen = self.settings
         programs = (lsf_payload.__file__, lsf_starter.__file__, self.files.root, f"{self.lease_s:g}")
         prefixes = (*chosen.payload_prefix, "--", *chosen.worker_prefix)
         words = [str(word) for word in ("/bin/bash", self.script, chosen.python, *programs, *prefixes)]
-        # LSF hands these words to a shell, one after the other.
+        # LSF passes these words to a shell.
         for word in words:
             if not _PLAIN.fullmatch(word):
-                raise UserError(f"holders cannot be submitted: a shell would change {word!r}")
-        argv = jobs.submit_argv(chosen, claim, self.said, words, self.files.log(claim.node, "%J"))
+                raise UserError(f"holders cannot be submitted: a shell would interpret {word!r}")
+        argv = jobs.submit_argv(chosen, request, self.description, words, self.files.log(request.node, "%J"))
         return self._ask(argv, jobs.parse_submitted)
 
     def listed(self) -> Mapping[str, LsfJob]:
-        """By bjobs."""
         wall_s = self.clock.now_s()
-        return self._ask(jobs.list_argv(self.user), lambda text: jobs.parse_list(text, self.said, wall_s))
+        return self._ask(jobs.list_argv(self.user), lambda text: jobs.parse_list(text, self.description, wall_s))
 
     def is_unknown(self, job: str) -> bool:
-        """By bjobs with its id."""
         return jobs.is_unknown_job(self._ask(jobs.exists_argv(job), str))
 
     def end(self, ids: list[str]) -> None:
-        """One bkill for all."""
+        """Run bkill once for all."""
         with suppress(CommandError):
             self._ask(jobs.cancel_argv(ids), str)
 
     def end_workers(self, names: list[str]) -> None:
-        """Each order's folder gets a SIGKILL to pass on."""
+        """Leave a SIGKILL in the folder of each order, for the starter to send."""
         for name in names:
             for order in (self.files.root / name / "work").glob("*"):
                 with suppress(OSError):

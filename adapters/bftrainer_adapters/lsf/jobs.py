@@ -1,8 +1,8 @@
-"""LSF holder jobs: the commands that submit, list and end them, and what those answer. Pure. Known from manuals and recordings.
+"""LSF holder jobs: the commands that submit, list and end them, and their output. Pure. From manuals and recordings.
 
-Why each option of :func:`submit_argv` is there: ``-W N/HOST`` since a plain ``-W`` is normalized by the host's CPU factor;
-``-rn``: a preempted holder must not come back by itself; ``-Jd`` tells one pilot's holders from another's, and which node a
-waiting one is for. No job arrays, as with Slurm.
+Reasons for the options of :func:`submit_argv`: ``-W N/HOST``, because a plain ``-W`` is normalized by the host's CPU factor;
+``-rn``: a preempted holder must not start again; ``-Jd`` tells the holders of two pilots apart, and shows the node of a pending
+one. No job arrays, as with Slurm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOLDER_NAME = "bftrainer-holder"
 LIST_FIELDS = "jobid stat run_time runtimelimit exit_reason job_description"
 _NODE = re.compile(r" node=(\S+)$")
 
-# USUSP and SSUSP: suspended, with memory and GPUs: it has to go. UNKWN: its sbatchd does not answer, so nothing is known.
+# USUSP and SSUSP: suspended, with memory and GPUs, so the job has to end. UNKWN: its sbatchd does not answer.
 PHASES = {
     **dict.fromkeys(("PEND", "PSUSP", "WAIT", "FWD_PEND", "PROV"), JobPhase.WAITS),
     **dict.fromkeys(("RUN", "UNKWN"), JobPhase.RUNS),
@@ -45,17 +45,16 @@ class LsfJob:
 
     @property
     def phase(self) -> JobPhase:
-        """What the state means."""
         return PHASES[self.state]
 
 
 def description(pilot: str, user: str) -> str:
-    """What an administrator reads in bjobs -l; :func:`submit_argv` adds the node."""
+    """What administrators read in bjobs -l; :func:`submit_argv` adds the node."""
     return f"bftrainer: idle node held by pilot {pilot} of {user}, given back at once when wanted"
 
 
-def submit_argv(settings: LsfSettings, claim: NodeRequest, said: str, command: Iterable[str], log: Path) -> list[str]:
-    """``bsub`` of one holder; ``command`` is the job script and its arguments, ``said`` the description."""
+def submit_argv(settings: LsfSettings, request: NodeRequest, said: str, command: Iterable[str], log: Path) -> list[str]:
+    """``bsub`` of one holder; ``command`` is the job script with its arguments, ``said`` the description."""
     match settings.place:
         case "slots":
             whole = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
@@ -63,19 +62,19 @@ def submit_argv(settings: LsfSettings, claim: NodeRequest, said: str, command: I
             whole = ["-x", "-n", "1"]
         case "nnodes":
             whole = ["-nnodes", "1"]
-    minutes = limit_minutes(claim.window_s, settings.longest_s)
+    minutes = limit_minutes(request.window_s, settings.longest_s)
     return [
         "bsub", "-q", settings.queue,
         *(["-app", settings.app] if settings.app else []),
         *(["-P", settings.project] if settings.project else []),
         *(["-gpu", settings.gpu] if settings.gpu else []),
-        *whole, "-m", claim.node, "-W", str(minutes) if settings.launch_node else f"{minutes}/{claim.node}", "-rn",
-        "-J", HOLDER_NAME, "-Jd", f"{said} node={claim.node}", "-o", str(log), *settings.options, *command,
+        *whole, "-m", request.node, "-W", str(minutes) if settings.launch_node else f"{minutes}/{request.node}", "-rn",
+        "-J", HOLDER_NAME, "-Jd", f"{said} node={request.node}", "-o", str(log), *settings.options, *command,
     ]  # fmt: skip
 
 
 def parse_submitted(text: str) -> str:
-    """The job id in ``Job <12> is submitted to queue <idle>.``; sites print more around it."""
+    """The job id in ``Job <12> is submitted to queue <idle>.``; some sites print more around it."""
     found = re.findall(r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE)
     if len(found) != 1:
         raise SchedulerError(f"bsub answered {text[:80]!r} instead of a job id")
@@ -83,12 +82,12 @@ def parse_submitted(text: str) -> str:
 
 
 def list_argv(user: str) -> list[str]:
-    """All holders of a user, those that ended lately too (-a): ended is something bjobs says, not that it says nothing."""
+    """All holders of a user, recently ended ones included (-a): bjobs has to say that a job is over."""
     return ["bjobs", "-a", "-u", user, "-J", HOLDER_NAME, "-o", LIST_FIELDS, "-json"]
 
 
 def parse_list(text: str, said: str, now_s: float) -> dict[str, LsfJob]:
-    """The holders whose description begins with ``said``, by id; another pilot's are none of ours."""
+    """By id, the holders whose description begins with ``said``; the others belong to other pilots."""
     if says_nothing(text) and "{" not in text:
         return {}
     jobs = {}
@@ -106,7 +105,7 @@ def parse_list(text: str, said: str, now_s: float) -> dict[str, LsfJob]:
 
 
 def left_s(item: dict[str, Any]) -> float | None:
-    """Seconds until the run limit of a running job; bjobs' own times have no year, so lengths are taken."""
+    """Seconds until the run limit of a running job, from lengths: the times that bjobs shows have no year."""
     limit, ran = value_of(item, "RUNTIMELIMIT"), value_of(item, "RUN_TIME")
     if limit in ("", "-"):
         return None
@@ -114,17 +113,17 @@ def left_s(item: dict[str, Any]) -> float | None:
 
 
 def exists_argv(job: str) -> list[str]:
-    """Asks for one job that bjobs does not list any more."""
+    """Ask for one job that bjobs no longer lists."""
     return ["bjobs", "-a", "-o", "jobid stat", "-json", job]
 
 
 def is_unknown_job(text: str) -> bool:
-    """Whether an answer says that there is no such job, and not that nobody answered."""
+    """Whether the output says that there is no such job, and not that LSF did not answer."""
     return re.search(r"Job <\d+> is not found|No matching job found", text) is not None
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:
-    """End jobs. bkill alone would end the last job of this user: never without ids."""
+    """End jobs. Never without ids: bkill alone ends the user's latest job."""
     ids = sorted(jobs)
     assert ids, "bkill without a job id ends something else"
     return ["bkill", *ids]
@@ -138,4 +137,4 @@ def _seconds(text: str, unit_s: float) -> float:
     clock = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text.strip())
     if clock:
         return 3600.0 * int(clock[1]) + 60.0 * int(clock[2]) + int(clock[3])
-    raise SchedulerError(f"{text[:60]!r} is no time")
+    raise SchedulerError(f"{text[:60]!r} is not a time")

@@ -1,9 +1,9 @@
-"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, one batch of short calls.
+"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, a batch of short calls.
 
-LSF plans with slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle by bhosts but in no
-window with all its slots is not free: it gets the flag PLANNED without an end, which :mod:`bftrainer.core.windows` passes over.
-A host that one of our own holders is on is in no window either: the end of its time is the holder's run limit, which was
-cut to the window when it was submitted.
+LSF plans slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle by bhosts but in no
+window with all its slots is not free: it is PLANNED without a known end, which :mod:`bftrainer.core.windows` skips. A host of
+one of our own holders is in no window either: it is held until the holder's run limit, which was cut to the window at
+submission.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from bftrainer.domain.cluster import NodeView, Observation, PendingJob
+from bftrainer.domain.cluster import Availability, NodeView, Observation, PendingJob
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
@@ -23,14 +23,13 @@ from bftrainer_adapters.lsf import text as lsf_text
 from bftrainer_adapters.lsf import windows as lsf_windows
 from bftrainer_adapters.lsf.config import LsfSettings
 
-WINDOW_ID = "backfill window"
 _FAILED = 255
 
 _Parsed = TypeVar("_Parsed")
 
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
-    """All hosts one by one (-X: members of condensed groups, too)."""
+    """All hosts one by one (-X: including members of condensed groups)."""
     form = ["-o", lsf_text.HOST_FIELDS, "-json"] if settings.format == "json" else ["-w"]
     return ["bhosts", *form, "-X", *_selected(settings), *settings.hosts]
 
@@ -46,7 +45,7 @@ def windows_argv(settings: LsfSettings) -> list[str]:
 
 
 def reservations_argv() -> list[str]:
-    """All advance reservations, nothing cut off."""
+    """All advance reservations, not truncated."""
     return ["brsvs", "-w"]
 
 
@@ -55,7 +54,7 @@ def _selected(settings: LsfSettings) -> list[str]:
 
 
 def ask(argv: list[str], parse: Callable[[str], _Parsed], timeout_s: float, env: Mapping[str, str]) -> _Parsed:
-    """Run and parse. "None of these" comes on stderr with status 255 and is an answer; anything else that fails is not."""
+    """Run and parse. "None found" on stderr with status 255 is a result; any other failure is an error."""
     try:
         text = command.run(argv, timeout_s=timeout_s, env=env)
     except CommandError as error:
@@ -78,9 +77,9 @@ class LsfScheduler:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def observe(self) -> Observation:
-        """LSF does not tell its time, so ``at_s`` is the pilot's, from before bslots was asked: windows come as lengths and
-        may look shorter than they are, never longer. Windows come before hosts: a job that starts in between is on its
-        hosts then.
+        """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows are lengths, and may look
+        shorter than they are, but never longer. Windows are read before hosts: a job that starts in between shows on its
+        hosts.
         """
         pending = self._pending()
         at_s = self.clock.now_s()
@@ -99,8 +98,8 @@ class LsfScheduler:
         )
         return Observation(
             at_s,
-            tuple(planned(node, lengths) for node in nodes),
-            (*pending, *ends_of(lengths, at_s)),
+            tuple(with_window(node, lengths, at_s) for node in nodes),
+            pending,
             reservations,
             planned_s=None,
         )
@@ -125,27 +124,16 @@ class LsfScheduler:
         return ask(argv, parse, self.settings.timeout_s, self.env)
 
 
-def planned(node: NodeView, lengths: Mapping[str, float]) -> NodeView:
-    """An idle host with PLANNED, unless it is free without limit."""
-    if node.state != "IDLE" or lengths.get(node.name) == math.inf:
-        return node
-    return replace(node, state="IDLE+PLANNED")
-
-
-def ends_of(lengths: Mapping[str, float], at_s: float) -> tuple[PendingJob, ...]:
-    """The ends of windows, as :mod:`bftrainer.core.windows` takes them: something that starts then on these hosts."""
-    hosts_by_end: dict[float, set[str]] = {}
-    for host, length_s in lengths.items():
-        if length_s < math.inf:
-            hosts_by_end.setdefault(at_s + length_s, set()).add(host)
-    return tuple(
-        PendingJob(f"{WINDOW_ID} {number}", "", (), len(hosts), end_s, frozenset(hosts), "")
-        for number, (end_s, hosts) in enumerate(sorted(hosts_by_end.items()), 1)
-    )
+def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> NodeView:
+    """A host with the end of its backfill window. An idle one is planned for somebody, unless its window is endless."""
+    length_s = lengths.get(node.name)
+    ends_s = at_s + length_s if length_s is not None and length_s < math.inf else None
+    is_planned = node.availability is Availability.FREE and length_s != math.inf
+    return replace(node, window_end_s=ends_s, availability=Availability.PLANNED if is_planned else node.availability)
 
 
 def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
-    """Why holders must not run in the configured queue; raises where LSF does not tell."""
+    """Why holders must not run in the configured queue; raises if LSF does not say."""
 
     def told(argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
         return ask(argv, parse, settings.timeout_s, env)

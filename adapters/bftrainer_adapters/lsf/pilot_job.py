@@ -1,9 +1,9 @@
-"""The LSF job that the pilot itself runs in: when it ends, its successor, and whether another pilot's job is gone.
+"""The LSF job that the pilot itself runs in: its end, its successor, and whether another pilot's job is gone.
 
-The successor is a job of its own that waits with ``-w 'ended(ID)'``; ``brequeue`` would need the pilot to be killed first. LSF
-keeps no copy of a job's script that every version gives back (``bjobs -script`` is younger than 10.1.0), so the script is read
-again from where it lies: ``pilot.lsf`` of the state directory, or the one that comes with bftrainer. Name, queue and project
-are those of the running job, whatever the script says.
+The successor is a job of its own that depends on this one (``-w 'ended(ID)'``); ``brequeue`` would kill the pilot first.
+Not every version of LSF shows a job's script (``bjobs -script`` came after 10.1.0), so the script is read again from its
+file: ``pilot.lsf`` in the state directory, or the installed one. Name, queue and project are those of the running job,
+whatever the script says.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _Parsed = TypeVar("_Parsed")
 
 
 def job_argv(job: str) -> list[str]:
-    """All that a successor takes over, and when its time is over."""
+    """Its end, and the options for a successor."""
     return ["bjobs", "-a", "-o", _FIELDS, "-json", job]
 
 
 @dataclass(frozen=True, slots=True)
 class LsfJobFacts:
-    """A job as bjobs lists it; ``left_s`` is what its run limit leaves, None without one or while it does not run."""
+    """A job as bjobs lists it; ``left_s`` is the time to its run limit, None without one or while it does not run."""
 
     phase: JobPhase
     user: str
@@ -47,7 +47,7 @@ class LsfJobFacts:
 
 
 def parse_job(text: str) -> LsfJobFacts | None:
-    """The job, or None where LSF says that there is none of this id."""
+    """The job, or None if LSF says that there is no such job."""
     if is_unknown_job(text):
         return None
     found = records(text, "the pilot's job")
@@ -62,12 +62,12 @@ def parse_job(text: str) -> LsfJobFacts | None:
 
 
 def waiting_argv(job: LsfJobFacts) -> list[str]:
-    """Jobs of this name and user that are not over."""
+    """Unfinished jobs with this name and user."""
     return ["bjobs", "-u", job.user, "-J", job.name, "-o", "jobid stat", "-json"]
 
 
 def parse_waiting(text: str) -> list[str]:
-    """Ids of those that wait, the oldest first."""
+    """Ids of the pending ones, oldest first."""
     if says_nothing(text) and "{" not in text:
         return []
     listed = [(value_of(item, "JOBID"), value_of(item, "STAT")) for item in records(text, "pilots' jobs")]
@@ -77,14 +77,14 @@ def parse_waiting(text: str) -> list[str]:
 
 
 def successor_argv(job: str, of: LsfJobFacts) -> list[str]:
-    """``bsub`` of the script on standard input; options here win over its ``#BSUB`` lines."""
+    """``bsub`` of the script on standard input; options here override its ``#BSUB`` lines."""
     project = ["-P", of.project] if of.project not in ("", "-", "default") else []
     return ["bsub", "-w", f"ended({job})", "-J", of.name, "-q", of.queue, *project]
 
 
 @dataclass
 class LsfPilotJob:
-    """The job with id ``job``; a ``pilot.lsf`` in ``state_dir`` is what its successor is made from."""
+    """The job with id ``job``; its successor runs ``pilot.lsf`` of ``state_dir``, if that exists."""
 
     job: str
     state_dir: Path
@@ -93,13 +93,13 @@ class LsfPilotJob:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def ends_s(self) -> float | None:
-        """When its run limit ends; None where there is none."""
+        """The end of its run limit; None without one."""
         now_s = self.clock.now_s()
         found = self._ask(job_argv(self.job), parse_job)
         return None if found is None or found.left_s is None else now_s + found.left_s
 
     def submit_successor(self) -> str:
-        """Submit the script again, to start when this job is over; one that waits already is enough."""
+        """Submit the script to start when this job is over, unless a successor is pending."""
         found = self._ask(job_argv(self.job), parse_job)
         if found is None:
             raise SchedulerError(f"bjobs does not list the pilot's own job {self.job}")
@@ -110,11 +110,11 @@ class LsfPilotJob:
         return parse_submitted(command.run(argv, timeout_s=self.timeout_s, env=self.env, stdin=script))
 
     def withdraw(self, successor: str) -> None:
-        """Cancel a successor that waits."""
+        """Cancel a pending successor."""
         command.run(["bkill", successor], timeout_s=self.timeout_s, env=self.env)
 
     def script(self) -> Path:
-        """What the successor is made from."""
+        """The script of the successor."""
         own = self.state_dir / SCRIPT
         return holder_script(own if own.exists() else None, SCRIPT)
 
@@ -123,7 +123,7 @@ class LsfPilotJob:
 
 
 def job_is_gone(job: str) -> bool | None:
-    """Whether a job is over; None where nobody says."""
+    """Whether a job is over; None if LSF does not say."""
     try:
         found = ask(job_argv(job), parse_job, _TIMEOUT_S, {})
     except (CommandError, SchedulerError):

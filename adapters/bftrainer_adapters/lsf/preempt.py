@@ -1,7 +1,7 @@
-"""Whether a queue gives nodes back: what is against holders in it, each with its remedy. Pure.
+"""Whether a queue releases nodes: the reasons against holders in it, each with a remedy. Pure.
 
-LSF *suspends* a preempted job: it keeps memory and GPUs, and the main job starts on a node that is not free. Holders may run
-only where whatever LSF does to make room ends them (lsb.queues, lsb.applications and lsb.params references, LSF 10.1).
+By default LSF *suspends* a preempted job: it keeps memory and GPUs, and the main job starts on a node that is not free.
+Holders may run only where preemption ends them (lsb.queues, lsb.applications and lsb.params references, LSF 10.1).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from bftrainer_adapters.lsf.queue import DELAYS, PREEMPT_DELAY, AppFacts, ParamFacts, QueueFacts
 
 _OFF = re.compile(r"(?:|-|-1|0+|N/?A|none|not (?:set|defined))", re.IGNORECASE)
-# TERMINATE actions that leave the job where it is.
+# TERMINATE actions that do not end the job.
 _STOPS = ("SIGSTOP", "STOP", "SIGTSTP", "TSTP", "CHKPNT")
 
 
@@ -34,10 +34,10 @@ def _queue_itself(queue: QueueFacts) -> list[str]:
             f"queue {queue.name} is not preemptable (PREEMPTION = PREEMPTABLE): main jobs would wait for holders"
         )
     if queue.rerunnable:
-        found.append(f"queue {queue.name} reruns jobs (RERUNNABLE = no): a holder would come back by itself")
+        found.append(f"queue {queue.name} reruns jobs, and would restart holders; set RERUNNABLE = no")
     if queue.interruptible:
         found.append(
-            f"queue {queue.name} has INTERRUPTIBLE_BACKFILL, which keeps jobs that were wanted back earlier; remove it"
+            f"queue {queue.name} has INTERRUPTIBLE_BACKFILL, which ends jobs only at the last moment; remove it"
         )
     return found
 
@@ -69,7 +69,7 @@ def _suspends(queue: QueueFacts, app: AppFacts) -> list[str]:
             )
     terminate = app.terminate or queue.terminate
     if terminate.upper() in _STOPS:
-        found.append(f"the TERMINATE action is {terminate!r}, which ends nobody; remove it")
+        found.append(f"the TERMINATE action is {terminate!r}, which does not end jobs; remove it")
     return found
 
 
@@ -80,7 +80,7 @@ def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -
             f"jobs of backfill queues such as {queue.name} are not preempted here (PREEMPT_JOBTYPE = BACKFILL in lsb.params)"
         )
     if exclusive and not queue.exclusive:
-        found.append(f"queue {queue.name} takes no exclusive jobs (EXCLUSIVE = Y), but lsf.place is exclusive")
+        found.append(f"queue {queue.name} accepts no exclusive jobs (EXCLUSIVE = Y), but lsf.place is exclusive")
     if exclusive and "EXCLUSIVE" not in params.preempted_types:
         found.append(
             "exclusive jobs are not preempted here (PREEMPT_JOBTYPE = EXCLUSIVE in lsb.params, LSB_DISABLE_LIMLOCK_EXCL=Y)"
@@ -94,7 +94,7 @@ def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -
 
 
 def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
-    """What is set of the jobs that are preempted: by their profile, else their queue, else the cluster."""
+    """Delays of preemption, as set by the profile of holders, else their queue, else the cluster."""
     places = [
         ("the application profile", app.delays),
         (f"queue {queue.name}", queue.delays),
@@ -107,7 +107,7 @@ def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
             found.append(
                 f"{name} = {value} of {place} makes main jobs wait for holders; set {name} = 0 in {queue.name}"
             )
-    # A property of the jobs that preempt, so their queues may set it, too; those are not looked at.
+    # A property of the preempting jobs, so their queues may set it, too; those are not checked.
     if not _OFF.fullmatch(value := params.delays.get(PREEMPT_DELAY, "")):
         found.append(f"{PREEMPT_DELAY} = {value} of lsb.params makes main jobs wait for holders; remove it")
     return found

@@ -1,7 +1,7 @@
-"""What ``bqueues -l``, ``bapp -l`` and ``bparams -a`` say of a queue, an application profile and the cluster. Pure.
+"""Parsers of ``bqueues -l``, ``bapp -l`` and ``bparams -a``: a queue, an application profile, the cluster. Pure.
 
-Known from manuals only. LSF is silent about what is not configured, and lays it out in more than one way (``NAME = value``,
-``NAME: value``), so a setting is looked for by its name, wherever it stands.
+Known from manuals only. LSF omits what is not configured and uses several layouts (``NAME = value``, ``NAME: value``), so a
+setting is searched by its name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREEMPT_DELAY = "PREEMPT_DELAY"
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What matters of a queue. Actions are as LSF prints them; empty: LSF's own (SUSPEND: SIGSTOP; TERMINATE: SIGINT ...)."""
+    """The settings of a queue. Actions are as LSF prints them; empty: its defaults (SIGSTOP to suspend, SIGINT ... to end)."""
 
     name: str
     status: str
@@ -32,7 +32,7 @@ class QueueFacts:
     terminate: str
     backfill: bool
     interruptible: bool
-    """INTERRUPTIBLE_BACKFILL: LSF ends jobs at the last moment, and preempts them in no other way."""
+    """INTERRUPTIBLE_BACKFILL: LSF ends jobs at the last moment only, and does not preempt them otherwise."""
     exclusive: bool
     rerunnable: bool
     loads: bool
@@ -45,7 +45,7 @@ class QueueFacts:
 
 @dataclass(frozen=True, slots=True)
 class AppFacts:
-    """What an application profile sets; it goes before the queue."""
+    """The settings of an application profile; they override the queue's."""
 
     suspend: str = ""
     terminate: str = ""
@@ -54,7 +54,7 @@ class AppFacts:
 
 @dataclass(frozen=True, slots=True)
 class ParamFacts:
-    """What the cluster sets; ``interval_s`` lies between SIGINT, SIGTERM and SIGKILL."""
+    """The settings of the cluster; ``interval_s`` is the time between SIGINT, SIGTERM and SIGKILL."""
 
     preempted_types: frozenset[str]
     resources: frozenset[str]
@@ -78,14 +78,14 @@ def params_argv() -> list[str]:
 
 
 def parse_queue(text: str, name: str) -> QueueFacts:
-    """``bqueues -l NAME``; the end of the answer has to be there."""
+    """``bqueues -l NAME``; raises if the output is truncated."""
     head = re.search(r"^QUEUE:\s*(\S+)\s*$", text, re.MULTILINE)
     if head is None or head[1] != name:
         raise SchedulerError(f"asked for queue {name}, bqueues answered {text[:80]!r}")
     status = re.search(r"\b(Open|Closed):(Active|Inact\w*)", text)
-    # USERS and HOSTS are printed for every queue, after the policies; job controls come behind them.
+    # USERS and HOSTS are printed for every queue, after the policies and before the job controls.
     if status is None or not re.search(r"^HOSTS:.*\n", text, re.MULTILINE):
-        raise SchedulerError(f"bqueues' answer about {name} is cut short: ...{text[-60:]!r}")
+        raise SchedulerError(f"bqueues: the output about {name} is truncated: ...{text[-60:]!r}")
     policies = " ".join(re.findall(r"^(?:SCHEDULING POLICIES|PREEMPTION)\s*[:=](.*)$", text, re.MULTILINE))
     only = re.search(r"PREEMPTABLE\s*\[([^\]]*)\]", policies)
     stops = [word for line in re.findall(r"^\s*loadStop(.*)$", text, re.MULTILINE) for word in line.split()]
@@ -128,7 +128,7 @@ def parse_params(text: str) -> ParamFacts:
 
 
 def _setting(text: str, name: str) -> str:
-    """The value of a setting; empty where LSF is silent."""
+    """The value of a setting; empty if LSF does not print it."""
     found = re.search(rf"^\s*{name}\s*[:=](.*)$", text, re.MULTILINE)
     return found[1].strip() if found else ""
 

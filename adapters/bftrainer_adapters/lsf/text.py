@@ -1,8 +1,8 @@
-"""What LSF's bhosts, bjobs and jobstat print, read whole: pure functions from text to what it says.
+"""Parsers of what LSF's bhosts, bjobs and jobstat print; pure.
 
-Read with recordings only (tests/lsf/samples says whence); no LSF was at hand. Every function raises
-:class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: an answer that is cut short, or none at
-all, is not an empty cluster. The one way in which LSF says "nothing" is told by :func:`says_nothing`.
+Tried with recordings only (tests/lsf/samples names their sources); no LSF was available. Every function raises
+:class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: truncated or missing output is not an empty
+cluster. :func:`says_nothing` recognizes LSF's way to say "none".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bftrainer.domain.cluster import NodeView, PendingJob
+from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.errors import SchedulerError, UnknownStateError
 
 HOST_FIELDS = "host_name status max njobs run ssusp ususp rsv"
@@ -20,27 +20,16 @@ PENDING_FIELDS = "jobid stat user queue nreq_slot job_name"
 _NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
 _HOST_HEADER = ["HOST_NAME", "STATUS", "JL/U", "MAX", "NJOBS", "RUN", "SSUSP", "USUSP", "RSV"]
 
-# bhosts' words (bhosts reference of LSF 10.1, and -w's) in the flags of domain/cluster.py. A host that is "closed" for any
-# reason takes no job, so none of these is IDLE alone.
+# bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason takes no job.
 _STATES = {
-    "ok": "IDLE",
-    "unavail": "DOWN",
-    "unreach": "DOWN+NOT_RESPONDING",
-    "unlicensed": "DOWN",
-    "closed": "DRAIN",
-    "closed_Adm": "DRAIN",
-    "closed_Busy": "BLOCKED",
-    "closed_cu_Excl": "RESERVED",
-    "closed_EGO": "RESERVED",
-    "closed_Excl": "ALLOCATED",
-    "closed_Full": "ALLOCATED",
-    "closed_LIM": "NOT_RESPONDING",
-    "closed_Lock": "DRAIN",
-    "closed_RC": "POWERED_DOWN",
-    "closed_Wind": "RESERVED",
+    "ok": Availability.FREE,
+    **dict.fromkeys(("closed_Excl", "closed_Full"), Availability.BUSY),
+    **dict.fromkeys(("unavail", "unreach", "unlicensed", "closed", "closed_Adm", "closed_Busy"), Availability.UNUSABLE),
+    **dict.fromkeys(("closed_cu_Excl", "closed_EGO", "closed_LIM", "closed_Lock"), Availability.UNUSABLE),
+    **dict.fromkeys(("closed_RC", "closed_Wind"), Availability.UNUSABLE),
 }
-_BY_LOWER = {word.lower(): flags for word, flags in _STATES.items()}
-# "Please wait": mbatchd is restarting, the command tries again by itself; LSF 10.1 prints it before the answer.
+_BY_LOWER = {word.lower(): availability for word, availability in _STATES.items()}
+# "Please wait": mbatchd restarts and the command retries by itself; LSF 10.1 prints this before the output.
 _WAITING = re.compile(r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE)
 _NOTHING = re.compile(
     r"No (?:unfinished|pending|running|matching|suspended) job found|No job found|Job <\S+> is not found|"
@@ -50,20 +39,20 @@ _NOTHING = re.compile(
 
 
 def says_nothing(text: str) -> bool:
-    """Whether LSF says that there is none of what was asked for. It says so on stderr with exit status 255."""
+    """Whether LSF says that it found none, which it does on stderr with exit status 255."""
     return _NOTHING.search(text) is not None
 
 
 def without_waiting(text: str) -> str:
-    """An answer without the lines in which a command says that it waits for mbatchd."""
+    """The output without the lines that say that the command waits for mbatchd."""
     return "".join(line for line in text.splitlines(keepends=True) if not _WAITING.fullmatch(line.rstrip("\n")))
 
 
 def records(text: str, what: str) -> list[dict[str, Any]]:
-    """The records of a ``-json`` answer, all of them: its head says how many there are."""
+    """All records of a ``-json`` output; its head announces how many there are."""
     body = without_waiting(text)
     if not body.strip():
-        raise SchedulerError(f"asked for {what}, LSF answered nothing at all: {text[:60]!r}")
+        raise SchedulerError(f"asked for {what}, LSF printed nothing: {text[:60]!r}")
     try:
         answer = json.loads(body)
     except ValueError as error:
@@ -81,7 +70,7 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
 
 
 def parse_hosts_json(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
-    """``bhosts -o HOST_FIELDS -json``; ``gpus`` per node are the site's word, bhosts does not tell."""
+    """``bhosts -o HOST_FIELDS -json``; ``gpus`` per node come from the configuration."""
     nodes = []
     for item in records(text, "hosts"):
         name, status, most, jobs, reserved = (value_of(item, key) for key in _NEEDED)
@@ -90,32 +79,32 @@ def parse_hosts_json(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
 
 
 def parse_hosts_text(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
-    """``bhosts -w`` or plain ``bhosts``, for LSF before 10.1.0.2. Names that bhosts cut off (20 characters) are refused."""
+    """``bhosts -w`` or plain ``bhosts``, for LSF before 10.1.0.2. Raises for names that bhosts truncated (20 characters)."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or lines[0].split() != _HOST_HEADER:
         raise SchedulerError(
             f"bhosts' header is {(lines or ['nothing'])[0][:80]!r}, expected {' '.join(_HOST_HEADER)!r}"
         )
     if not text.endswith("\n"):
-        raise SchedulerError(f"the answer about hosts is cut short: ...{text[-60:]!r}")
+        raise SchedulerError(f"the output about hosts is truncated: ...{text[-60:]!r}")
     nodes = []
     for line in lines[1:]:
         words = line.split()
         if len(words) != len(_HOST_HEADER):
-            raise SchedulerError(f"bhosts' line is cut short or garbled: {line[:80]!r}")
+            raise SchedulerError(f"bhosts: line truncated or garbled: {line[:80]!r}")
         if words[0].endswith("."):
-            raise SchedulerError(f"bhosts cut the name of a host off, ask it with -w: {line[:80]!r}")
+            raise SchedulerError(f"bhosts truncated the name of a host; use -w: {line[:80]!r}")
         nodes.append(_node(words[0], words[1], words[3], words[4], words[8], gpus))
     return _distinct(nodes)
 
 
 def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
-    """``bjobs -u all -p -o PENDING_FIELDS -json``. LSF tells no planned start with hosts: windows come from bslots."""
+    """``bjobs -u all -p -o PENDING_FIELDS -json``. LSF shows no planned start with hosts; windows come from bslots."""
     jobs = []
     for item in records(text, "pending jobs"):
         slots = value_of(item, "NREQ_SLOT")
         if slots not in ("", "-") and not slots.isdecimal():
-            raise SchedulerError(f"job {item.get('JOBID')}: {slots!r} is no number of slots")
+            raise SchedulerError(f"job {item.get('JOBID')}: {slots!r} is not a number of slots")
         jobs.append(
             PendingJob(
                 id=value_of(item, "JOBID"),
@@ -125,7 +114,7 @@ def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
                 starts_s=None,
                 nodes=frozenset(),
                 name=str(item.get("JOB_NAME", "")),
-                is_eligible=item.get("STAT") != "PSUSP",  # held by its user or an administrator
+                is_eligible=item.get("STAT") != "PSUSP",  # held by the user or an administrator
             )
         )
     return tuple(jobs)
@@ -156,7 +145,7 @@ _DIVIDER = re.compile(r"-+ (Running|Eligible|Blocked) Jobs: (\d+) (?:\((\d+) of 
 
 
 def parse_jobstat(text: str) -> Jobstat:
-    """``jobstat``: each part announces how many jobs it lists, so a part that is cut short is noticed."""
+    """``jobstat``: each part announces the number of its jobs, so truncation is detected."""
     parts: dict[str, list[JobstatLine]] = {}
     said: dict[str, int] = {}
     counts: tuple[int, int] | None = None
@@ -171,12 +160,12 @@ def parse_jobstat(text: str) -> Jobstat:
         if words[0] == "JobId":
             continue
         if not part or len(words) < 5 or not words[0].isdecimal() or not words[3].isdecimal():
-            raise SchedulerError(f"jobstat's line is not understood: {line[:80]!r}")
+            raise SchedulerError(f"jobstat: unrecognized line: {line[:80]!r}")
         parts[part].append(JobstatLine(words[0], words[1], words[2], int(words[3])))
     if not text.endswith("\n"):
-        raise SchedulerError(f"jobstat's answer is cut short: ...{text[-60:]!r}")
+        raise SchedulerError(f"jobstat: output truncated: ...{text[-60:]!r}")
     if counts is None or set(parts) != {"Running", "Eligible", "Blocked"}:
-        raise SchedulerError(f"jobstat's answer is not whole, it has {', '.join(parts) or 'nothing'}: {text[:60]!r}")
+        raise SchedulerError(f"jobstat: incomplete output, it has {', '.join(parts) or 'nothing'}: {text[:60]!r}")
     for name, jobs in parts.items():
         if len(jobs) != said[name]:
             raise SchedulerError(f"jobstat announces {said[name]} {name.lower()} jobs and lists {len(jobs)}")
@@ -184,7 +173,7 @@ def parse_jobstat(text: str) -> Jobstat:
 
 
 def value_of(item: dict[str, Any], key: str) -> str:
-    """A field of a record; it may be empty but has to be there."""
+    """A required field of a record; it may be empty."""
     value = item.get(key)
     if not isinstance(value, str):
         raise SchedulerError(f"no {key} in {str(item)[:80]!r}")
@@ -192,21 +181,21 @@ def value_of(item: dict[str, Any], key: str) -> str:
 
 
 def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int) -> NodeView:
-    flags = _BY_LOWER.get(status.lower())
-    if flags is None:
+    availability = _BY_LOWER.get(status.lower())
+    if availability is None:
         raise UnknownStateError("node", status)
     if not name:
         raise SchedulerError("bhosts lists a host without a name")
     counts = [0 if text == "-" else int(text) if text.isdecimal() else -1 for text in (most, jobs, reserved)]
     if min(counts) < 0 or jobs == "-":
-        raise SchedulerError(f"host {name}: {most!r}, {jobs!r}, {reserved!r} are no numbers of slots")
-    # NJOBS counts suspended jobs too: they keep memory and GPUs. RSV: slots kept for a job that waits for more.
-    if flags == "IDLE" and counts[1]:
-        flags = "MIXED" if counts[1] > counts[2] else "IDLE+RESERVED"
-    elif flags == "IDLE" and counts[2]:
-        flags = "IDLE+RESERVED"
-    gres = f"gpu:{gpus}" if gpus else ""
-    return NodeView(name, flags, features=(status,), gres=gres, cpus=counts[0])
+        raise SchedulerError(f"host {name}: {most!r}, {jobs!r}, {reserved!r} are not numbers of slots")
+    # NJOBS includes suspended jobs, which keep memory and GPUs. RSV: slots reserved for a job that needs more of them.
+    if availability is Availability.FREE and counts[1] > counts[2]:
+        availability = Availability.BUSY
+    elif availability is Availability.FREE and (counts[1] or counts[2]):
+        availability = Availability.UNUSABLE
+    devices = (Device("", gpus),) if gpus else ()
+    return NodeView(name, availability, devices=devices, cpus=counts[0], state=status)
 
 
 def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:

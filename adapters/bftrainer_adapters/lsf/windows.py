@@ -1,8 +1,8 @@
-"""Until when LSF leaves hosts free: bslots' backfill windows and brsvs' advance reservations. Pure.
+"""How long hosts are free: the backfill windows of bslots and the advance reservations of brsvs. Pure.
 
-bslots -l lists, for each length of time, the slots that are free so long, host by host. A node's window is the longest that
-lists it *with all its slots*. Recorded shapes: ``25 hours 42 minutes 51 seconds`` (Summit), ``6 hours 37 minutes 0 seconds``
-with ``HOSTS:`` (COSMA), ``UNLIMITED``.
+bslots -l lists, for each length of time, the slots that are free for it, host by host. The window of a node is the longest
+one that lists it *with all its slots*. Recorded shapes: ``25 hours 42 minutes 51 seconds`` (Summit), ``6 hours 37 minutes 0
+seconds`` with ``HOSTS:`` (COSMA), ``UNLIMITED``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAY_S, _WEEK_S = 86_400.0, 604_800.0
 
 @dataclass(frozen=True, slots=True)
 class BackfillWindow:
-    """``slots`` that are free for ``length_s`` (infinite: UNLIMITED), and how many of them on each host if that was asked."""
+    """``slots`` that are free for ``length_s`` (infinite: UNLIMITED), by host with ``bslots -l``."""
 
     slots: int
     length_s: float
@@ -42,56 +42,56 @@ def parse_length(text: str) -> float:
         return math.inf
     found = _LENGTH.findall(words)
     if not found or _LENGTH.sub("", words).strip():
-        raise SchedulerError(f"bslots' RUNTIME {text[:60]!r} is not understood")
+        raise SchedulerError(f"bslots: unrecognized RUNTIME {text[:60]!r}")
     return float(sum(int(number) * _UNITS[unit] for number, unit in found))
 
 
 def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
-    """``bslots -l``: paragraphs of SLOTS, RUNTIME and HOSTS, the hosts wrapped over lines."""
+    """``bslots -l``: paragraphs of SLOTS, RUNTIME and HOSTS, the hosts wrapped onto several lines."""
     if says_nothing(text):
         return ()
     if not text.endswith("\n"):
-        raise SchedulerError(f"bslots' answer is cut short: ...{text[-60:]!r}")
+        raise SchedulerError(f"bslots: output truncated: ...{text[-60:]!r}")
     windows = []
     for paragraph in re.split(r"^(?=\s*SLOTS:)", text, flags=re.MULTILINE):
         if not paragraph.strip():
             continue
         whole = re.fullmatch(r"\s*SLOTS:\s*(\d+)\s*RUNTIME:([^\n]*)\n\s*HOSTS:(.*)", paragraph, re.DOTALL)
         if whole is None:
-            raise SchedulerError(f"bslots -l is not understood: {paragraph.strip()[:80]!r}")
+            raise SchedulerError(f"bslots -l: unrecognized output {paragraph.strip()[:80]!r}")
         hosts: dict[str, int] = {}
         for word in whole[3].split():
             found = _SLOTS.fullmatch(word)
             if found is None:
                 raise SchedulerError(f"bslots lists {word[:60]!r}, expected SLOTS*HOST")
             hosts[found[2]] = hosts.get(found[2], 0) + int(found[1])
-        # The sum is the only sign that the end is missing.
+        # Only the sum shows whether the end is missing.
         if sum(hosts.values()) != int(whole[1]):
-            raise SchedulerError(f"bslots announces {whole[1]} slots and lists {sum(hosts.values())}: it is cut short")
+            raise SchedulerError(f"bslots announces {whole[1]} slots and lists {sum(hosts.values())}: output truncated")
         windows.append(BackfillWindow(int(whole[1]), parse_length(whole[2]), hosts))
     if not windows:
-        raise SchedulerError(f"asked for backfill windows, bslots answered {text[:60]!r}")
+        raise SchedulerError(f"asked for backfill windows, bslots printed {text[:60]!r}")
     return tuple(windows)
 
 
 def parse_window_table(text: str) -> tuple[BackfillWindow, ...]:
-    """``bslots`` without -l: how many slots for how long, no hosts. For a look by doctor; nothing is held on it."""
+    """``bslots`` without -l: slots and lengths, no hosts."""
     if says_nothing(text):
         return ()
     header, *lines = [line for line in text.splitlines() if line.strip()] or [""]
     if header.split() != ["SLOTS", "RUNTIME"] or not lines or not text.endswith("\n"):
-        raise SchedulerError(f"bslots is not understood: {text[:60]!r}")
+        raise SchedulerError(f"bslots: unrecognized output {text[:60]!r}")
     windows = []
     for line in lines:
         slots, _, length = line.strip().partition(" ")
         if not slots.isdecimal():
-            raise SchedulerError(f"bslots' line is not understood: {line[:80]!r}")
+            raise SchedulerError(f"bslots: unrecognized line {line[:80]!r}")
         windows.append(BackfillWindow(int(slots), parse_length(length), {}))
     return tuple(windows)
 
 
 def longest_by_host(windows: tuple[BackfillWindow, ...], slots_of: Callable[[str], int]) -> dict[str, float]:
-    """For each host that is free with all its slots: seconds until it is not."""
+    """For each host whose slots are all free: the seconds for which they stay free."""
     lengths: dict[str, float] = {}
     for window in windows:
         for host, slots in window.hosts.items():
@@ -103,31 +103,31 @@ def longest_by_host(windows: tuple[BackfillWindow, ...], slots_of: Callable[[str
 def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
     """``brsvs -w``: one-time ``month/day/hour/minute`` windows without a year, weekly ones ``day:hour:minute`` with a ``*``.
 
-    Hours are those of the local time zone. Weekly ones become the next (or present) one.
+    Times are in the local time zone. A weekly reservation becomes its next (or current) one.
     """
     if says_nothing(text):
         return ()
-    # -w sets blanks around the slash of NCPUS and RSV_HOSTS.
+    # -w prints blanks around the slash in NCPUS and RSV_HOSTS.
     header, *lines = [re.sub(r" +/ +", "/", line) for line in text.splitlines() if line.strip()] or [""]
     if header.split() != _RESERVATION_HEADER:
         raise SchedulerError(f"brsvs' header is {header[:80]!r}, expected {' '.join(_RESERVATION_HEADER)!r}")
     if not text.endswith("\n"):
-        raise SchedulerError(f"the answer about reservations is cut short: ...{text[-60:]!r}")
+        raise SchedulerError(f"the output about reservations is truncated: ...{text[-60:]!r}")
     found: list[tuple[str, tuple[float, float], set[str]]] = []
     for line in lines:
         words = line.split()
         hosts = {word.partition(":")[0] for word in words if re.fullmatch(r"[^:/\s]+:(?:\d+|-)(?:/\d+)?", word)}
         if line[0].isspace():
             if not found or not hosts or len(words) != 1:
-                raise SchedulerError(f"brsvs' line is not understood: {line[:80]!r}")
+                raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
             found[-1][2].update(hosts)
             continue
-        # A reservation that is only planned (brsvsub) has neither hosts nor a window yet.
+        # A planned reservation (brsvsub) has neither hosts nor a window yet.
         if len(words) in (3, 4):
             continue
         weekly = words[-1] == "*"
         if len(words) != 6 + weekly or not hosts:
-            raise SchedulerError(f"brsvs' line is not understood: {line[:80]!r}")
+            raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
         times = _weekly(words[5], now_s) if weekly else _once(words[5], now_s)
         found.append((words[0], times, hosts))
     return tuple(Reservation(name, *times, frozenset(hosts)) for name, times, hosts in found)
@@ -136,7 +136,7 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
 def _once(text: str, now_s: float) -> tuple[float, float]:
     match = _ONCE.fullmatch(text)
     if match is None:
-        raise SchedulerError(f"brsvs' TIME_WINDOW {text[:60]!r} is not understood")
+        raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
     numbers = [int(n) if n else 0 for n in match.groups()]
     this_year = time.localtime(now_s).tm_year
     for year in (this_year - 1, this_year, this_year + 1):
@@ -153,7 +153,7 @@ def _once(text: str, now_s: float) -> tuple[float, float]:
 def _weekly(text: str, now_s: float) -> tuple[float, float]:
     match = _WEEKLY.fullmatch(text)
     if match is None:
-        raise SchedulerError(f"brsvs' TIME_WINDOW {text[:60]!r} is not understood")
+        raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
     day, hour, minute, last_day, last_hour, last_minute = (None if n is None else int(n) for n in match.groups())
     now = time.localtime(now_s)
     today = (now.tm_wday + 1) % 7  # LSF: 0 is Sunday
@@ -176,8 +176,8 @@ def _weekly(text: str, now_s: float) -> tuple[float, float]:
 
 def _local(year: int, month: int, day: int, hour: int, minute: int) -> float:
     if not (1 <= month <= 12 and hour <= 24 and minute < 60):
-        raise SchedulerError(f"brsvs: {year}/{month}/{day} {hour}:{minute} is no time")
+        raise SchedulerError(f"brsvs: {year}/{month}/{day} {hour}:{minute} is not a time")
     try:
         return time.mktime((year, month, day, hour, minute, 0, 0, 0, -1))
     except (OverflowError, ValueError) as error:
-        raise SchedulerError(f"brsvs: {year}/{month}/{day} {hour}:{minute} is no time") from error
+        raise SchedulerError(f"brsvs: {year}/{month}/{day} {hour}:{minute} is not a time") from error

@@ -1,8 +1,9 @@
 """The prefix that starts a worker in an LSF holder: ``python -m bftrainer_adapters.lsf.worker HOLDERS NODE JOB COMMAND...``.
 
-It does for LSF what ``srun --jobid`` does for Slurm: standard input, output, signals and exit status are the worker's. It
-leaves an order for lsf_starter.py in the holder and ends when the worker does, or at once with 137 when the payload marks
-that it leaves (or the holder's folder is gone). SIGKILL of this process ends the worker after ``lsf_starter.ALIVE_S``.
+It does for LSF what ``srun --jobid`` does for Slurm: it passes on standard input, output, signals and the exit status of
+the worker. It leaves an order for lsf_starter.py in the holder and ends when the worker does, or with 137 as soon as the
+payload marks that it leaves (or the holder's folder is gone). After a SIGKILL of this process the worker ends within
+``lsf_starter.ALIVE_S``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LOST = 137
 
 
 def main(holders: Path, node: str, job: str, command: list[str]) -> int:
-    """Run a command there; its exit status."""
+    """Run a command in the holder; returns its exit status."""
     holder = holders / f"{node}#{job}"
     order = holder / "work" / f"{time.time_ns()}-{os.getpid()}"
     try:
@@ -47,7 +48,7 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
 
 
 def _follow(holder: Path, order: Path) -> int:
-    """Copy what the worker writes until it is over."""
+    """Copy the worker's output until it ends."""
     next_s, offset = 0.0, 0
     while True:
         if time.monotonic() >= next_s:
@@ -79,7 +80,7 @@ def _write_alive(order: Path) -> None:
     try:
         (order / "alive").write_text(f"{time.monotonic_ns()}\n", encoding="ascii")
     except OSError:
-        return  # the holder is gone, which is noticed elsewhere
+        return  # the holder is gone, which _follow notices
 
 
 def _copy_input(order: Path) -> None:
@@ -99,14 +100,14 @@ def _pass_signals_to(order: Path) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, pass_on)
-    # Blocked before there is another thread, so that it is that thread's alone.
+    # Blocked before the thread below starts, which is then the only one to receive it.
     signal.signal(signal.SIGUSR2, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     threading.Thread(target=_wait_for_sigusr2, args=(pass_on, os.getppid()), daemon=True).start()
 
 
 def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
-    """From the driver it is for the worker. From LSF it says that the time of the *pilot's* job is over, which is not."""
+    """From the driver the signal is for the worker; from LSF it announces the end of the *pilot's* job, and is ignored."""
     while True:
         if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:
             pass_on(signal.SIGUSR2, None)

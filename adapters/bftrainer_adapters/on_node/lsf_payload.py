@@ -1,10 +1,10 @@
-"""What keeps the node in an LSF holder: ``python3 lsf_payload.py HOLDERS_DIR LEASE_S``. payload.py with LSF's signals.
+"""The payload of an LSF holder, which keeps the node: ``python3 lsf_payload.py HOLDERS_DIR LEASE_S``.
 
-One more thing than on Slurm: LSF sends a *parallel* job nothing but SIGKILL (unless the site sets LSB_USE_SEQUENTIAL_SIGNAL),
-and without cgroups it reaches only the process groups that it knows. So a guardian in a session of its own waits for the
-payload's end, however that comes, and then sweeps the node.
+It is payload.py with LSF's signals and a guardian. LSF sends a *parallel* job nothing but SIGKILL (unless the site sets
+LSB_USE_SEQUENTIAL_SIGNAL), and without cgroups the signal reaches only the process groups that LSF knows. So a guardian in a
+session of its own waits for any end of the payload and then sweeps the node.
 
-SIGUSR2 comes at the run limit, ten minutes before the kill; SIGTSTP when a parallel job is suspended: either means leave now.
+SIGUSR2 comes at the run limit, ten minutes before the kill; SIGTSTP when a parallel job is suspended. Both mean: leave now.
 Standard library, Python 3.6.
 """
 
@@ -18,18 +18,18 @@ else:  # -I leaves the script's own folder out; there is no package on a compute
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import payload  # type: ignore[import-not-found,no-redef]
 
-ASKED_BACK = (*payload.ASKED_BACK, signal.SIGUSR2, signal.SIGTSTP)
+PREEMPTED = (*payload.PREEMPTED, signal.SIGUSR2, signal.SIGTSTP)
 
 
 class LsfSweep(payload.Sweep):
-    """Kills every process of the job on this node but the payload, its guardian and what they came from."""
+    """Kills every process of the job on this node except the payload, its guardian and their ancestors."""
 
     def of_job(self, pid):  # type: (int) -> bool
-        """A process with the job's id in its environment that is no ancestor of ours (res, the holder's script)."""
+        """Whether a process has the job's id in its environment."""
         return b"LSB_JOBID=" + self.job in read_variables(pid)
 
     def find(self):  # type: () -> set[int]
-        """What is to die."""
+        """The processes to kill: those of the job, without ancestors of this one (res, the holder's script)."""
         there = payload.processes(self.others)
         spared = {self.me, os.getpid(), *ancestors(there, self.me), *ancestors(there, os.getpid())}
         return {pid for pid in there if pid not in spared and self.of_job(pid)}
@@ -41,7 +41,7 @@ def read_variables(pid):  # type: (int) -> list[bytes]
 
 
 def ancestors(there, pid):  # type: (dict[int, tuple[int, bytes, bytes]], int) -> set[int]
-    """The parents of a process, up to where they are not seen."""
+    """The ancestors of a process, as far as they are listed."""
     found = set()  # type: set[int]
     while pid in there and pid not in found:
         found.add(pid)
@@ -55,14 +55,14 @@ def node_name():  # type: () -> str
 
 
 def start_guardian(job):  # type: (str) -> None
-    """Fork what sweeps when this process ends. It holds only the reading end of a pipe that dies with us."""
+    """Fork a process that sweeps when this one ends. It reads from a pipe whose other end closes then."""
     reading, writing = os.pipe()
     if os.fork():
         os.close(reading)
-        return  # ``writing`` stays open as long as we live
+        return  # ``writing`` stays open until this process ends
     os.close(writing)
     os.setsid()
-    signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_BACK)
+    signal.pthread_sigmask(signal.SIG_BLOCK, PREEMPTED)
     os.read(reading, 1)
     LsfSweep(job, os.getpid()).run()
     os._exit(0)
@@ -73,7 +73,7 @@ def main(holders, lease_s):  # type: (str, float) -> None
     job = os.environ["LSB_JOBID"]
     start_guardian(job)
     folder = os.path.join(holders, node_name() + "#" + job)
-    payload.hold(folder, lease_s, LsfSweep(job, os.getpid()), ASKED_BACK)
+    payload.hold(folder, lease_s, LsfSweep(job, os.getpid()), PREEMPTED)
 
 
 if __name__ == "__main__":

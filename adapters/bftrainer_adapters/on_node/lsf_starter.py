@@ -1,17 +1,17 @@
-"""Starts workers inside an LSF holder: ``python3 lsf_starter.py HOLDERS_DIR WORKER_PREFIX...``. The far end of lsf_worker.py.
+"""Starts workers inside an LSF holder: ``python3 lsf_starter.py HOLDERS_DIR WORKER_PREFIX...``. Its other end is lsf/worker.py.
 
-Nothing outside a running LSF job can start a process in it (blaunch and jsrun work inside only), so orders come as folders
-of the holder's own folder, ``work/ORDER/``:
+Nothing outside a running LSF job can start a process in it (blaunch and jsrun work only inside), so orders arrive as folders
+in the folder of the holder, ``work/ORDER/``:
 
-  order     written by lsf_worker, by rename: argv, environment and cwd, in JSON
-  alive     written by lsf_worker again and again; without a change for ALIVE_S the worker is killed
-  in, eof   what the worker is to find on its standard input, and that there is no more
-  signal    a signal's number, to be passed on
-  out       what the worker writes (standard output and error)
+  order     written by lsf/worker.py, by rename: argv, environment and cwd, in JSON
+  alive     rewritten by lsf/worker.py; without a change for ALIVE_S the worker is killed
+  in, eof   the worker's standard input, and a mark for its end
+  signal    the number of a signal to send to the worker
+  out       the worker's standard output and error
   exit      the worker's exit status, or 128 + signal, by rename: the order is over
 
-Workers stay in the job's process group, so what LSF does to the job it does to them, and carry LSB_JOBID, which the
-payload's sweep looks for. Standard library, Python 3.6: it runs with the compute (or launch) node's plain python3.
+Workers stay in the job's process group, so LSF's signals to the job reach them, and have LSB_JOBID in their environment, which
+the payload's sweep looks for. Standard library, Python 3.6: it runs with the compute (or launch) node's plain python3.
 """
 
 import contextlib
@@ -29,12 +29,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent():  # type: () -> None
-    """Between fork and exec: the worker dies with the starter."""
+    """Called between fork and exec: the worker dies with the starter."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def read(path):  # type: (str) -> bytes
-    """A file, or nothing."""
+    """The content of a file; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -43,14 +43,14 @@ def read(path):  # type: (str) -> bytes
 
 
 def write(path, text):  # type: (str, str) -> None
-    """By rename: seen whole or not at all. Raises OSError where the folder is gone."""
+    """Write by rename, so that a reader never sees half a file. Raises OSError if the folder is gone."""
     with open(path + ".new", "w") as file:
         file.write(text)
     os.rename(path + ".new", path)
 
 
 def kill_all_of(order):  # type: (str) -> None
-    """SIGKILL to every process of an order, children in sessions of their own too: by their environment."""
+    """SIGKILL every process of an order, found by its environment, in whatever session it is."""
     wanted = ("BFTRAINER_ORDER=" + order).encode()
     for name in os.listdir("/proc"):
         if name.isdigit() and wanted in read("/proc/" + name + "/environ").split(b"\0"):
@@ -61,7 +61,7 @@ def kill_all_of(order):  # type: (str) -> None
 
 
 class StartedWorker:
-    """One order that was carried out."""
+    """The worker of one order."""
 
     def __init__(self, folder, prefix, node):  # type: (str, list[str], str) -> None
         self.folder = folder
@@ -73,7 +73,7 @@ class StartedWorker:
         env = dict(order["environment"])
         for name, value in os.environ.items():
             if name.startswith(("LSB_", "LSF_", "LS_", "CSM_", "JSM_")):
-                env[name] = value  # blaunch and jsrun need what LSF gave to this job, not what the pilot's job had
+                env[name] = value  # blaunch and jsrun need the variables of this job, not those of the pilot's
         env["BFTRAINER_ORDER"] = os.path.basename(folder)
         argv = [word.replace("{node}", node) for word in prefix] + order["argv"]
         with open(os.path.join(folder, "out"), "ab") as out:
@@ -88,13 +88,13 @@ class StartedWorker:
             )
 
     def look(self):  # type: () -> bool
-        """Pass on what has come; whether it is over."""
+        """Pass on signals and input; returns whether the worker is over."""
         status = self.process.poll()
         if status is not None:
             try:
                 write(os.path.join(self.folder, "exit"), str(status if status >= 0 else 128 - status))
             except OSError:
-                pass  # nobody waits for it any more
+                pass  # nothing waits for it any more
             return True
         alive = read(os.path.join(self.folder, "alive"))
         if alive != self.alive:
@@ -113,7 +113,7 @@ class StartedWorker:
         return False
 
     def give_input(self):  # type: () -> None
-        """Lines for a warm worker."""
+        """Pass on lines for a warm worker."""
         pipe = self.process.stdin
         if pipe is None or pipe.closed:
             return
@@ -127,11 +127,11 @@ class StartedWorker:
             if ends:
                 pipe.close()
         except OSError:
-            pass  # it does not listen any more
+            pass  # the worker has closed its input
 
 
 def start(folder, prefix, node):  # type: (str, list[str], str) -> StartedWorker | None
-    """Carry an order out; one that cannot be started ends with 127 and says why."""
+    """Start the worker of an order; if that fails, the order ends with status 127 and the reason in ``out``."""
     try:
         return StartedWorker(folder, prefix, node)
     except (OSError, ValueError, KeyError) as error:
@@ -144,7 +144,7 @@ def start(folder, prefix, node):  # type: (str, list[str], str) -> StartedWorker
 
 
 def main(holders, prefix):  # type: (str, list[str]) -> None
-    """Look for orders until the payload takes this process with it."""
+    """Poll for orders until the payload ends this process."""
     node = os.environ["LSB_MCPU_HOSTS"].split()[-2]
     work = os.path.join(holders, node + "#" + os.environ["LSB_JOBID"], "work")
     workers = {}  # type: dict[str, StartedWorker | None]

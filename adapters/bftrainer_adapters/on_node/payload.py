@@ -1,26 +1,27 @@
-"""What runs in a holder's step and keeps the node: ``python3 payload.py HOLDERS_DIR LEASE_S SCRIPT_PID``.
+"""The payload of a holder, which keeps the node: ``python3 payload.py HOLDERS_DIR LEASE_S SCRIPT_PID``.
 
-One file, standard library, Python 3.6: it runs with the compute node's plain python3, without an environment.
+One file, standard library, Python 3.6: it runs with the compute node's plain python3, outside of any environment.
 
-On SIGTERM, or on the signal NOTICE that the holder asks Slurm to send instead, the main queue wants the node back, at once:
-every other process of the job on this node is killed (SIGKILL, pass after pass until one finds nothing), the mark ``leaving``
-is written and the program ends with status 0. Measured with Slurm 22.05.8: without the kill the node changes hands when the
-workers are through with their handlers, 4 to 30 s later. Who is to die, and in which order: docs/decisions/0007.
+SIGTERM, or the signal NOTICE that holders ask Slurm to send instead, means that the holder is preempted. The payload kills
+every other process of the job on this node (SIGKILL, pass after pass until one finds nothing), writes the mark ``leaving``
+and ends with status 0. Measured with Slurm 22.05.8: without the kill the node is free only when the workers' signal
+handlers have returned, 4 to 30 s later. docs/decisions/0007 says which processes are killed, and in which order.
 
-SCRIPT_PID, if it is not 0, is the job script: it is signalled to end first, see holder.slurm.
+SCRIPT_PID, if it is not 0, is the job script: it is signaled to end first, see holder.slurm.
 
-Nothing here may stand in the signal's way. All files are read and written by other threads than the main one, which only
-waits for signals: a shared file system that hangs must not keep a node.
+Nothing here may delay the signal. Threads read and write all files, and the main thread only waits for signals: a shared file
+system that hangs must not keep a node.
 
-Two files are read once a second. ``lease``, in the fragment's own folder, names the pilot that holds it. ``renewed``, one file
-in HOLDERS_DIR for all fragments, is rewritten by that pilot, six times in ``LEASE_S``: its name and a number. So thousands of
-fragments cost a pilot no more than one, and a fragment that it has given up, or never knew, does not live on them.
+Two files are read once a second. ``lease``, in the fragment's own folder, names the pilot that holds the fragment.
+``renewed``, one file in HOLDERS_DIR for all fragments, is rewritten by that pilot six times in ``LEASE_S``: its name and a
+number. So thousands of fragments cost a pilot no more than one, and a fragment that was released, or that the pilot does
+not know, is not renewed.
 
-Only *changes* of ``renewed`` count, on this node's own monotonic clock, so no two clocks are ever compared. A pilot may be
-silent for ``LEASE_S`` (stopped, or starting again): its last sign of life may be a sixth of that old when it falls silent, so
-the lease lapses a sixth and ``GRACE_S`` later, and the holder ends as for SIGTERM. Time in which this program itself was
-stopped does not count. ``released`` in place of the pilot's name ends it at once (the pilot's way while Slurm's controller is
-down).
+Only *changes* of ``renewed`` count, on this node's own monotonic clock, so clocks of two hosts are never compared. A pilot
+may be silent for ``LEASE_S`` (stopped, or starting again). Its latest renewal may be a sixth of that old when it falls
+silent, so the lease lapses a sixth and ``GRACE_S`` later, and the holder ends as on SIGTERM. Time in which this program
+itself was stopped does not count. ``released`` in place of the pilot's name ends the payload at once (used while Slurm's
+controller is down).
 """
 
 import _thread
@@ -42,19 +43,18 @@ PUSH_S = 0.3
 STEP_MANAGER = b"slurmstepd"
 KERNEL_THREAD = 0x00200000
 RELEASED = b"released"
-NOTICE = 44  # a real-time signal: workers are started with it ignored; before this program listens it ends it
-ASKED_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, NOTICE)
+NOTICE = 44  # a real-time signal; workers ignore it. Until this program waits for it, it is fatal
+PREEMPTED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, NOTICE)
 
 
 def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, bytes, bytes]]
-    """Parent, name and start of every living process that may be ours, by pid.
+    """Parent, name and start time of every live process that may belong to the job, by pid.
 
-    ``others`` are pids that are not looked at; kernel threads (a thousand on a large node) and other users' processes are
-    added to it.
+    ``others`` are pids to skip; kernel threads (a thousand on a large node) and other users' processes are added to it.
     """
     uid = os.getuid()
     others = set() if others is None else others
-    ours = (uid, 0)  # root's too: the step managers are its children's parents
+    ours = (uid, 0)  # including root's: step managers are the parents of steps
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in others:
@@ -76,12 +76,12 @@ def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, b
 
 
 def read(pid, name):  # type: (int, str) -> bytes
-    """A file of /proc/PID; empty for what is gone or not ours to read."""
+    """A file of /proc/PID; empty if the process is gone or unreadable."""
     return contents("/proc/{}/{}".format(pid, name))
 
 
 def contents(path):  # type: (str) -> bytes
-    """Of a file that may be gone; empty then."""
+    """The content of a file; empty if it is gone."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -90,7 +90,7 @@ def contents(path):  # type: (str) -> bytes
 
 
 def folder_of_job(job, lines, mounts):  # type: (str, str, str) -> str
-    """Where Slurm keeps the processes of one of its jobs on this node; empty where it does not.
+    """The cgroup folder of a Slurm job on this node; empty if there is none.
 
     ``lines`` is a /proc/PID/cgroup of the job's, ``mounts`` /proc/PID/mountinfo. Slurm's proctrack/cgroup uses the freezer of
     cgroup v1 (``/slurm/uid_7/job_12/step_0``) or cgroup v2 (``/system.slice/slurmstepd.scope/job_12/step_0/user/task_0``).
@@ -110,7 +110,7 @@ def folder_of_job(job, lines, mounts):  # type: (str, str, str) -> str
 
 
 class Steps:
-    """The job's processes by its cgroup, which none of them can leave; however many others the node has."""
+    """The job's processes by its cgroup, which none of them can leave; independent of the other processes on the node."""
 
     def __init__(self, folder, me):  # type: (str, int) -> None
         self.folder = folder
@@ -119,7 +119,7 @@ class Steps:
         """Steps that have had a process."""
 
     def usable(self):  # type: () -> bool
-        """Whether this process is listed there; so these are the right folders, and the pids are ours."""
+        """Whether this process is listed, which shows that folders and pids are the right ones."""
         return bool(self.folder) and any(self.me in pids for pids in self.listed().values())
 
     def listed(self):  # type: () -> dict[str, set[int]]
@@ -132,14 +132,14 @@ class Steps:
         return found
 
     def find(self):  # type: () -> tuple[set[int], bool]
-        """What is to die, and whether that is all: a step that has had no process yet may be about to start one."""
+        """The processes to kill, and whether these are all: a step without a process so far may be about to start one."""
         found = set()  # type: set[int]
         begins = False
         for step, pids in self.listed().items():
             if step == "step_batch":
                 continue
             ours = {pid for pid in pids if not is_manager(pid)}
-            if step == "step_extern":  # Slurm's own sleep there is to last: its end tells slurmctld to look for jobs
+            if step == "step_extern":  # spare Slurm's own sleep there: its end makes slurmctld schedule
                 ours = {pid for pid in ours if not is_task(pid)}
                 self.known.add(step)
             if ours:
@@ -150,23 +150,23 @@ class Steps:
 
 
 class Sweep:
-    """Kills every process of the job on this node but its own and those of Slurm and of the holder's batch script."""
+    """Kills every process of the job on this node except this one, Slurm's own and those of the holder's batch script."""
 
     def __init__(self, job, me):  # type: (str, int) -> None
         self.job = job.encode()
         self.me = me
-        # .../job_12/step_0/user/task_0 (cgroup v1 and v2); the holder's own script is in step_batch.
+        # .../job_12/step_0/user/task_0 (cgroup v1 and v2); the holder's script is in step_batch.
         self.place = b"/job_" + self.job + b"/step_"
         lines = read(me, "cgroup")
         self.has_cgroups = self.place in lines
         self.steps = Steps(folder_of_job(job, lines.decode(), read(me, "mountinfo").decode()), me)
         self.by_cgroup = self.steps.usable()
         self.foreign = set()  # type: set[tuple[int, bytes]]
-        # Pids that a pass has settled: the next pass, milliseconds later, looks only at what is new, or ours, or undecided.
+        # Pids that a pass has ruled out: the next pass, milliseconds later, skips them.
         self.others = set()  # type: set[int]
 
     def belongs(self, pid, start):  # type: (int, bytes) -> bool
-        """A process of one of the job's steps: by its environment, or by the cgroup that Slurm put it in."""
+        """Whether a process belongs to a step of the job, by its environment or its cgroup."""
         if (pid, start) in self.foreign:
             return False
         environ = read(pid, "environ")
@@ -176,29 +176,29 @@ class Sweep:
         lines = read(pid, "cgroup").split(b"\n") if self.has_cgroups else []
         if any(self.place in line and b"/step_batch" not in line for line in lines):
             return True
-        # No environment may be one between fork and exec: to be looked at again.
+        # A process without an environment may be between fork and exec, and is checked again.
         if environ:
             self.foreign.add((pid, start))
         return False
 
     def manager_of_other_step(self, pid):  # type: (int) -> bool
-        """A slurmstepd of this job that is neither ours nor the batch script's: its children are workers."""
+        """Whether it is a slurmstepd of this job, but not of this step or the batch script: its children are workers."""
         title = read(pid, "cmdline").replace(b"\0", b" ").strip()
         wanted = b"slurmstepd: [" + self.job + b"."
         return title.startswith(wanted) and not title.startswith(wanted + b"batch") and pid != os.getppid()
 
     def find(self):  # type: () -> set[int]
-        """What is to die: by the job's cgroup if it has one, and if that may not be all, by looking at every process."""
+        """The processes to kill, by the job's cgroup if it has one; if these may not be all, by searching all processes."""
         found, is_all = self.steps.find() if self.by_cgroup else (set(), False)
         return found if is_all else found | self.find_anywhere()
 
     def look(self):  # type: () -> None
-        """While nobody asks: which steps there are, so that one that has just ended is not taken for one that begins."""
+        """Note the current steps in quiet times, so that a step that ends is later not taken for one that begins."""
         if self.by_cgroup:
             self.steps.find()
 
     def find_anywhere(self):  # type: () -> set[int]
-        """Members, children of other steps' managers, and everything below them."""
+        """Processes of the job, children of other steps' managers, and all their descendants."""
         there = processes(self.others)
         managers = {pid for pid, (_, name, _) in there.items() if name == STEP_MANAGER}
         spared = managers | {self.me}
@@ -217,10 +217,10 @@ class Sweep:
     def run(self):  # type: () -> int
         """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when it comes out).
 
-        Steps' first processes, which Slurm has started and waits for, are to die last: with cgroups, slurmstepd (22.05.8)
-        looks what they have left behind the moment they end, and if there is anything it looks again a second later. They
-        are stopped meanwhile, or they would end, or start others, when their children die. Slurm's SIGCONT, which goes to all
-        steps shortly before or after its notice, undoes that; so everything rests until it has come, and is stopped again.
+        The first processes of steps, which Slurm has started and waits for, are killed last: with cgroups, slurmstepd (22.05.8)
+        checks for remaining processes the moment they end, and if there are any it checks again only a second later. They are
+        stopped until then; otherwise they would end, or start others, when their children die. Slurm's SIGCONT, which all steps
+        get shortly before or after the notice, would undo that, so the sweep waits for it and stops them again.
         """
         begun_s = time.monotonic()
         killed = set()  # type: set[int]
@@ -245,7 +245,7 @@ class Sweep:
 
 
 def send(pids, number):  # type: (set[int], int) -> None
-    """A signal to those that are still there."""
+    """Send a signal to the processes that still exist."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -254,28 +254,28 @@ def send(pids, number):  # type: (set[int], int) -> None
 
 
 def parent_of(pid):  # type: (int) -> int
-    """0 if it is gone."""
+    """The pid of a process's parent; 0 if the process is gone."""
     fields = read(pid, "stat").rpartition(b")")[2].split(None, 2)
     return int(fields[1]) if fields else 0
 
 
 def is_manager(pid):  # type: (int) -> bool
-    """A slurmstepd, of whichever job."""
+    """Whether it is a slurmstepd, of any job."""
     return read(pid, "comm").rstrip(b"\n") == STEP_MANAGER
 
 
 def is_task(pid):  # type: (int) -> bool
-    """What Slurm itself has started, and what everything else in the step comes from."""
+    """Whether Slurm itself has started it: all other processes of the step descend from such."""
     return is_manager(parent_of(pid))
 
 
 def limit_s(lease_s):  # type: (float) -> float
-    """After how long a silence the lease lapses."""
+    """The silence after which the lease lapses."""
     return lease_s + lease_s / RENEWALS + GRACE_S
 
 
 class Silence:
-    """For how long a text has not changed while somebody watched; a gap between two looks counts as ``most_s``."""
+    """How long a text has not changed; a gap between two looks counts for ``most_s`` at most."""
 
     def __init__(self, most_s):  # type: (float) -> None
         self.most_s = most_s
@@ -284,7 +284,7 @@ class Silence:
         self.seconds = 0.0
 
     def look(self, text):  # type: (object) -> float
-        """One more look; the seconds of silence."""
+        """Compare once more; returns the seconds of silence."""
         now_s = time.monotonic()
         self.seconds += min(now_s - self.before_s, self.most_s)
         self.before_s = now_s
@@ -294,7 +294,7 @@ class Silence:
 
 
 class Lease:
-    """What the pilot has said; watched by a thread of its own."""
+    """The lease's files, read by a thread of its own."""
 
     def __init__(self, folder):  # type: (str) -> None
         self.own = os.path.join(folder, "lease")
@@ -303,7 +303,7 @@ class Lease:
         self.released = False
 
     def watch(self):  # type: () -> None
-        """Look at the files for ever."""
+        """Read the files forever."""
         while True:
             pilot, renewed = line_of(self.own), line_of(self.common)
             if pilot and renewed.split()[:1] == [pilot]:
@@ -313,7 +313,7 @@ class Lease:
 
 
 def line_of(path):  # type: (str) -> bytes
-    """A short file's text; empty where it is not written yet, or the file system is gone: no sign of life."""
+    """The text of a short file; empty if it is missing or the file system fails."""
     try:
         with open(path, "rb") as file:
             return file.read(64).strip()
@@ -322,7 +322,7 @@ def line_of(path):  # type: (str) -> bytes
 
 
 def mark(folder, name, text):  # type: (str, str, str) -> None
-    """Write a mark in a thread, and wait for it a moment only."""
+    """Write a mark in a thread, and wait only a moment for it."""
     done = _thread.allocate_lock()
     done.acquire()
 
@@ -345,30 +345,30 @@ def main(holders, lease_s, script=0):  # type: (str, float, int) -> None
     """Hold the node of a Slurm job."""
     job = os.environ["SLURM_JOB_ID"]
     folder = os.path.join(holders, os.environ["SLURMD_NODENAME"] + "#" + job)
-    hold(folder, lease_s, Sweep(job, os.getpid()), ASKED_BACK, script)
+    hold(folder, lease_s, Sweep(job, os.getpid()), PREEMPTED, script)
 
 
-def hold(folder, lease_s, sweep, asked_back, script=0):
+def hold(folder, lease_s, sweep, preempted, script=0):
     # type: (str, float, Sweep, tuple[int, ...], int) -> None
-    """Hold the node until it is asked back by a signal, released, or nobody holds it any more."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, (*asked_back, signal.SIGCONT))
+    """Hold the node until a signal preempts it, it is released, or the lease lapses."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)
     mark(folder, "ready", "{:.6f}".format(time.time()))
     _thread.start_new_thread(lease.watch, ())
     silence = Silence(2 * CHECK_S)
     while True:
-        got = signal.sigtimedwait(asked_back, CHECK_S)
+        got = signal.sigtimedwait(preempted, CHECK_S)
         noticed_s = time.time()
         silent_s = silence.look(lease.text)
-        # After SIGSTOP and SIGCONT, when its time is over, CPython (3.11) answers with a siginfo that nobody has filled in.
-        if got is not None and got.si_signo in asked_back:
+        # After SIGSTOP and SIGCONT, CPython (3.11) may return an uninitialized siginfo at the timeout.
+        if got is not None and got.si_signo in preempted:
             why = "notice" if got.si_signo == NOTICE else signal.Signals(got.si_signo).name
         elif lease.released:
             why = "released"
         elif silent_s > limit_s(lease_s):
             why = "lease lapsed"
         else:
-            signal.sigtimedwait((signal.SIGCONT,), 0)  # of some other time
+            signal.sigtimedwait((signal.SIGCONT,), 0)  # discard an earlier one
             sweep.look()
             continue
         killed = sweep.run()
@@ -381,7 +381,7 @@ def hold(folder, lease_s, sweep, asked_back, script=0):
                 os.kill(script, signal.SIGUSR1)
             except OSError:
                 os._exit(0)
-            signal.sigtimedwait(asked_back, PUSH_S)
+            signal.sigtimedwait(preempted, PUSH_S)
         os._exit(0)
 
 

@@ -1,1 +1,1 @@
-"""Slurm: what it shows, the holder jobs in it, and whether its setup lets holders give way."""
+"""Slurm: observe the cluster, run holder jobs, and check that the main queue can preempt them."""

@@ -1,4 +1,4 @@
-"""Whether a Slurm site is set up so that holders cost the main queue nothing. Pure; reasons in docs/site-setup.md.
+"""Whether a Slurm site is configured so that holders cost the main queue nothing. Pure; reasons in docs/site-setup.md.
 
 Tried with 22.05.8 on a real cluster; ``PreemptParameters`` is from the manual of later versions.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import Hidden
-from bftrainer_adapters.holding.finding import SiteFinding, Weight
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import holders
 from bftrainer_adapters.slurm.setup import Partition, Qos, parse_config, parse_version, seconds
@@ -27,8 +27,8 @@ def judge(
     partitions: Mapping[str, Partition],
     qos: Mapping[str, Qos] | None,
     user: str,
-) -> tuple[SiteFinding, ...]:
-    """All findings, in the order in which they are printed. Without ``settings`` what holds for any pilot here.
+) -> tuple[Check, ...]:
+    """All checks, in the order in which they are printed. Without ``settings`` those that hold for every pilot here.
 
     ``qos`` is None where sacctmgr does not answer.
     """
@@ -45,116 +45,114 @@ def judge(
     )
 
 
-def version(config: Mapping[str, str], settings: SlurmSettings | None) -> SiteFinding:
-    """Whether this Slurm is one whose answers are known."""
+def version(config: Mapping[str, str], settings: SlurmSettings | None) -> Check:
+    """Whether the output of this version is known."""
     text = config["SLURM_VERSION"]
     number = parse_version(text)
     if settings is not None and settings.format == "json" and number < JSON_SINCE:
-        return SiteFinding("version", Weight.ERROR, f"{text} has no JSON for scontrol", 'set slurm.format = "text"')
+        return Check.broken("version", f"{text} has no JSON for scontrol", 'set slurm.format = "text"')
     if not TRIED[0] <= number <= TRIED[1]:
-        return SiteFinding(
+        return Check.warning(
             "version",
-            Weight.WARNING,
-            f"{text}; read so far: 22.05 to 26.05",
-            "watch `bftrainer events` on the first day: what is not understood is said there",
+            f"{text}; the output of 22.05 to 26.05 is known",
+            "watch `bftrainer events` on the first day: it shows output that is not understood",
         )
-    return SiteFinding("version", Weight.FINE, text)
+    return Check.ok("version", text)
 
 
-def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> SiteFinding:
-    """PrivateData: what the pilot's user cannot see."""
+def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> Check:
+    """PrivateData: what is hidden from the pilot's user."""
     kinds = parse_hidden(config_text, user)
     what = " and ".join(sorted(kind.value for kind in kinds))
     if not kinds:
-        return SiteFinding("privacy", Weight.FINE, f"{user} sees all jobs, nodes and reservations")
+        return Check.ok("privacy", f"{user} sees all jobs, nodes and reservations")
     detail = f"PrivateData hides other users' {what} from {user}"
     if Hidden.NODES in kinds:
-        return SiteFinding(
+        return Check.broken(
             "privacy",
-            Weight.ERROR,
             detail,
-            "have the pilot run by an operator (sacctmgr modify user ... AdminLevel=Operator)",
+            "have an operator run the pilot (sacctmgr modify user ... AdminLevel=Operator)",
         )
     if settings is not None and settings.assume_window_s is not None:
-        note = f"{detail}; every node is held for {settings.assume_window_s:g} s at most, and other pilots are not seen"
-        return SiteFinding(
-            "privacy", Weight.WARNING, note, "have the pilot run by an operator to see the ends of windows"
-        )
-    return SiteFinding(
-        "privacy", Weight.ERROR, detail, "set slurm.assume_window_s, or have the pilot run by an operator"
-    )
+        note = f"{detail}; each node is held for {settings.assume_window_s:g} s at most, and peer pilots are not seen"
+        return Check.warning("privacy", note, "have an operator run the pilot to see the ends of windows")
+    return Check.broken("privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot")
 
 
-def killing(config: Mapping[str, str], partition: Partition | None) -> SiteFinding:
-    """KillWait and GraceTime: how long a holder could stay whose payload is dead."""
+def killing(config: Mapping[str, str], partition: Partition | None) -> Check:
+    """KillWait and GraceTime: how long a holder without its payload keeps its node."""
     kill_s, grace_s = seconds(config.get("KillWait", "30")), partition.grace_s if partition is not None else 0
-    detail = f"KillWait {kill_s} s, GraceTime {grace_s} s: no effect on holders whose payload lives"
+    detail = f"KillWait {kill_s} s, GraceTime {grace_s} s: no effect while the payload runs"
     if kill_s + grace_s >= _LONG_KILL_S:
-        return SiteFinding(
-            "kill wait", Weight.WARNING,
-            f"KillWait {kill_s} s, GraceTime {grace_s} s: so long a main job waits if a holder's payload is dead",
-            "KillWait=5 is enough for holders; a site may shorten GraceTime of their partition",
-        )  # fmt: skip
-    return SiteFinding("kill wait", Weight.FINE, detail)
+        return Check.warning(
+            "kill wait",
+            f"KillWait {kill_s} s, GraceTime {grace_s} s: a main job waits that long for a holder whose payload has died",
+            "set KillWait=5, and a shorter GraceTime for the holders' partition",
+        )
+    return Check.ok("kill wait", detail)
 
 
-def user_signal(config: Mapping[str, str], settings: SlurmSettings | None, has_cgroups: bool) -> SiteFinding:
+def user_signal(config: Mapping[str, str], settings: SlurmSettings | None, has_cgroups: bool) -> Check:
     """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal later."""
     words = set(f"{config.get('SlurmctldParameters', '')},{config.get('PreemptParameters', '')}".lower().split(","))
     if words & {"preempt_send_user_signal", "send_user_signal"}:
-        return SiteFinding(
-            "user signal", Weight.FINE, "batch scripts get theirs at preemption, and holders one that workers ignore"
+        return Check.ok(
+            "user signal", "sent to batch scripts and holders at preemption; holders use one that workers ignore"
         )
     remedy = "SlurmctldParameters=preempt_send_user_signal (later versions: PreemptParameters=send_user_signal)"
     if settings is not None and settings.holder_script is not None:
-        note = f"not sent at preemption: {settings.holder_script} must run its payload as a job step"
-        return SiteFinding("user signal", Weight.WARNING, note, remedy)
-    note = "batch scripts hear of a preemption when GraceTime is over; our holders' payload, a job step, at once"
+        note = f"not sent: {settings.holder_script} must run its payload as a job step"
+        return Check.warning("user signal", note, remedy)
+    note = "not sent: batch scripts are signaled when GraceTime is over; the payload, a job step, at once"
     if has_cgroups:
-        note += "; but so do workers, and one that dies before its children makes its node 1 to 2 s late"
-    return SiteFinding("user signal", Weight.WARNING, note, remedy)
+        note += "; workers are signaled, too, and a worker that dies before its children delays its node by 1 to 2 s"
+    return Check.warning("user signal", note, remedy)
 
 
-def epilog(config_text: str, has_cgroups: bool) -> SiteFinding:
-    """With an Epilog slurmctld learns of a holder's end in a message that makes it start jobs at once."""
+def epilog(config_text: str, has_cgroups: bool) -> Check:
+    """With an Epilog, the message that tells slurmctld of a holder's end also makes it start jobs at once."""
     if parse_has_epilog(config_text):
-        return SiteFinding("epilog", Weight.FINE, "there is one: slurmctld starts jobs as soon as a holder ends")
+        return Check.ok("epilog", "configured: slurmctld starts jobs as soon as a holder ends")
     if has_cgroups:
-        return SiteFinding(
-            "epilog", Weight.WARNING,
-            "none: main jobs start at slurmctld's next turn after a holder's end, up to batch_sched_delay (3 s) later",
-            "any Epilog will do, such as Epilog=/bin/true",
-        )  # fmt: skip
-    return SiteFinding(
-        "epilog", Weight.WARNING, "none: holders end their script first, and main jobs start about 0.1 s later than they could",
-        "any Epilog will do, such as Epilog=/bin/true",
-    )  # fmt: skip
+        return Check.warning(
+            "epilog",
+            "none: a main job starts in slurmctld's next cycle after a holder's end, up to batch_sched_delay (3 s) later",
+            "configure any Epilog, such as Epilog=/bin/true",
+        )
+    return Check.warning(
+        "epilog",
+        "none: holders end their script first, which delays main jobs by about 0.1 s",
+        "configure any Epilog, such as Epilog=/bin/true",
+    )
 
 
-def scheduler(config: Mapping[str, str]) -> SiteFinding:
-    """Windows come from backfill's plans, and are as old as its last pass."""
+def scheduler(config: Mapping[str, str]) -> Check:
+    """Windows come from the plans of the latest backfill cycle."""
     if config.get("SchedulerType") != "sched/backfill":
-        return SiteFinding(
-            "scheduler", Weight.WARNING, f"{config.get('SchedulerType')}: without planned starts no window has a known end",
+        return Check.warning(
+            "scheduler",
+            f"{config.get('SchedulerType')}: without planned starts the ends of windows are unknown",
             "SchedulerType=sched/backfill",
-        )  # fmt: skip
+        )
     words = config.get("SchedulerParameters", "")
     found = re.search(r"\bbf_interval=(\d+)", words)
     every_s = int(found[1]) if found else 30
     if every_s > _SLOW_BACKFILL_S:
-        return SiteFinding(
-            "scheduler", Weight.WARNING, f"backfill plans every {every_s} s: windows may be that old",
-            f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, where the controller has time for it",
-        )  # fmt: skip
-    return SiteFinding("scheduler", Weight.FINE, f"backfill plans every {every_s} s")
+        return Check.warning(
+            "scheduler",
+            f"backfill runs every {every_s} s: the ends of windows may be that old",
+            f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, if the controller has time for it",
+        )
+    return Check.ok("scheduler", f"backfill runs every {every_s} s")
 
 
-def tracking(config: Mapping[str, str], has_cgroups: bool) -> SiteFinding:
-    """Only cgroups find every process of a job that has ended."""
+def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
+    """Only cgroups find every process of a job."""
     if has_cgroups:
-        return SiteFinding("tracking", Weight.FINE, "cgroups: no process outlives its job")
+        return Check.ok("tracking", "cgroups: no process outlives its job")
     kind = config.get("ProctrackType", "")
-    return SiteFinding(
-        "tracking", Weight.WARNING, f"{kind} loses processes that leave their session; the payload looks for them by itself",
+    return Check.warning(
+        "tracking",
+        f"{kind} misses processes that leave their session; the payload searches for them",
         "ProctrackType=proctrack/cgroup",
-    )  # fmt: skip
+    )

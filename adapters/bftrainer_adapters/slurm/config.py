@@ -14,7 +14,7 @@ from bftrainer.errors import InvalidValueError
 RELOADED = frozenset(
     ("account", "options", "start_within_s", "ready_within_s", "max_pending", "longest_s", "timeout_s", "python")
 )
-"""Keys that a running pilot takes over at a SIGHUP; the others are part of what its holders are known by."""
+"""Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
 
 class SlurmSettings(ConfigTable):
@@ -25,33 +25,33 @@ class SlurmSettings(ConfigTable):
     qos: str = ""
     """The preemptible QOS of the holders; with partition preemption it may stay empty."""
     account: str = ""
-    """Account that the holders are charged to."""
+    """Account to charge holders to."""
     gres: str = ""
-    """What holders and workers ask for on every node, such as "gpu:4". Without it holders ask for all GPUs that a node has."""
+    """Request of holders and workers on every node, such as "gpu:4". Default: all GPUs of the node."""
     options: tuple[str, ...] = ()
     """Further options for sbatch, such as "--constraint=ib"."""
     start_within_s: Positive = 5.0
-    """A holder that does not run so long after sbatch is cancelled."""
+    """A holder that does not run within this time after sbatch is canceled."""
     ready_within_s: Positive = 30.0
-    """A holder that runs for so long and whose payload has not reported is given up."""
+    """A holder whose payload has not reported within this time after the job's start is canceled."""
     max_pending: Count = 16
-    """Holders that may wait to start at once."""
+    """Most holders that may be pending at a time."""
     longest_s: Positive = 86_400.0
-    """Time limit of a holder on a node for which nobody has plans; at most the partition's MaxTime."""
+    """Time limit of a holder on a node without a plan; at most the partition's MaxTime."""
     assume_window_s: Positive | None = None
-    """How long a node may be held where the site hides other users' jobs (PrivateData). Without it that is refused."""
+    """Longest hold of a node where the site hides other users' jobs (PrivateData). Required there."""
     backend: Literal["commands", "pyslurm"] = "commands"
-    """How Slurm is looked at."""
+    """How nodes and jobs are read."""
     format: Literal["text", "json"] = "text"
-    """What the commands are asked to print; json needs Slurm 23.11."""
+    """Output format of the commands; json needs Slurm 23.11."""
     timeout_s: Positive = 10.0
-    """Time for each command."""
+    """Timeout of each command."""
     back_off_s: Positive = 10.0
-    """A node on which sbatch failed is left alone so long, then twice as long, up to ..."""
+    """First back-off after sbatch failed for a node; doubled by each further failure, up to ..."""
     back_off_most_s: Positive = 600.0
-    """... this."""
+    """... this one."""
     holder_script: Path | None = None
-    """The site's own holder.slurm instead of the one that comes with bftrainer."""
+    """The site's own holder.slurm instead of the installed one."""
     python: str = "python3"
     """The compute nodes' Python, 3.6 or newer, for the payload."""
 

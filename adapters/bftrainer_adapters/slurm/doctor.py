@@ -1,4 +1,4 @@
-"""``bftrainer doctor`` on a Slurm site: its commands, its set-up, and whether it would take a holder. It only reads."""
+"""``bftrainer doctor`` on a Slurm site: its commands, its configuration, and whether it would accept a holder. Reads only."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 
-from bftrainer.cli.doctor import Check, CheckStatus
-from bftrainer.domain.cluster import NodeFlag, NodeRequest, Observation
+from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.domain.cluster import Availability, NodeRequest, Observation
 from bftrainer.errors import BFTrainerError, CommandError, UserError
 from bftrainer.system import command
-from bftrainer_adapters.holding.finding import SiteFinding, Weight
 from bftrainer_adapters.holding.holder_jobs import holder_script
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
@@ -28,12 +27,11 @@ from bftrainer_adapters.slurm.setup import (
 )
 
 COMMANDS = ("sbatch", "srun", "scancel", "squeue", "scontrol", "sdiag")
-_STATES = {Weight.FINE: CheckStatus.OK, Weight.WARNING: CheckStatus.WARNING, Weight.ERROR: CheckStatus.BROKEN}
 _PING = "`scontrol ping` says whether slurmctld answers"
 
 
 def examine_slurm(settings: SlurmSettings | None) -> list[Check]:
-    """All checks of the site; without ``settings`` those that no pilot's configuration is needed for."""
+    """All checks of the site; without ``settings`` those that need no pilot configuration."""
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         remedy = "put Slurm's commands on PATH, such as by `module load slurm`"
@@ -42,16 +40,10 @@ def examine_slurm(settings: SlurmSettings | None) -> list[Check]:
     try:
         config = _ask(config_argv(), timeout_s)
         partitions = parse_partitions(_ask(partitions_argv(), timeout_s))
-        found = judge(settings, config, partitions, _qos(settings, timeout_s), getpass.getuser())
+        checks = judge(settings, config, partitions, _qos(settings, timeout_s), getpass.getuser())
     except BFTrainerError as error:
-        return [Check("slurm", CheckStatus.BROKEN, str(error), _PING)]
-    checks = [_check(finding) for finding in found]
+        return [Check.broken("slurm", str(error), _PING)]
     return [*checks, *_look(settings, timeout_s)]
-
-
-def _check(finding: SiteFinding) -> Check:
-    state = _STATES[finding.weight]
-    return Check(finding.name, state, finding.detail, finding.remedy, required=state is not CheckStatus.WARNING)
 
 
 def _qos(settings: SlurmSettings | None, timeout_s: float) -> dict[str, Qos] | None:
@@ -64,51 +56,47 @@ def _qos(settings: SlurmSettings | None, timeout_s: float) -> dict[str, Qos] | N
 
 
 def _look(settings: SlurmSettings | None, timeout_s: float) -> Iterable[Check]:
-    """One look as the pilot would take it, then the submission of a holder, tried and not done."""
+    """One observation as the pilot makes it, then a test-only submission of a holder."""
     form = AnswerFormat.TEXT if settings is None else AnswerFormat(settings.format)
     began = time.monotonic()
     try:
         seen = SlurmScheduler(format=form, timeout_s=timeout_s).observe()
-        idle = [node.name for node in seen.nodes if node.flags == {NodeFlag.IDLE}]
+        idle = [node.name for node in seen.nodes if node.availability is Availability.FREE]
     except BFTrainerError as error:
-        remedy = _PING if isinstance(error, CommandError) else "please send this line in with an issue"
-        yield Check("look", CheckStatus.BROKEN, str(error), remedy)
+        remedy = _PING if isinstance(error, CommandError) else "please report this line in an issue"
+        yield Check.broken("look", str(error), remedy)
         return
     took_ms = 1e3 * (time.monotonic() - began)
     planned = "never" if seen.planned_s is None else f"{max(seen.at_s - seen.planned_s, 0):.0f} s ago"
-    queue = f"{len(seen.pending)} jobs wait, planned {planned}"
-    yield Check("look", CheckStatus.OK, f"{len(seen.nodes)} nodes, {len(idle)} idle, {queue} ({took_ms:.0f} ms)")
+    queue = f"{len(seen.pending)} jobs pending, planned {planned}"
+    yield Check.ok("look", f"{len(seen.nodes)} nodes, {len(idle)} idle, {queue} ({took_ms:.0f} ms)")
     if settings is not None:
         yield _guarded(lambda: _holder(settings, seen, idle))
 
 
 def _holder(settings: SlurmSettings, seen: Observation, idle: list[str]) -> Check:
-    """``sbatch --test-only`` of the very command: account, partition, QOS, options and the script are judged by Slurm."""
+    """``sbatch --test-only`` with the command of a holder: Slurm checks account, partition, QOS, options and the script."""
     script = holder_script(settings.holder_script, "holder.slurm")
     mine = [node.name for node in seen.nodes if not settings.partition or settings.partition in node.partitions]
     there = [node for node in idle if node in mine] or mine
     if not there:
-        return Check(
-            "holder", CheckStatus.BROKEN, f"partition {settings.partition!r} has no nodes", "set slurm.partition"
-        )
-    said = slurm_jobs.comment("doctor", getpass.getuser())
+        return Check.broken("holder", f"partition {settings.partition!r} has no nodes", "set slurm.partition")
+    comment = slurm_jobs.comment("doctor", getpass.getuser())
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
-    argv = slurm_jobs.submit_argv(settings, NodeRequest(there[0], 3600.0), said, words, log)
+    argv = slurm_jobs.submit_argv(settings, NodeRequest(there[0], 3600.0), comment, words, log)
     argv.insert(1, "--test-only")
     _ask(argv, settings.timeout_s)
-    return Check("holder", CheckStatus.OK, f"sbatch would take a holder on {there[0]} ({script})")
+    return Check.ok("holder", f"sbatch would accept a holder on {there[0]} ({script})")
 
 
 def _guarded(look: Callable[[], Check]) -> Check:
     try:
         return look()
     except UserError as error:
-        return Check("holder", CheckStatus.BROKEN, str(error), "mend slurm.holder_script, or install bftrainer again")
+        return Check.broken("holder", str(error), "fix slurm.holder_script, or install bftrainer again")
     except BFTrainerError as error:
-        return Check(
-            "holder", CheckStatus.BROKEN, str(error), "mend what sbatch names: partition, qos, account, options"
-        )
+        return Check.broken("holder", str(error), "fix what sbatch names: partition, qos, account or options")
 
 
 def _ask(argv: list[str], timeout_s: float) -> str:

@@ -1,4 +1,4 @@
-"""Holders on Slurm: the payload is a job step (payload.py), workers are others, and either is ended by scancel."""
+"""Holders on Slurm: the payload is a job step (payload.py), workers are other steps, and scancel ends both."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 
 STEPS_END_S = 3.0
-MANNERS = SchedulerTraits("Slurm", "slurm", "sbatch", hurry_s=1.0, failures_in_a_row=2)
+TRAITS = SchedulerTraits("Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2)
 
 
 class SlurmHolder(JobHolder):
-    """Holds nodes for one pilot. ``pilot`` tells its holders from others'; ``env`` is added to every command's environment."""
+    """Holds nodes for one pilot. ``pilot`` marks its holders; ``env`` is added to the environment of every command."""
 
     def __init__(
         self,
@@ -46,27 +46,27 @@ class SlurmHolder(JobHolder):
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
     def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
-        """For holders to come; those that are there keep their options."""
+        """Applies to new holders; existing ones keep their options."""
         super().reconfigure(settings, poll_s)
         if isinstance(settings, SlurmSettings):
             self._slurm.settings = settings
 
-    def claim(self, hosts: tuple[str, ...]) -> None:
-        """From now on holders say that these hosts are this pilot's."""
+    def claim_hosts(self, hosts: tuple[str, ...]) -> None:
+        """New holders show in their comments that these hosts are this pilot's."""
         self._slurm.hosts = hosts
 
 
 @dataclass
 class Listing:
-    """Answers of squeue, one after the other: of 5,000 lines all but a few are those of the answer before."""
+    """Successive outputs of squeue: of 5,000 lines all but a few are the same as before."""
 
-    said: str
+    comment: str
     _known: dict[str, HolderJob | None] = field(default_factory=dict)  # by line; another pilot's: None
 
     def read(self, text: str) -> dict[str, HolderJob]:
-        """The same as :func:`slurm_jobs.parse_list`, which reads only lines that are new."""
+        """The same result as :func:`slurm_jobs.parse_list`, which is given only new lines."""
         lines, known = text.splitlines(keepends=True), self._known
-        new = jobs.parse_list("".join([*lines[:1], *(line for line in lines[1:] if line not in known)]), self.said)
+        new = jobs.parse_list("".join([*lines[:1], *(line for line in lines[1:] if line not in known)]), self.comment)
         self._known = {line: known[line] if line in known else new.get(line.partition("|")[0]) for line in lines[1:]}
         return {job.id: job for job in self._known.values() if job is not None}
 
@@ -80,7 +80,7 @@ class _Slurm:
     pilot: str
     lease_s: float
     env: Mapping[str, str]
-    manners: SchedulerTraits = MANNERS
+    traits: SchedulerTraits = TRAITS
     script_first: bool = False
     hosts: tuple[str, ...] = ()
     user: str = field(default_factory=getpass.getuser)
@@ -91,29 +91,28 @@ class _Slurm:
         self.script = holder_script(self.settings.holder_script, "holder.slurm")
 
     def begin(self) -> None:
-        """The holder's script depends on it."""
+        """Find out in which order holders have to end here."""
         config = self._run(["scontrol", "show", "config"])
-        # With cgroups the script's step would last 1 s longer than the script, for its srun.
+        # With cgroups the srun in the script would make the script's step last 1 s longer than the script.
         self.script_first = not parse_has_epilog(config) and not parse_has_cgroups(config)
 
-    def why_none(self) -> str:
-        """Slurm's preemption ends jobs where doctor has been content."""
+    def why_no_holder(self) -> str:
+        """Empty: `doctor` has checked that preemption ends holders."""
         return ""
 
-    def submit(self, claim: NodeRequest) -> str:
-        """One sbatch (8 ms)."""
+    def submit(self, request: NodeRequest) -> str:
+        """Run sbatch once (8 ms)."""
         way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
-        said, log = with_hosts(self.comment, self.hosts), self.files.log(claim.node, "%j")
-        argv = jobs.submit_argv(self.settings, claim, said, map(str, words), log)
+        comment, log = with_hosts(self.comment, self.hosts), self.files.log(request.node, "%j")
+        argv = jobs.submit_argv(self.settings, request, comment, map(str, words), log)
         return jobs.parse_submitted(self._run(argv))
 
     def listed(self) -> Mapping[str, HolderJob]:
-        """By squeue."""
         return self.listing.read(self._run(jobs.list_argv(self.user)))
 
     def is_unknown(self, job: str) -> bool:
-        """By scontrol, which knows jobs that squeue does not list."""
+        """Ask scontrol, which knows jobs that squeue does not list."""
         try:
             self._run(jobs.exists_argv(job))
         except CommandError as error:
@@ -121,12 +120,12 @@ class _Slurm:
         return False
 
     def end(self, ids: list[str]) -> None:
-        """One scancel for all."""
+        """Run scancel once for all."""
         with suppress(CommandError):
             self._run(jobs.cancel_argv(ids))
 
     def end_workers(self, names: list[str]) -> None:
-        """All steps but the payload's. Waits a while until they are over: before that a new step there finds no memory."""
+        """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory."""
         ids = [name.rpartition("#")[2] for name in names]
         steps = jobs.parse_worker_steps(self._run(jobs.steps_argv(ids)))
         if steps:

@@ -1,8 +1,8 @@
-"""Holder jobs: the commands that submit, list and cancel them, and what those answer. Pure. Tried with Slurm 22.05.8.
+"""Holder jobs: the commands that submit, list and cancel them, and their output. Pure. Tried with Slurm 22.05.8.
 
-Why each option of :func:`submit_argv` is there: ``--exclusive`` alone gives neither all memory (``--mem=0``; else the default
-memory, 800 of 2,000 MB) nor any GPU to steps (``--gres``). ``--no-requeue``: a preempted holder must not come back by itself.
-No job arrays: a task cannot be cancelled by its raw id. No ``-c`` and no ``--exact``: steps would see a part of the node.
+Reasons for the options of :func:`submit_argv`: ``--exclusive`` alone gives steps neither all memory (``--mem=0``; else the
+default memory, 800 of 2,000 MB) nor any GPU (``--gres``). ``--no-requeue``: a preempted holder must not start again. No job
+arrays: a task cannot be canceled by its raw id. No ``-c`` and no ``--exact``: steps would see only a part of the node.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JOB_PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class HolderJob:
-    """A holder as squeue lists it. ``state`` is Slurm's word, ``ends_s`` the end of its time limit if it runs."""
+    """A holder as squeue lists it. ``state`` is Slurm's word, ``ends_s`` the end of its time limit while it runs."""
 
     id: str
     state: str
@@ -54,28 +54,29 @@ class HolderJob:
 
     @property
     def phase(self) -> JobPhase:
-        """What the state means."""
         return JOB_PHASES[self.state]
 
 
 def comment(pilot: str, user: str) -> str:
-    """What an administrator reads in squeue, and what tells one pilot's holders from another's."""
+    """What administrators read in squeue; it also tells the holders of two pilots apart."""
     return f"bftrainer: idle node held by pilot {pilot} of {user}; it is given back at once when wanted"
 
 
-def submit_argv(settings: SlurmSettings, claim: NodeRequest, said: str, command: Iterable[str], log: Path) -> list[str]:
-    """``sbatch`` of one holder; ``command`` is the job script and its arguments, ``said`` the comment."""
+def submit_argv(
+    settings: SlurmSettings, request: NodeRequest, comment: str, command: Iterable[str], log: Path
+) -> list[str]:
+    """``sbatch`` of one holder; ``command`` is the job script with its arguments."""
     chosen = [
         *(["-p", settings.partition] if settings.partition else []),
         *(["-q", settings.qos] if settings.qos else []),
         *(["-A", settings.account] if settings.account else []),
-        *([f"--gres={gres}"] if (gres := settings.gres or (f"gpu:{claim.gpus}" if claim.gpus else "")) else []),
+        *([f"--gres={gres}"] if (gres := settings.gres or (f"gpu:{request.gpus}" if request.gpus else "")) else []),
     ]
     return [
-        "sbatch", "--parsable", *chosen, "-N1", "-n1", "-w", claim.node, "--exclusive", "--mem=0",
-        "-t", str(limit_minutes(claim.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
+        "sbatch", "--parsable", *chosen, "-N1", "-n1", "-w", request.node, "--exclusive", "--mem=0",
+        "-t", str(limit_minutes(request.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
         f"--signal={NOTICE}@0",
-        f"--comment={said}", "-o", str(log), "--open-mode=append", *settings.options, *command,
+        f"--comment={comment}", "-o", str(log), "--open-mode=append", *settings.options, *command,
     ]  # fmt: skip
 
 
@@ -88,12 +89,12 @@ def parse_submitted(text: str) -> str:
 
 
 def list_argv(user: str) -> list[str]:
-    """All holders of a user, those that ended lately too: ended is something squeue says, not that it says nothing."""
+    """All holders of a user, recently ended ones included: squeue has to say that a job is over."""
     return ["squeue", "-a", "--noconvert", "-t", "all", "-u", user, "-n", HOLDER_NAME, "-o", _LIST_FORMAT]
 
 
-def parse_list(text: str, said: str) -> dict[str, HolderJob]:
-    """The holders whose comment is ``said``, with or without a host list, by id; another pilot's are none of ours."""
+def parse_list(text: str, comment: str) -> dict[str, HolderJob]:
+    """By id, the holders with this comment, with or without a host list; the others belong to other pilots."""
     header, *lines = whole_lines(text, "holders")
     if header != _LIST_HEADER:
         raise SchedulerError(f"squeue's header is {header[:80]!r}, expected {_LIST_HEADER!r}")
@@ -101,24 +102,24 @@ def parse_list(text: str, said: str) -> dict[str, HolderJob]:
     for line in lines:
         fields = line.split("|", 5)
         if len(fields) != 6 or not fields[0].isdecimal():
-            raise SchedulerError(f"squeue's line is cut short or garbled: {line[:80]!r}")
+            raise SchedulerError(f"squeue: line truncated or garbled: {line[:80]!r}")
         job, state, node, ends, reason, words = fields
         if state not in JOB_PHASES:
             raise UnknownStateError("job", state)
         if ends not in NOTHING and not ends.isdecimal():
             raise SchedulerError(f"job {job}: {ends!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
-        if words.partition("; hosts ")[0] == said:
+        if words.partition("; hosts ")[0] == comment:
             jobs[job] = HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason, words)
     return jobs
 
 
 def exists_argv(job: str) -> list[str]:
-    """Asks for one job that squeue does not list any more; :func:`is_unknown_job` reads the refusal."""
+    """Ask for one job that squeue no longer lists; :func:`is_unknown_job` reads the error."""
     return ["scontrol", "-o", "show", "job", job]
 
 
 def is_unknown_job(problem: str) -> bool:
-    """Whether a command's failure says that there is no such job, and not that nobody answered."""
+    """Whether an error says that there is no such job, and not that the controller did not answer."""
     return "Invalid job id specified" in problem
 
 

@@ -1,8 +1,13 @@
-"""What Slurm's commands print with ``--json``, in the layouts of 22.05 (v0.0.38) to 26.05 (v0.0.45). Pure.
+"""Parsers of what Slurm's commands print with ``--json``, in the layouts of 22.05 (v0.0.38) to 26.05 (v0.0.45). Pure.
 
-What differs: 22.05 writes numbers plainly and a node's state as ``"state": "idle", "state_flags": ["DRAIN"]``; since 23.02
-numbers are ``{"set", "infinite", "number"}``, states lists, and features lists or comma-separated. ``scheduled_nodes``
-of jobs exists since 23.11: without it windows would silently be infinite, so older job lists are refused.
+Text serves every version and is the default. JSON stays because ``slurm.format = "json"`` stands in configurations of
+users, as the only versioned format of Slurm's, and because the two readers check each other on recorded moments
+(tests/adapters/slurm).
+
+The layouts differ: 22.05 writes numbers plainly and a node's state as ``"state": "idle", "state_flags": ["DRAIN"]``; since
+23.02 numbers are ``{"set", "infinite", "number"}``, states lists, and features lists or comma-separated.
+``scheduled_nodes`` of jobs exists since 23.11: without it windows would silently be infinite, so older job lists are
+refused.
 """
 
 from __future__ import annotations
@@ -12,8 +17,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from bftrainer.domain.cluster import NodeView, PendingJob, Reservation, flags_of
+from bftrainer.domain.cluster import NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.states import node_view
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
 
 
@@ -23,7 +29,7 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 
 
 def parse_pending(text: str) -> tuple[PendingJob, ...]:
-    """``squeue -t PD --json``, 23.11 and later; jobs in other states are passed over."""
+    """``squeue -t PD --json``, 23.11 and later; jobs in other states are skipped."""
     return tuple(_job(item) for item in _items(text, "jobs") if "PENDING" in _upper(item.get("job_state")))
 
 
@@ -41,22 +47,15 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 
 def _node(item: dict[str, Any]) -> NodeView:
     state = "+".join([*_upper(item.get("state")), *_upper(item.get("state_flags"))])
-    flags_of(state)
-    return NodeView(
-        name=_text(item, "name"),
-        state=state,
-        partitions=_words(item.get("partitions")),
-        features=_words(item.get("active_features")),
-        gres=item.get("gres") or "",
-        cpus=int(_number(item.get("cpus")) or 0),
-    )
+    partitions, gres = _words(item.get("partitions")), item.get("gres") or ""
+    return node_view(_text(item, "name"), state, partitions, gres, int(_number(item.get("cpus")) or 0))
 
 
 def _job(item: dict[str, Any]) -> PendingJob:
     job = str(int(_number(item.get("job_id")) or 0))
     if "scheduled_nodes" not in item:
         raise SchedulerError("this squeue --json has no scheduled_nodes (Slurm before 23.11): use format = 'text'")
-    # 0 where there is no plan, as in text N/A.
+    # 0 means no plan, like N/A in text.
     return PendingJob(
         id=job,
         user=item.get("user_name") or "",
@@ -70,7 +69,7 @@ def _job(item: dict[str, Any]) -> PendingJob:
 
 
 def _items(text: str, key: str) -> list[dict[str, Any]]:
-    """The list under ``key``; refuses what is no JSON, has another layout or carries Slurm's own errors."""
+    """The list under ``key``; raises where the text is no JSON, has another layout or contains Slurm's own errors."""
     try:
         answer = json.loads(text)
     except ValueError as error:

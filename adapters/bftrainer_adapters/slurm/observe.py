@@ -1,7 +1,7 @@
-"""The Scheduler port on Slurm's commands: one batch of five short calls, each 10 ms on a quiet 22.05.8.
+"""The Scheduler port on Slurm's commands: a batch of five short calls, each 10 ms on an idle 22.05.8.
 
-Slurm's manual asks not to call squeue in tight loops: ask every 10 s, not more often. Text is the default since one format
-serves all versions from 22.05 on; JSON needs 23.11.
+Slurm's manual asks not to call squeue in tight loops; every 10 s is often enough. Text is the default because one format serves
+all versions from 22.05 on; JSON needs 23.11.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _Parsed = TypeVar("_Parsed")
 
 
 class AnswerFormat(Enum):
-    """What the commands are asked to print."""
+    """The output format of the commands."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def nodes_argv(form: AnswerFormat) -> list[str]:
-    """All nodes, those of hidden partitions too."""
+    """All nodes, including those of hidden partitions."""
     return (
         ["scontrol", "-a", "show", "nodes", "--json"]
         if form is AnswerFormat.JSON
@@ -63,8 +63,8 @@ class SlurmScheduler:
     user: str = field(default_factory=getpass.getuser)
 
     def observe(self) -> Observation:
-        """Jobs come before nodes: a job that starts in between is on its nodes then. The time comes last: windows may look
-        shorter than they are, never longer.
+        """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is read last, so windows may
+        look shorter than they are, but never longer.
         """
         parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
         pending = self._ask(pending_argv(self.format), parsers.parse_pending)
@@ -72,7 +72,7 @@ class SlurmScheduler:
         return self.observe_rest(nodes, pending)
 
     def observe_rest(self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...]) -> Observation:
-        """An observation with nodes and jobs that were seen just before."""
+        """Complete an observation of nodes and jobs that were read just before."""
         parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
         reservations = self._ask(reservations_argv(self.format), parsers.parse_reservations)
         hidden = self._ask(["scontrol", "show", "config"], lambda text: slurm_text.parse_hidden(text, self.user))

@@ -1,8 +1,8 @@
-"""The Neighbours port on Slurm: the comments of holders and of pilots' own jobs, which every user sees in squeue.
+"""The PeerPilots port on Slurm: the comments of holders and of pilots' own jobs, which every user sees in squeue.
 
-A pilot that runs as a job (jobscripts/pilot.slurm) writes its host list into that job's comment; each holder carries it as
-well, so a pilot that runs elsewhere is seen as soon as it holds a node. squeue's user is the kernel's word (munge); comments
-are what users write, so whatever is not understood is left out.
+A pilot that runs as a job (jobscripts/pilot.slurm) writes its host list into the comment of that job. Each holder shows it
+as well, so a pilot outside of any job is seen once it holds a node. The user that squeue shows is authenticated (munge);
+comments are free text of users, so comments that are not understood are skipped.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ PILOT_NAME = "bftrainer-pilot"
 _FORMAT = "%i|%u|%j|%k"
 _HEADER = "JOBID|USER|NAME|COMMENT"
 _WORDS = re.compile(r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; hosts (\S+))?")
-_MOST_LETTERS = 700
-"""Slurm refuses comments of more than 1,024."""
+_MAX_CHARACTERS = 700
+"""Slurm rejects comments of more than 1,024."""
 
 
 def list_argv() -> list[str]:
-    """Holders and pilots of all users that wait, run or end."""
+    """Holders and pilots of all users, while they are pending, running or completing."""
     return ["squeue", "-a", "--noconvert", "-n", f"{HOLDER_NAME},{PILOT_NAME}", "-o", _FORMAT]
 
 
-def parse_neighbours(text: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
+def parse_peers(text: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
     """All pilots but this one of this user, by user and name."""
     header, *lines = whole_lines(text, "pilots")
     if header != _HEADER:
@@ -41,19 +41,19 @@ def parse_neighbours(text: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
         said = _WORDS.fullmatch(words)
         if not job.isdecimal() or (name == PILOT_NAME and said is None):
             continue
-        # A holder with another comment is somebody's all the same, and counts.
-        who = (owner, said[1] if said else "unknown")
-        if who == (user, pilot):
+        # A holder with any other comment still counts.
+        key = (owner, said[1] if said else "unknown")
+        if key == (user, pilot):
             continue
-        seen = found.get(who) or PeerPilot(who[1], owner, job=job)
+        seen = found.get(key) or PeerPilot(key[1], owner, job=job)
         hosts = split_hosts(said[2]) if said and said[2] else ()
         holders = (*seen.holders, job) if name == HOLDER_NAME else seen.holders
-        found[who] = replace(seen, hosts=tuple(dict.fromkeys((*seen.hosts, *hosts))), holders=holders)
-    return tuple(found[who] for who in sorted(found))
+        found[key] = replace(seen, hosts=tuple(dict.fromkeys((*seen.hosts, *hosts))), holders=holders)
+    return tuple(found[key] for key in sorted(found))
 
 
 def with_hosts(said: str, hosts: tuple[str, ...]) -> str:
-    """A comment that claims these hosts."""
+    """A comment with the claim to these hosts."""
     return f"{said}; hosts {','.join(hosts)}" if hosts else said
 
 
@@ -65,9 +65,9 @@ def check_hosts(hosts: tuple[str, ...]) -> None:
                 f"nodes.hosts: {pattern!r} is not a pattern of node names, such as node[01-08] or gpu*"
             )
     length = len(",".join(hosts))
-    if length > _MOST_LETTERS:
+    if length > _MAX_CHARACTERS:
         raise InvalidValueError(
-            f"nodes.hosts: has {length} letters, expected at most {_MOST_LETTERS}: other pilots read it in a job's comment; "
+            f"nodes.hosts: has {length} characters, expected at most {_MAX_CHARACTERS}: it is shown in a job's comment; "
             'write ranges, such as "node[001-128]"'
         )
 
@@ -78,13 +78,13 @@ def split_hosts(text: str) -> tuple[str, ...]:
 
 
 def announce_argv(job: str, said: str) -> list[str]:
-    """Write the comment of the pilot's own job."""
+    """Set the comment of the pilot's own job."""
     return ["scontrol", "update", f"JobId={job}", f"Comment={said}"]
 
 
 @dataclass
 class SlurmPeerPilots:
-    """``job`` is the pilot's own, or empty. ``on_holders`` puts the list into the comments of holders to come."""
+    """``job`` is the pilot's own, or empty. ``on_holders`` puts the list into the comments of new holders."""
 
     pilot: str
     user: str
@@ -95,7 +95,7 @@ class SlurmPeerPilots:
     _has_announced: bool = False
 
     def announce(self, hosts: tuple[str, ...]) -> None:
-        """In the comment of the pilot's job and of each new holder."""
+        """Show the hosts in the comments of the pilot's job and of new holders."""
         check_hosts(hosts)
         self.on_holders(hosts)
         if self.job and (hosts or self._has_announced):
@@ -105,7 +105,7 @@ class SlurmPeerPilots:
 
     def look(self) -> tuple[PeerPilot, ...]:
         """One squeue, about 10 ms."""
-        return parse_neighbours(self._run(list_argv()), self.pilot, self.user)
+        return parse_peers(self._run(list_argv()), self.pilot, self.user)
 
     def _run(self, argv: list[str]) -> str:
         return command.run(argv, timeout_s=self.timeout_s, env=self.env)

@@ -1,12 +1,14 @@
-"""The Slurm job that the pilot itself runs in: when it ends, its successor, and whether another pilot's job is gone.
+"""The Slurm job that the pilot itself runs in: its end, its successor, and whether another pilot's job is gone.
 
-A successor that depends on its predecessor's end starts 0.4 s after it; ``scontrol requeue`` would make the pilot eligible only
-after 121 s (22.05.8). ``singleton`` goes by user and name, so the name is made the state directory's own: a successor must not
-wait for other pilots of its user. What was given to sbatch, and not in the script, is taken over where squeue tells it.
+A successor that depends on its predecessor starts 0.4 s after its end; with ``scontrol requeue`` the pilot would be
+eligible only after 121 s (22.05.8). ``singleton`` compares users and names, so the name is made unique for the state
+directory: a successor must not wait for other pilots of its user. Options of sbatch that are not in the script are repeated
+as far as squeue shows them.
 """
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,18 +24,18 @@ _OVER = frozenset(
         "TIMEOUT",
     )
 )  # fmt: skip
-_TAKEN_OVER = ("partition", "account", "qos", "time", "reservation")
-_NOT_SAID = (*NOTHING, "INVALID", "NOT_SET")
+_REPEATED = ("partition", "account", "qos", "time", "reservation")
+_UNSET = (*NOTHING, "INVALID", "NOT_SET")
 
 
 def job_argv(job: str) -> list[str]:
-    """Its state, its end, and what a successor takes over."""
+    """Its state, its end, and the options for a successor."""
     return ["squeue", "-a", "-h", "-t", "all", "-j", job, "-o", "%T|%e|%u|%P|%a|%q|%l|%v|%j"]
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmJobFacts:
-    """A line of squeue. ``options`` are those of sbatch that a successor gets, too."""
+    """A line of squeue. ``options`` are the sbatch options that the successor gets, too."""
 
     state: str
     ends_s: float | None
@@ -43,20 +45,20 @@ class SlurmJobFacts:
 
 
 def parse_job(text: str) -> SlurmJobFacts | None:
-    """The job, or None where squeue lists nothing."""
+    """The job, or None if squeue lists nothing."""
     lines = text.split("\n")
     if not lines[0]:
         return None
     fields = lines[0].split("|", 8)
     if len(fields) != 9:
-        raise SchedulerError(f"squeue's line is cut short or garbled: {lines[0][:80]!r}")
+        raise SchedulerError(f"squeue: line truncated or garbled: {lines[0][:80]!r}")
     state, ends, user, *taken, name = fields
-    options = tuple(f"--{key}={value}" for key, value in zip(_TAKEN_OVER, taken, strict=True) if value not in _NOT_SAID)
+    options = tuple(f"--{key}={value}" for key, value in zip(_REPEATED, taken, strict=True) if value not in _UNSET)
     return SlurmJobFacts(state, float(ends) if ends.isdecimal() else None, user, name, options)
 
 
 def waiting_argv(user: str, name: str) -> list[str]:
-    """Ids of jobs of this user and name that wait already."""
+    """Ids of pending jobs with this user and name."""
     return ["squeue", "-a", "-h", "-t", "PD", "-u", user, "-n", name, "-o", "%i"]
 
 
@@ -67,7 +69,7 @@ def successor_argv(of: SlurmJobFacts, job: str, name: str, script: Path) -> list
 
 @dataclass
 class SlurmPilotJob:
-    """The job with id ``job``; ``script`` is where a copy of its batch script goes for the successor."""
+    """The job with id ``job``; a copy of its batch script is written to ``script`` for the successor."""
 
     job: str
     script: Path
@@ -75,12 +77,12 @@ class SlurmPilotJob:
     env: dict[str, str] = field(default_factory=dict)
 
     def ends_s(self) -> float | None:
-        """When its time limit ends; None where nothing says so."""
+        """The end of its time limit; None if unknown."""
         found = parse_job(self._run(job_argv(self.job)))
         return None if found is None else found.ends_s
 
     def submit_successor(self) -> str:
-        """Submit the same batch script again, to start when this job is over; one that waits already is enough."""
+        """Submit the same batch script to start when this job is over, unless a successor is pending."""
         found = parse_job(self._run(job_argv(self.job)))
         if found is None:
             raise SchedulerError(f"squeue does not list the pilot's own job {self.job}")
@@ -93,15 +95,20 @@ class SlurmPilotJob:
         return parse_submitted(self._run(successor_argv(found, self.job, name, self.script)))
 
     def withdraw(self, successor: str) -> None:
-        """Cancel a successor that waits."""
+        """Cancel a pending successor."""
         self._run(["scancel", successor])
 
     def _run(self, argv: list[str]) -> str:
         return command.run(argv, timeout_s=self.timeout_s, env={**self.env, "SLURM_TIME_FORMAT": "%s"})
 
 
+def is_installed() -> bool:
+    """Whether this host has Slurm's commands."""
+    return shutil.which("scontrol") is not None
+
+
 def job_is_gone(job: str) -> bool | None:
-    """Whether a job is over; None where nobody says."""
+    """Whether a job is over; None if Slurm does not say."""
     try:
         found = parse_job(command.run(job_argv(job), timeout_s=10.0))
         if found is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from bftrainer_adapters.holding.finding import SEE, SiteFinding, Weight
+from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import Partition, Qos, exempt_s
 
+SEE = "see docs/site-setup.md"
 _ENDS_JOBS = ("CANCEL", "REQUEUE")
 
 
@@ -16,64 +17,69 @@ def holders(
     config: Mapping[str, str],
     partitions: Mapping[str, Partition],
     qos: Mapping[str, Qos] | None,
-) -> Iterator[SiteFinding]:
+) -> Iterator[Check]:
     """Whether holders may run, and whether the main queue may end them."""
     by = config.get("PreemptType", "")
     if settings.partition:
         partition = partitions.get(settings.partition)
         if partition is None:
             known = ", ".join(sorted(partitions)) or "none"
-            yield SiteFinding(
-                "partition", Weight.ERROR, f"there is no partition {settings.partition!r}; there are {known}",
-                f"set slurm.partition, or have the site add one ({SEE})",
-            )  # fmt: skip
+            yield Check.broken(
+                "partition",
+                f"there is no partition {settings.partition!r}; there are {known}",
+                f"set slurm.partition, or ask the site for a partition ({SEE})",
+            )
         else:
             yield _open(partition, settings)
             if by != "preempt/qos":
                 yield _preempted_by_partition(partition, by, config, partitions.values())
     if exempt := exempt_s(config):
-        yield SiteFinding(
-            "exempt time", Weight.ERROR, f"PreemptExemptTime {exempt:g} s: so long nothing ends a holder that has just begun",
-            "PreemptExemptTime=0, or that of a QOS for the jobs that need it",
-        )  # fmt: skip
+        yield Check.broken(
+            "exempt time",
+            f"PreemptExemptTime {exempt:g} s: a holder cannot be preempted in its first {exempt:g} s",
+            "PreemptExemptTime=0; set it in the QOS of the jobs that need it",
+        )
     if settings.qos:
         yield _preempted_by_qos(settings.qos, by, config, qos)
     elif by == "preempt/qos":
-        yield SiteFinding(
-            "preemption", Weight.ERROR, "PreemptType=preempt/qos, and slurm.qos is empty: nothing ends a holder",
+        yield Check.broken(
+            "preemption",
+            "PreemptType=preempt/qos, and slurm.qos is empty: nothing ends a holder",
             "set slurm.qos to the site's preemptible QOS",
-        )  # fmt: skip
+        )
 
 
-def _open(partition: Partition, settings: SlurmSettings) -> SiteFinding:
+def _open(partition: Partition, settings: SlurmSettings) -> Check:
     name = f"partition {partition.name}"
     if partition.state != "UP":
-        return SiteFinding(
+        return Check.broken(
             "partition",
-            Weight.ERROR,
             f"{name} is {partition.state}",
             f"scontrol update PartitionName={partition.name} State=UP",
         )
     if partition.root_only:
-        return SiteFinding(
-            "partition", Weight.ERROR, f"{name} has RootOnly=YES", "RootOnly=NO: a pilot is no business of root's"
+        return Check.broken(
+            "partition", f"{name} has RootOnly=YES", "RootOnly=NO, so that an ordinary user can run the pilot"
         )
     if partition.max_s < settings.longest_s:
-        return SiteFinding(
-            "partition", Weight.ERROR, f"{name} has MaxTime {partition.max_s:g} s, slurm.longest_s is {settings.longest_s:g}: "
-            "holders on nodes without plans would never start", f"set slurm.longest_s = {partition.max_s:g} or less",
-        )  # fmt: skip
-    return SiteFinding("partition", Weight.FINE, f"{name}: {len(partition.nodes)} nodes, UP")
+        return Check.broken(
+            "partition",
+            f"{name} has MaxTime {partition.max_s:g} s, slurm.longest_s is {settings.longest_s:g}: "
+            "holders on nodes without a plan would never start",
+            f"set slurm.longest_s = {partition.max_s:g} or less",
+        )
+    return Check.ok("partition", f"{name}: {len(partition.nodes)} nodes, UP")
 
 
 def _preempted_by_partition(
     ours: Partition, by: str, config: Mapping[str, str], all_of_them: Iterable[Partition]
-) -> SiteFinding:
+) -> Check:
     if by != "preempt/partition_prio":
-        return SiteFinding(
-            "preemption", Weight.ERROR, f"PreemptType={by or 'preempt/none'}: a main job waits until a holder's time is over",
+        return Check.broken(
+            "preemption",
+            f"PreemptType={by or 'preempt/none'}: a main job waits until a holder's time limit",
             f"PreemptType=preempt/partition_prio and PreemptMode=CANCEL ({SEE})",
-        )  # fmt: skip
+        )
     if problem := _does_not_end("partition " + ours.name, ours.preempt_mode, config):
         return problem
     sharing = [p for p in all_of_them if p.name != ours.name and p.nodes & ours.nodes]
@@ -81,36 +87,34 @@ def _preempted_by_partition(
     equal = sorted(p.name for p in sharing if p.tier <= ours.tier)
     tier = f"PriorityTier {ours.tier}"
     if not above:
-        return SiteFinding(
-            "preemption", Weight.ERROR,
+        return Check.broken(
+            "preemption",
             f"{tier}: no partition with its nodes is above {ours.name}, so nothing preempts holders",
             f"give the main partitions a PriorityTier above {ours.tier}",
-        )  # fmt: skip
+        )
     if equal:
-        return SiteFinding(
-            "preemption", Weight.WARNING,
+        return Check.warning(
+            "preemption",
             f"{tier}: jobs of {', '.join(equal)} wait for holders, those of {', '.join(above)} do not",
-            f"give {', '.join(equal)} a PriorityTier above {ours.tier}, or keep off their nodes (nodes.exclude)",
-        )  # fmt: skip
-    return SiteFinding("preemption", Weight.FINE, f"{tier}: {', '.join(above)} preempts holders, which are cancelled")
+            f"give {', '.join(equal)} a PriorityTier above {ours.tier}, or exclude their nodes (nodes.exclude)",
+        )
+    return Check.ok("preemption", f"{tier}: {', '.join(above)} preempts holders, which are canceled")
 
 
-def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapping[str, Qos] | None) -> SiteFinding:
+def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapping[str, Qos] | None) -> Check:
     if by != "preempt/qos":
-        return SiteFinding(
-            "qos", Weight.ERROR if by != "preempt/partition_prio" else Weight.WARNING,
+        return Check(
+            "qos",
+            CheckStatus.BROKEN if by != "preempt/partition_prio" else CheckStatus.WARNING,
             f"PreemptType={by or 'preempt/none'}: the QOS {name!r} makes no holder preemptible",
             f"PreemptType=preempt/qos ({SEE}), or leave slurm.qos empty",
-        )  # fmt: skip
-    if known is None:
-        return SiteFinding(
-            "qos", Weight.ERROR, "sacctmgr does not answer; a QOS needs accounting", "ask the site for slurmdbd"
         )
+    if known is None:
+        return Check.broken("qos", "sacctmgr does not answer; a QOS needs accounting", "ask the site for slurmdbd")
     ours = known.get(name)
     if ours is None:
-        return SiteFinding(
+        return Check.broken(
             "qos",
-            Weight.ERROR,
             f"there is no QOS {name!r}; there are {', '.join(sorted(known))}",
             f"sacctmgr add qos {name}",
         )
@@ -119,23 +123,23 @@ def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapp
         return problem
     above = sorted(q.name for q in known.values() if name in q.preempts)
     if not above:
-        return SiteFinding(
-            "qos", Weight.ERROR, f"no QOS lists {name} under Preempt, so nothing preempts holders",
+        return Check.broken(
+            "qos",
+            f"no QOS lists {name} under Preempt, so nothing preempts holders",
             f"sacctmgr modify qos normal set Preempt={name}",
-        )  # fmt: skip
+        )
     if ours.usage_factor:
-        return SiteFinding(
-            "qos", Weight.WARNING, f"UsageFactor {ours.usage_factor:g}: held nodes cost their owner fair-share",
+        return Check.warning(
+            "qos",
+            f"UsageFactor {ours.usage_factor:g}: held nodes cost their owner fair-share",
             f"sacctmgr modify qos {name} set UsageFactor=0",
-        )  # fmt: skip
-    return SiteFinding("qos", Weight.FINE, f"{', '.join(above)} preempts {name}; held nodes cost nothing")
+        )
+    return Check.ok("qos", f"{', '.join(above)} preempts {name}; held nodes cost nothing")
 
 
-def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> SiteFinding | None:
+def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | None:
     effective = mode or config.get("PreemptMode", "OFF")
     if any(word in effective.upper().split(",") for word in _ENDS_JOBS):
         return None
     why = "holders would keep memory and GPUs" if "SUSPEND" in effective.upper() else "nothing ends a holder"
-    return SiteFinding(
-        "preemption", Weight.ERROR, f"{whose} has PreemptMode {effective}: {why}", f"PreemptMode=CANCEL ({SEE})"
-    )
+    return Check.broken("preemption", f"{whose} has PreemptMode {effective}: {why}", f"PreemptMode=CANCEL ({SEE})")

@@ -1,7 +1,7 @@
-"""The Scheduler port on pyslurm, for nodes and jobs; reservations, settings and the time come from Slurm's commands.
+"""The Scheduler port on pyslurm, for nodes and jobs; reservations, configuration and time come from Slurm's commands.
 
-pyslurm's version must be Slurm's own, and ``import pyslurm`` without a usable slurm.conf ends the interpreter with status 1,
-which nothing can catch. So it is tried in a process of its own first, and imported only when it is asked for.
+pyslurm's version must match Slurm's, and ``import pyslurm`` without a usable slurm.conf ends the interpreter with status 1,
+which cannot be caught. So the import is first tried in a process of its own, and done only when the backend is used.
 Written for pyslurm 22.5 and later (``Nodes.load()``, ``Jobs.load()``); with slurmctld down a call takes about 9 s.
 """
 
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bftrainer.domain.cluster import NodeView, Observation, PendingJob, flags_of
+from bftrainer.domain.cluster import NodeView, Observation, PendingJob
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.system import command
 from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_adapters.slurm.states import node_view
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
 
 _PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm.__version__)"
@@ -37,14 +38,14 @@ def _import_probed(env: Mapping[str, str]) -> Any:
 
 @dataclass
 class PyslurmScheduler:
-    """``load`` gives the module: it is called at the first look."""
+    """``load`` returns the module; it is called at the first observation."""
 
     commands: SlurmScheduler = field(default_factory=SlurmScheduler)
     load: Callable[[Mapping[str, str]], Any] = _import_probed
     _module: Any = None
 
     def observe(self) -> Observation:
-        """In the order of SlurmScheduler: jobs, nodes, and the time last."""
+        """In the order of SlurmScheduler: jobs, nodes, time."""
         if self._module is None:
             self._module = self.load(self.commands.env)
         try:
@@ -56,20 +57,12 @@ class PyslurmScheduler:
 
 
 def _node(node: Any) -> NodeView:
-    state = str(node.state)
-    flags_of(state)
-    return NodeView(
-        name=str(node.name),
-        state=state,
-        partitions=_words(getattr(node, "partitions", ())),
-        features=_words(getattr(node, "active_features", ())),
-        gres=_gres(getattr(node, "configured_gres", None)),
-        cpus=int(getattr(node, "total_cpus", 0) or 0),
-    )
+    partitions, gres = _words(getattr(node, "partitions", ())), _gres(getattr(node, "configured_gres", None))
+    return node_view(str(node.name), str(node.state), partitions, gres, int(getattr(node, "total_cpus", 0) or 0))
 
 
 def _pending(job: Any) -> PendingJob:
-    # 0 or None where there is no plan.
+    # 0 or None: no plan.
     return PendingJob(
         id=str(job.id),
         user=str(getattr(job, "user_name", "") or ""),

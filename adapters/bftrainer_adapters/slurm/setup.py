@@ -1,6 +1,6 @@
-"""What a Slurm site is set up like: text of scontrol and sacctmgr -> values. Pure.
+"""The configuration of a Slurm site: output of scontrol and sacctmgr -> values. Pure.
 
-Read with 22.05.8 on a real cluster; the fields of sacctmgr are its manual's.
+Tried with 22.05.8 on a real cluster; the fields of sacctmgr are from its manual.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Qos:
-    """A QOS as sacctmgr shows it: the QOSes whose jobs it may preempt, how its own are, and what an hour costs."""
+    """A QOS as sacctmgr shows it: which QOSes it may preempt, how its own jobs are preempted, and what an hour costs."""
 
     name: str
     preempts: frozenset[str]
@@ -43,7 +43,7 @@ def config_argv() -> list[str]:
 
 
 def partitions_argv() -> list[str]:
-    """All partitions, hidden ones too."""
+    """All partitions, including hidden ones."""
     return ["scontrol", "-a", "-o", "show", "partition"]
 
 
@@ -57,7 +57,7 @@ def parse_config(text: str) -> dict[str, str]:
     found = {m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)}
     if "SLURM_VERSION" not in found:
         raise SchedulerError(
-            "scontrol show config does not give SLURM_VERSION: the answer is cut short or of another program"
+            "scontrol show config does not show SLURM_VERSION: the output is truncated or of another program"
         )
     return found
 
@@ -73,14 +73,14 @@ def parse_qos(text: str) -> dict[str, Qos]:
     for line in whole_lines(text, "QOSes"):
         fields = line.split("|")
         if len(fields) != 4:
-            raise SchedulerError(f"sacctmgr's line is cut short or garbled: {line[:80]!r}")
+            raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
         name, preempts, mode, factor = fields
         found[name] = Qos(name, frozenset(preempts.split(",")) - {""}, mode.upper(), float(factor or 1.0))
     return found
 
 
 def exempt_s(config: Mapping[str, str]) -> float:
-    """PreemptExemptTime: how long a job runs before it may be preempted; 0 where nothing is set."""
+    """PreemptExemptTime: how long a job runs before it may be preempted; 0 if unset."""
     text = config.get("PreemptExemptTime", "")
     return _limit_s(text) if re.fullmatch(r"(\d+-)?\d+:\d+:\d+", text) else 0.0
 

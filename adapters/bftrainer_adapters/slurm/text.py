@@ -1,8 +1,8 @@
-"""What Slurm's commands print, read whole: pure functions from text to what it says. Commands are built in slurm_observe.
+"""Parsers of the text that Slurm's commands print; pure. The commands are in observe.py.
 
-Read with 22.05.8 on a real cluster, and with recordings of 24.11.7, 25.11.2 and 26.05.2. Every function raises
-:class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: an answer that is cut short, or none at
-all, is not an empty cluster.
+Tried with 22.05.8 on a real cluster, and with recordings of 24.11.7, 25.11.2 and 26.05.2. Every function raises
+:class:`~bftrainer.errors.SchedulerError` with the text that it does not understand: truncated or missing output is not an empty
+cluster.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation, flags_of
+from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.states import node_view
 
 NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")
 JOB_FORMAT = "%i|%u|%P|%S|%Y|%D|%r|%j"
 _JOB_HEADER = "JOBID|USER|PARTITION|START_TIME|SCHEDNODES|NODES|REASON|NAME"
-_WITHOUT_REASON = _JOB_HEADER.replace("|REASON", "")  # of earlier recordings
-# Slurm's names of why a job is not eligible (https://slurm.schedmd.com/job_reason_codes.html).
+_WITHOUT_REASON = _JOB_HEADER.replace("|REASON", "")  # in earlier recordings
+# The reasons for which a job is not eligible (https://slurm.schedmd.com/job_reason_codes.html).
 NOT_ELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser")
 _NO_RESERVATIONS = "No reservations in the system"
 _HOSTLIST = re.compile(r"[A-Za-z0-9_.\[\],-]+")
 
 
 def parse_hostlist(text: str) -> frozenset[str]:
-    """The names in ``node[01-08,10]``. Slurm's words for nothing give none; libraries take ``(null)`` for a host."""
-    # Here, since it costs 15 ms to import and many commands of ours never meet a hostlist.
+    """The names in ``node[01-08,10]``; none for Slurm's words for nothing, which libraries take for hosts (``(null)``)."""
+    # Imported here: it takes 15 ms, and many commands never read a host list.
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     if text in NOTHING:
@@ -44,23 +45,15 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
     for line in whole_lines(text, "nodes"):
         name = _value(line, "NodeName", required=True)
         state = _value(line, "State", required=True)
-        flags_of(state)
         cpus = _value(line, "CPUTot")
-        nodes.append(
-            NodeView(
-                name=name,
-                state=state,
-                partitions=_words(_value(line, "Partitions")),
-                features=_words(_value(line, "ActiveFeatures")),
-                gres="" if (gres := _value(line, "Gres")) in NOTHING else gres,
-                cpus=int(cpus) if cpus.isdecimal() else 0,
-            )
-        )
+        gres = "" if (gres := _value(line, "Gres")) in NOTHING else gres
+        partitions = _words(_value(line, "Partitions"))
+        nodes.append(node_view(name, state, partitions, gres, int(cpus) if cpus.isdecimal() else 0))
     return _distinct(nodes)
 
 
 def parse_pending(text: str) -> tuple[PendingJob, ...]:
-    """``squeue -t PD -o JOB_FORMAT`` with its header: the header tells an empty queue from an answer that never came."""
+    """``squeue -t PD -o JOB_FORMAT`` with its header, which tells an empty queue from missing output."""
     header, *lines = whole_lines(text, "jobs")
     if header not in (_JOB_HEADER, _WITHOUT_REASON):
         raise SchedulerError(f"squeue's header is {header[:80]!r}, expected {_JOB_HEADER!r}")
@@ -68,7 +61,7 @@ def parse_pending(text: str) -> tuple[PendingJob, ...]:
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
-    """``scontrol -a -o show reservation``, or a paragraph each without ``-o``; times in seconds (SLURM_TIME_FORMAT=%s)."""
+    """``scontrol -a show reservation`` with or without ``-o``; times in seconds (SLURM_TIME_FORMAT=%s)."""
     if text.strip() == _NO_RESERVATIONS:
         return ()
     whole_lines(text, "reservations")
@@ -90,20 +83,20 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 
 
 def parse_times(text: str) -> tuple[float, float | None]:
-    """``sdiag``: the server's time, and when backfill last made its plans (None: not since the server started)."""
+    """``sdiag``: the server's time, and that of its latest backfill cycle (None: none since it started)."""
     at = re.search(r"^sdiag output at .* \((\d+)\)$", text, re.MULTILINE)
     if at is None:
         first = next((line for line in text.splitlines() if line.strip("* ")), "nothing")
-        raise SchedulerError(f"sdiag does not give the server's time in seconds: {first[:80]!r}")
+        raise SchedulerError(f"sdiag does not show the server's time in seconds: {first[:80]!r}")
     planned = re.search(r"^Backfilling stats.*?Last cycle when: .*? \((\d+)\)$", text, re.MULTILINE | re.DOTALL)
     return float(at[1]), float(planned[1]) if planned and int(planned[1]) else None
 
 
 def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
-    """``scontrol show config``: what PrivateData keeps from ``user``; nothing from root and SlurmUser."""
+    """``scontrol show config``: what PrivateData hides from ``user``; nothing is hidden from root and SlurmUser."""
     found = {m[1]: m[2].strip() for m in re.finditer(r"^(PrivateData|SlurmUser)\s*=(.*)$", text, re.MULTILINE)}
     if "PrivateData" not in found:
-        raise SchedulerError("scontrol show config says nothing of PrivateData")
+        raise SchedulerError("scontrol show config does not show PrivateData")
     if user in ("root", found.get("SlurmUser", "").partition("(")[0]):
         return frozenset()
     words = set(found["PrivateData"].lower().split(","))
@@ -114,7 +107,7 @@ def parse_has_epilog(text: str) -> bool:
     """``scontrol show config``: whether slurmd runs a program after each job."""
     found = re.findall(r"^Epilog(?:\[\d+\])?\s*=\s*(\S*)", text, re.MULTILINE)
     if not found:
-        raise SchedulerError("scontrol show config says nothing of Epilog")
+        raise SchedulerError("scontrol show config does not show Epilog")
     return any(value not in NOTHING for value in found)
 
 
@@ -126,7 +119,7 @@ def parse_has_cgroups(text: str) -> bool:
 def _pending(line: str, has_reason: bool) -> PendingJob:
     fields = line.split("|", 6 + has_reason)
     if len(fields) != 7 + has_reason or not fields[0] or not fields[5].isdecimal():
-        raise SchedulerError(f"squeue's line is cut short or garbled: {line[:80]!r}")
+        raise SchedulerError(f"squeue: line truncated or garbled: {line[:80]!r}")
     job, user, partitions, start, nodes, size, *reason, name = fields
     return PendingJob(
         id=job,
@@ -141,16 +134,16 @@ def _pending(line: str, has_reason: bool) -> PendingJob:
 
 
 def whole_lines(text: str, what: str) -> list[str]:
-    """The lines of an answer that is there and ends where a line ends."""
+    """The lines of an output that is there and ends with a whole line."""
     if not text.strip():
-        raise SchedulerError(f"asked for {what}, Slurm answered nothing at all")
+        raise SchedulerError(f"asked for {what}, Slurm printed nothing")
     if not text.endswith("\n"):
-        raise SchedulerError(f"the answer about {what} is cut short: ...{text[-60:]!r}")
+        raise SchedulerError(f"the output about {what} is truncated: ...{text[-60:]!r}")
     return [line for line in text.splitlines() if line.strip()]
 
 
 def _value(line: str, key: str, required: bool = False) -> str:
-    """The first value of ``key``: what people write (Reason, Comment) comes after what Slurm writes."""
+    """The first value of ``key``: free text (Reason, Comment) comes after Slurm's own fields."""
     found = re.search(rf"(?:^|\s){key}=(\S*)", line)
     if found is None and required:
         raise SchedulerError(f"no {key} in {line[:80]!r}")

@@ -1,4 +1,4 @@
-"""The screen of ``bftrainer top`` without a terminal: looks at a state directory in, rows and lines of text out. Pure."""
+"""The content of ``bftrainer top``, without a terminal: snapshots of a state directory in, rows and figures out. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bftrainer.cli.state import clock_time
+from bftrainer.cli.output import clock_time
 from bftrainer.cli.top.reader import Snapshot
+from bftrainer.cli.trainers import PENDING, PENDING_REMARK
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 
 SPEED_OVER_S = 60.0
@@ -18,7 +19,7 @@ EVENTS = 200
 
 
 class Sort(Enum):
-    """What the rows are sorted by."""
+    """Sort keys of the rows."""
 
     SUBMITTED = "submitted"
     NODES = "nodes"
@@ -28,19 +29,19 @@ class Sort(Enum):
     NAME = "name"
 
     def next(self) -> Sort:
-        """The next one; after the last the first."""
+        """The next key; the first follows the last."""
         every = list(Sort)
         return every[(every.index(self) + 1) % len(every)]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerRow:
-    """One trainer. ``per_s`` is what was measured (None: not yet), ``done`` a share of its work, ``left_s`` at this speed."""
+    """One trainer. ``per_s`` is the measured speed (None: not measured), ``done`` the finished share of its work."""
 
     name: str
     status: str
     nodes: int
-    most: int
+    max_nodes: int
     per_s: float | None
     done: float | None
     samples: float
@@ -51,11 +52,11 @@ class TrainerRow:
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """The nodes from ``at_s`` on."""
+    """Numbers of nodes from ``at_s`` on."""
 
     at_s: float
     held: int
-    given: int
+    used: int
 
 
 @dataclass(slots=True)
@@ -66,31 +67,31 @@ class Board:
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=EVENTS))
     history: deque[ChartPoint] = field(default_factory=deque)
     _samples: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
-    _given: int = 0
+    _used: int = 0
     _pool: int = 0
 
-    def hear(self, look: Snapshot) -> None:
-        """One more look."""
+    def add(self, look: Snapshot) -> None:
+        """Add a snapshot."""
         self.last = look
         happened = [(d.at_s, "decision", d.text) for d in look.decisions]
         happened += [(n.at_s, n.kind, n.text) for n in look.notes]
         self.events.extend(sorted(happened, key=lambda one: one[0]))
         for decided in look.decisions:
-            self._pool, self._given = decided.pool, decided.given
+            self._pool, self._used = decided.pool, decided.used
             if not self.history or decided.at_s >= self.history[-1].at_s:
-                self.history.append(ChartPoint(decided.at_s, decided.pool, decided.given))
-        now = look.held, min(self._given, look.held)
+                self.history.append(ChartPoint(decided.at_s, decided.pool, decided.used))
+        now = look.held, min(self._used, look.held)
         if look.decisions and (
             look.pilot is None or self.silent_s() is not None
-        ):  # nobody knows how it went on from there
+        ):  # what happened after that is unknown
             last_s = look.decisions[-1].at_s
             self.history.append(ChartPoint(last_s if look.pilot is None else max(look.pilot.heartbeat_s, last_s), *now))
         self.history.append(ChartPoint(look.at_s, *now))
         while len(self.history) > 1 and self.history[1].at_s < look.at_s - HISTORY_S:
             self.history.popleft()
-        self._hear_samples(look)
+        self._add_samples(look)
 
-    def _hear_samples(self, look: Snapshot) -> None:
+    def _add_samples(self, look: Snapshot) -> None:
         if look.pilot is None:
             return
         beat_s = look.pilot.heartbeat_s
@@ -105,14 +106,14 @@ class Board:
                 marks.popleft()
 
     def rows(self, sort: Sort = Sort.SUBMITTED, pattern: str = "", *, ended: bool = False) -> list[TrainerRow]:
-        """The trainers whose name, status or remark contains ``pattern``; those that wait in the spool last."""
+        """The trainers whose name, status or remark contains ``pattern``; pending submissions last."""
         place = {name: i for i, name in enumerate(self.last.queue, 1)}
-        asked = {name: kind for kind, name in self.last.orders if kind != "submit"}
+        asked = {name: kind for kind, name in self.last.requests if kind != "submit"}
         rows = [self._row(t, place, asked) for t in self.last.trainers if ended or not t.status.is_final]
         known = {t.name for t in self.last.trainers}
         rows += [
-            TrainerRow(name, "handed in", 0, 0, None, None, 0.0, None, "the pilot has not read it yet", False)
-            for kind, name in self.last.orders
+            TrainerRow(name, PENDING, 0, 0, None, None, 0.0, None, PENDING_REMARK, False)
+            for kind, name in self.last.requests
             if kind == "submit" and name not in known
         ]
         wanted = pattern.lower()
@@ -123,11 +124,11 @@ class Board:
         nodes = 0 if t.status.is_final else self.last.nodes.get(t.name, 0)
         total, per_s = t.spec.samples_total, self._speed(t)
         done = None if total is None else min(t.samples_done / total, 1.0)
-        speed = per_s or (self.last.believed.get(t.name) if t.status is TrainerStatus.RUNNING else None)
+        speed = per_s or (self.last.estimates.get(t.name) if t.status is TrainerStatus.RUNNING else None)
         left_s = (total - t.samples_done) / speed if total is not None and speed and nodes else None
-        remark = f"{asked[t.name]} asked" if t.name in asked else t.reason
+        remark = f"{asked[t.name]} requested" if t.name in asked else t.reason
         if not remark and t.name in place:
-            remark = f"{place[t.name]}. in the queue"
+            remark = f"number {place[t.name]} in the queue"
         shown = None if left_s is None else max(left_s, 0.0)
         status = t.status.value
         return TrainerRow(
@@ -135,14 +136,14 @@ class Board:
         )
 
     def _speed(self, t: TrainerRecord) -> float | None:
-        """Samples per second over the last minute; None where that cannot be said."""
+        """Samples per second over the last minute; None if unknown."""
         marks = self._samples.get(t.name) or deque()
         if t.status is not TrainerStatus.RUNNING or len(marks) < 2 or self.silent_s() is not None:
             return None
         return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
 
     def silent_s(self) -> float | None:
-        """For how long nothing was heard of a pilot that should be there; None while all is well, or none is there."""
+        """Seconds since the last heartbeat of the pilot that holds the lease; None if it is recent, or without a pilot."""
         pilot = self.last.pilot
         if pilot is None:
             return None
@@ -150,19 +151,19 @@ class Board:
         return passed_s if self.last.is_alive is False or passed_s > SILENT_AFTER_S else None
 
     def headline(self) -> str:
-        """The pilot in one line."""
+        """The state of the pilot in one line."""
         look, pilot = self.last, self.last.pilot
         if pilot is None:
             ended = [at_s for at_s, kind, text in self.events if kind == "pilot" and text == "has ended"]
             when = f"; the last ended {clock_time(ended[-1])}" if ended else ""
-            return f"no pilot runs here{when}. `bftrainer pilot` starts one"
+            return f"no pilot is running{when}. Start one with `bftrainer pilot`"
         who = f"pilot {pilot.process.pid} on {pilot.host}" + (f", job {pilot.job_id}" if pilot.job_id else "")
         counts = self._counts()
         if (silent_s := self.silent_s()) is None:
             return f"{who}: {counts}"
         if look.is_alive is False:
             return f"PILOT IS DEAD, last seen {length(silent_s)} ago. {who}: {counts}"
-        return f"NOTHING HEARD for {length(silent_s)} of {who}: {counts}"
+        return f"NO HEARTBEAT for {length(silent_s)} from {who}: {counts}"
 
     def _counts(self) -> str:
         by = dict.fromkeys(TrainerStatus, 0)
@@ -172,13 +173,13 @@ class Board:
         return ", ".join(shown) or "no trainers"
 
     def nodes_now(self) -> tuple[int, int, int]:
-        """Held, given, idle."""
+        """Held, used, idle."""
         held = self.last.held
-        given = min(self._given, held)
-        return held, given, held - given
+        used = min(self._used, held)
+        return held, used, held - used
 
     def bins(self, width: int, over_s: float = HISTORY_S) -> list[ChartPoint | None]:
-        """The history in ``width`` equal times up to now, each as it was at its end; None before it begins."""
+        """The history in ``width`` equal intervals up to now, each with its last numbers; None before the first snapshot."""
         now_s, i = self.last.at_s, 0
         found: list[ChartPoint | None] = []
         last: ChartPoint | None = None

@@ -1,4 +1,4 @@
-"""``bftrainer top``: a pilot as a terminal screen, or once as text."""
+"""``bftrainer top``: a pilot on a terminal screen, or once as text."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from bftrainer.errors import UserError
     show_default=True,
     type=click.FloatRange(min=0.2),
     metavar="S",
-    help="Seconds between looks.",
+    help="Seconds between refreshes.",
 )
-@click.option("--once", is_flag=True, help="Print one screen as text and end: for pipes, or without textual.")
+@click.option("--once", is_flag=True, help="Print one screen as text and exit: for pipes, or without textual.")
 @click.option(
-    "--ascii", "plain", is_flag=True, help="Bars of plain characters.  [default: where the locale is not UTF-8]"
+    "--ascii", "plain", is_flag=True, help="Draw bars with ASCII characters.  [default: if the locale is not UTF-8]"
 )
 @state_option
 def top(every: float, once: bool, plain: bool, state: Path) -> None:
-    """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and events as they happen.
+    """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and the latest events.
 
-    Keys pause, resume and cancel trainers, and explain why one has its nodes; ? lists them. Works whether the pilot runs or
-    not. For programs there are list, nodes and events with --json.
+    Keys pause, resume, cancel and explain trainers; ? lists them. The pilot need not be running. Programs should use list,
+    nodes and events with --json.
 
     \b
     Example:
@@ -49,7 +49,7 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
     try:
         if once:
             board = Board()
-            board.hear(reader.look())
+            board.add(reader.look())
             width = shutil.get_terminal_size((100, 24)).columns
             click.echo(as_text(board, max(width, 80), marks, Sort.SUBMITTED, "", ended=False), nl=False)
             return
@@ -57,7 +57,7 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
             from bftrainer.cli.top.app import Top
         except ImportError as error:
             raise UserError(
-                "top needs the package textual, which is not here; pip install 'bftrainer[top]', or use --once"
+                "top requires the package textual, which is not installed; run pip install 'bftrainer[top]', or use --once"
             ) from error
         Top(reader, every, marks).run()
     finally:

@@ -1,4 +1,4 @@
-"""What ``bftrainer top`` reads of a state directory: short queries, by row number, only what is new since the last look."""
+"""Reads a state directory for ``bftrainer top``: short queries by row number, for new rows only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.cli.watch import described
+from bftrainer.cli.decision_text import describe_decision
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.state import State
 from bftrainer.persistence.journal import JournalEntry, entries, last_state
@@ -17,23 +17,23 @@ from bftrainer.persistence.store import DB_NAME, Holder, Store, open_store
 from bftrainer.system.processes import is_alive
 
 DECISIONS = 120
-"""So many of the latest decisions are read at once, at most: of those before, the screen shows nothing."""
+"""At most this many of the latest decisions are read at once; the screen does not show older ones."""
 NOTES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision: the pool, the nodes that it gave, and a line about it."""
+    """One decision: the sizes of the pool and of the allocation, and a line of text."""
 
     at_s: float
     pool: int
-    given: int
+    used: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something else that happened."""
+    """A note of the pilot."""
 
     at_s: float
     kind: str
@@ -42,12 +42,11 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at a state directory. ``decisions`` and ``notes`` are new since the last look, oldest first.
+    """A state directory at one time. ``decisions`` and ``notes`` are new since the last snapshot, oldest first.
 
-    ``trainers`` are all that have not ended, and those that have since the first look; ``nodes`` and ``believed`` (samples/s)
-    are by the last decision, ``queue`` its queue. ``held`` fragments are there, ``pending`` ones asked for. ``orders`` are
-    what the pilot has not read yet: (kind, trainer). ``pilot`` is who holds the lease; ``is_alive`` whether that process
-    runs (None: it is on another host).
+    ``trainers`` have not ended, or have ended since the first snapshot. ``nodes``, ``estimates`` (samples/s) and ``queue``
+    belong to the last decision. ``held`` and ``pending`` are numbers of fragments. ``requests`` (kind, trainer) have not been
+    read by a pilot. ``pilot`` holds the lease; ``is_alive`` is whether its process runs (None: on another host).
     """
 
     at_s: float
@@ -55,17 +54,17 @@ class Snapshot:
     is_alive: bool | None = None
     trainers: tuple[TrainerRecord, ...] = ()
     nodes: Mapping[str, int] = field(default_factory=dict)
-    believed: Mapping[str, float] = field(default_factory=dict)
+    estimates: Mapping[str, float] = field(default_factory=dict)
     queue: tuple[str, ...] = ()
     held: int = 0
     pending: int = 0
     decisions: tuple[Decided, ...] = ()
     notes: tuple[Noted, ...] = ()
-    orders: tuple[tuple[str, str], ...] = ()
+    requests: tuple[tuple[str, str], ...] = ()
 
 
 class Reader:
-    """Reads one state directory again and again. Nothing is locked between two looks."""
+    """Reads one state directory repeatedly. Nothing stays locked between two snapshots."""
 
     def __init__(self, state: Path, now_s: Callable[[], float]) -> None:
         self.state = open_state_dir(state)
@@ -78,27 +77,27 @@ class Reader:
         self._shares: tuple[dict[str, int], dict[str, float], tuple[str, ...]] = ({}, {}, ())
 
     def look(self) -> Snapshot:
-        """The directory as of now. Raises :class:`~bftrainer.errors.StoreError` where it cannot be read just now."""
+        """A snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be read now; call it again later."""
         now_s = self._now_s()
-        orders = tuple(
+        requests = tuple(
             (r.request.kind.value, r.request.trainer) for r in self._spool.pending() if r.request is not None
         )
         if self._store is None:
             if not (self.state / DB_NAME).exists():
-                return Snapshot(now_s, orders=orders)
+                return Snapshot(now_s, requests=requests)
             self._store = open_store(self.state)
         registry = Registry(self._store)
         decisions = self._decisions()
-        nodes, believed, queue = self._shares
+        nodes, estimates, queue = self._shares
         pilot = self._store.holder()
         held, pending = self._fragments()
         return Snapshot(
-            now_s, pilot, self._is_alive(pilot), self._trainers(registry), nodes, believed, queue, held, pending, decisions,
-            self._notes(), orders,
+            now_s, pilot, self._is_alive(pilot), self._trainers(registry), nodes, estimates, queue, held, pending, decisions,
+            self._notes(), requests,
         )  # fmt: skip
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the database."""
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -108,7 +107,7 @@ class Reader:
 
     def _trainers(self, registry: Registry) -> tuple[TrainerRecord, ...]:
         found = registry.trainers_from(self._first_open)
-        if not self._first_open:  # the first look: those that have ended before are history
+        if not self._first_open:  # the first snapshot leaves out trainers that have ended
             still_open = [record.number for record in found if not record.status.is_final]
             newest = found[-1].number if found else 0
             self._first_open = min(still_open, default=newest + 1)
@@ -126,11 +125,11 @@ class Reader:
         query = "SELECT * FROM (SELECT * FROM notes WHERE number > ? ORDER BY number DESC LIMIT ?) ORDER BY number"
         rows = self._store.read(query, self._note, NOTES)
         self._note = rows[-1]["number"] if rows else self._note
-        told = ((r["at_s"], r["kind"], f"{r['subject']}: {r['text']}" if r["subject"] else r["text"]) for r in rows)
-        return tuple(Noted(*one) for one in told)
+        lines = ((r["at_s"], r["kind"], f"{r['subject']}: {r['text']}" if r["subject"] else r["text"]) for r in rows)
+        return tuple(Noted(*line) for line in lines)
 
     def _decisions(self) -> tuple[Decided, ...]:
-        """New rows of the journal. The pool's size is in none of them: it is counted back from the state after the last."""
+        """New rows of the journal. They lack the pool's size: it is counted back from the state after the last one."""
         assert self._store is not None
         rows = self._store.read("SELECT journal FROM last_state")
         newest = int(rows[0]["journal"]) if rows else 0
@@ -146,15 +145,15 @@ class Reader:
 
 def _shares(state: State) -> tuple[dict[str, int], dict[str, float], tuple[str, ...]]:
     nodes = {a.trainer.id: len(a.nodes) for a in state.active}
-    believed = {a.trainer.id: a.trainer.curve.at(len(a.nodes)) for a in state.active if a.nodes}
-    return nodes, believed, tuple(trainer.id for trainer in state.queue)
+    estimates = {a.trainer.id: a.trainer.curve.at(len(a.nodes)) for a in state.active if a.nodes}
+    return nodes, estimates, tuple(trainer.id for trainer in state.queue)
 
 
 def _with_pools(found: list[JournalEntry], pool: int) -> tuple[Decided, ...]:
     decided: list[Decided] = []
     for entry in reversed(found):
-        given = sum(entry.plan.decision.counts)
-        decided.append(Decided(entry.event.at_s, pool, given, described(entry.event, entry.plan, entry.took_s)))
+        used = sum(entry.plan.decision.counts)
+        decided.append(Decided(entry.event.at_s, pool, used, describe_decision(entry.event, entry.plan, entry.took_s)))
         for change in entry.event.changes:
             if isinstance(change, PoolChanged):
                 pool += len(change.left) - len(change.joined)

@@ -15,7 +15,7 @@ _LEAST_REMARK = 8
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """What bars and curves are drawn with: ``levels`` from nothing to full."""
+    """Characters of bars and curves; ``levels`` go from empty to full."""
 
     levels: str
     full: str
@@ -27,7 +27,7 @@ ASCII = Glyphs(" .:-=+*#@", "#", ".")
 
 
 def widths(total: int) -> dict[str, int]:
-    """The width of each column, blanks between them included; what is left over goes to name and remark."""
+    """The width of each column, including the blank after it; the remainder goes to name and remark."""
     rest = total - sum(_FIXED.values())
     name = max(NAME_WIDTHS[0], min(NAME_WIDTHS[1], rest // 2))
     return {"name": name, **_FIXED, "remark": max(rest - name, _LEAST_REMARK)}
@@ -38,7 +38,7 @@ def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, .
     texts = {
         "name": row.name,
         "status": row.status,
-        "nodes": f"{row.nodes}/{row.most}".rjust(width["nodes"] - 2),
+        "nodes": f"{row.nodes}/{row.max_nodes}".rjust(width["nodes"] - 2),
         "samples/s": ("-" if row.per_s is None else number(row.per_s)).rjust(width["samples/s"] - 2),
         "progress": progress(row, width["progress"] - 2, marks),
         "left": ("-" if row.left_s is None else length(row.left_s)).rjust(width["left"] - 2),
@@ -53,7 +53,7 @@ def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
 
 
 def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
-    """The columns' names; the one that sorts the rows carries a mark."""
+    """The column headings; the sort key is marked."""
     sorted_by = {
         Sort.NAME: "name",
         Sort.NODES: "nodes",
@@ -69,7 +69,7 @@ def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
 
 
 def progress(row: TrainerRow, width: int, marks: Glyphs) -> str:
-    """A bar and a percentage; only the samples where nobody said how much work there is."""
+    """A bar and a percentage, or the number of samples if the total is unknown."""
     if row.done is None:
         return f"{number(row.samples)} done" if row.samples else "-"
     bar = width - 5
@@ -78,7 +78,7 @@ def progress(row: TrainerRow, width: int, marks: Glyphs) -> str:
 
 
 def chart(board: Board, width: int, marks: Glyphs) -> list[str]:
-    """Nodes held, given and idle over the last minutes, on one scale: three lines."""
+    """Nodes held, used and idle over the last minutes, on one scale: three lines."""
     room = width - 13
     bins = board.bins(room)
     most = max((p.held for p in bins if p is not None), default=0) or 1
@@ -88,22 +88,22 @@ def chart(board: Board, width: int, marks: Glyphs) -> list[str]:
         return marks.levels[0 if n <= 0 else max(1, round(top * min(n / most, 1.0)))]
 
     lines = []
-    values = [None if p is None else (p.held, p.given, p.held - p.given) for p in bins]
-    for i, (name, now) in enumerate(zip(("held", "given", "idle"), board.nodes_now(), strict=True)):
+    values = [None if p is None else (p.held, p.used, p.held - p.used) for p in bins]
+    for i, (name, now) in enumerate(zip(("held", "used", "idle"), board.nodes_now(), strict=True)):
         line = "".join(" " if v is None else level(v[i]) for v in values)
         lines.append(f"{name:<5}{now:>6,}  {line}")
     return lines
 
 
 def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
-    """What the chart and the rows show."""
-    pending = f", {board.last.pending:,} asked for" if board.last.pending else ""
+    """The caption of the chart and the rows."""
+    pending = f", {board.last.pending:,} pending" if board.last.pending else ""
     shown = f"last {HISTORY_S / 60:.0f} min{pending}; by {sort.value}"
-    return shown + (f'; only "{pattern}"' if pattern else "") + ("; ended ones too" if ended else "")
+    return shown + (f'; filter "{pattern}"' if pattern else "") + ("; including ended trainers" if ended else "")
 
 
 def events(board: Board, lines: int, width: int) -> list[str]:
-    """The latest events, the newest last."""
+    """The latest events; the newest is last."""
     found = list(board.events)[-lines:] if lines > 0 else []
     return [cut(f"{clock(at_s)} {kind}: {text}".replace("\n", " "), width) for at_s, kind, text in found]
 
@@ -127,7 +127,7 @@ def number(value: float) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """At most so many characters; what was cut ends in two dots."""
+    """At most ``width`` characters; longer text ends in two dots."""
     return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."
 
 

@@ -1,86 +1,98 @@
-"""Node classes of the site: which class a node is of, how many nodes of each class trainers could use.
+"""Node classes of a site: the class of each node and fragment, and how many nodes of each class trainers could use.
 
-A class is a table of the configuration, ``[classes.NAME]``, the first whose conditions a node meets; a node that meets none is
-of a class with all nodes of the same hardware, such as ``4 a100`` or ``32 cpus``.
+A class is a table of the configuration, ``[classes.NAME]``. A node belongs to the first class that it matches. A node that
+matches none belongs to the class of all nodes with the same hardware, such as ``4 a100`` or ``32 cpus``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from bftrainer.config.hosts import matches
 from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.domain.cluster import NodeView, Observation
 from bftrainer.domain.state import Classes, Nodes, State
-from bftrainer.live.nodes.fragments import matches
 
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """What the trainers could use: (``max_nodes``, its class; None: it may still go to any) for each."""
+    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means any class."""
 
     wants: tuple[tuple[int, str | None], ...] = ()
 
     @property
     def total(self) -> int:
-        """Nodes in all."""
         return sum(n for n, _ in self.wants)
 
-    def of(self, name: str) -> int:
-        """Nodes of one class, at most."""
-        return sum(n for n, own in self.wants if own in (None, name))
+    def of(self, node_class: str) -> int:
+        """Most nodes of one class that trainers could use."""
+        return sum(n for n, own in self.wants if own in (None, node_class))
 
 
 def class_of(node: NodeView, classes: Mapping[str, NodeClassConfig]) -> str:
-    """The first class whose conditions hold, else what the hardware is."""
-    return next((name for name, it in classes.items() if _meets(node, it)), node.node_class)
+    """The first class that the node matches, else its hardware."""
+    return next((name for name, it in classes.items() if _matches(node, it)), node.node_class)
 
 
-def _meets(node: NodeView, it: NodeClassConfig) -> bool:
+def _matches(node: NodeView, it: NodeClassConfig) -> bool:
     if it.partitions and set(it.partitions).isdisjoint(node.partitions):
         return False
     if it.hosts and not matches(node.name, it.hosts):
         return False
-    return it.gpu is None or it.gpu in {kind for kind, _ in node.gpus}
+    return it.gpu is None or it.gpu in {device.kind for device in node.devices}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A node's class and GPUs, and the traits of the node that they follow from."""
+
+    traits: tuple[object, ...]
+    node_class: str
+    gpus: int
+
+
 class NodeClassifier:
-    """What is known of nodes and fragments. A fragment keeps the class that its node had when it joined the pool."""
+    """Classes of nodes and fragments. A fragment keeps the class that its node had at first, whatever is configured later."""
 
-    _nodes: dict[str, tuple[str, int]] = field(default_factory=dict)
-    _traits: dict[str, tuple[object, ...]] = field(default_factory=dict)  # what _nodes was worked out from
-    _classes: dict[str, NodeClassConfig] = field(default_factory=dict)
-    _fragments: dict[str, str] = field(default_factory=dict)
-    _has_seen: bool = False
+    def __init__(self, configured: Mapping[str, NodeClassConfig], told: State) -> None:
+        """``told`` is the state that a previous pilot left: its fragments have the classes that the core knows."""
+        self._configured = dict(configured)
+        self._nodes: dict[str, _Known] = {}
+        known = {name: node_class for node_class, nodes in told.classes for name in nodes}
+        self._fragments: dict[str, str] = {name: known.get(name, "") for name in told.pool}
+        self._has_observed = False
 
-    def remember(self, told: State) -> None:
-        """What the core was told before."""
-        known = {name: kind for kind, nodes in told.classes for name in nodes}
-        self._fragments.update({name: known.get(name, "") for name in told.pool})
+    def reconfigure(self, configured: Mapping[str, NodeClassConfig]) -> None:
+        """Classify all nodes again at the next observation."""
+        if dict(configured) != self._configured:
+            self._configured = dict(configured)
+            self._nodes = {name: _Known((), it.node_class, it.gpus) for name, it in self._nodes.items()}
 
-    def look(self, seen: Observation, classes: Mapping[str, NodeClassConfig]) -> None:
-        """One more observation."""
-        if dict(classes) != self._classes:
-            self._classes, self._traits = dict(classes), {}
+    def observe(self, seen: Observation) -> None:
         for n in seen.nodes:
-            traits = (n.partitions, n.gres, n.cpus)
-            if self._traits.get(n.name) != traits:
-                self._traits[n.name] = traits
-                self._nodes[n.name] = (class_of(n, classes), n.gpu_count)
-        self._has_seen = True
+            traits = (n.partitions, n.devices, n.cpus)
+            known = self._nodes.get(n.name)
+            if known is None or known.traits != traits:
+                self._nodes[n.name] = _Known(traits, class_of(n, self._configured), n.gpu_count)
+        self._has_observed = True
+
+    def configured(self, node_class: str | None) -> NodeClassConfig | None:
+        """The configuration of a class, if it has a table."""
+        return None if node_class is None else self._configured.get(node_class)
 
     def of_node(self, node: str) -> str | None:
-        """The node's class; None before it can be known."""
-        found = self._nodes.get(node)
-        return found[0] if found is not None else "" if self._has_seen else None
+        """The node's class; None before the first observation."""
+        known = self._nodes.get(node)
+        return known.node_class if known is not None else "" if self._has_observed else None
 
     def gpus(self, node: str) -> int:
-        """How many it has, all of them."""
-        return self._nodes.get(node, ("", 0))[1]
+        """All GPUs of a node."""
+        known = self._nodes.get(node)
+        return 0 if known is None else known.gpus
 
     def of(self, fragment: str) -> str | None:
-        """The fragment's class; None before it can be known."""
+        """The fragment's class; None before the first observation."""
         if fragment not in self._fragments:
             found = self.of_node(fragment.rpartition("#")[0])
             if found is None:
@@ -89,12 +101,11 @@ class NodeClassifier:
         return self._fragments[fragment]
 
     def forget(self, fragment: str) -> None:
-        """It is over."""
         self._fragments.pop(fragment, None)
 
     def by_class(self, fragments: Iterable[str]) -> Classes:
-        """These fragments, put into their classes."""
+        """These fragments by class."""
         found: dict[str, set[str]] = {}
         for name in fragments:
             found.setdefault(self.of(name) or "", set()).add(name)
-        return tuple((kind, Nodes(names)) for kind, names in sorted(found.items()))
+        return tuple((node_class, Nodes(names)) for node_class, names in sorted(found.items()))

@@ -1,35 +1,33 @@
-"""Which nodes to ask for, which to let go, which to leave alone. Pure, but for the memory of the three small classes."""
+"""The fragments that this pilot holds or waits for, and their audit in the registry."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from fnmatch import fnmatchcase
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from bftrainer.allocation.placement import in_name_order
-from bftrainer.config.pilot import NodesConfig, is_quiet
-from bftrainer.core.windows import Ours, free_nodes, window_ends
-from bftrainer.domain.cluster import Fragment, FragmentPhase, Observation
+from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.domain.state import Nodes
+from bftrainer.live.derived import Derived, Table
+from bftrainer.live.nodes.backoff import NodeBackoff
+from bftrainer.live.nodes.classifier import NodeClassifier
+from bftrainer.persistence.registry import Registry
 
-MAX_BACK_OFF_S = 3600.0
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class HeldFragment:
-    """A fragment that this pilot has, or waits for. ``given_back``: no longer in the pool, its trainer is leaving it."""
+    """One fragment. ``given_back_s``: when it left the pool, since the pilot releases it as soon as its trainer has left it.
+
+    ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been told to end.
+    """
 
     fragment: Fragment
+    node: str
     asked_s: float
+    node_class: str | None = None
     ready_s: float | None = None
-    unused_since_s: float | None = None
     given_back_s: float | None = None
-    released: bool = False
     reason: str = ""
+    is_released: bool = False
 
     @property
     def name(self) -> str:
@@ -37,165 +35,101 @@ class HeldFragment:
         return self.fragment.name
 
     @property
-    def in_pool(self) -> bool:
-        """Whether the core may use it."""
+    def is_ready(self) -> bool:
+        """Whether workers may start in it."""
         return self.fragment.phase is FragmentPhase.READY and self.given_back_s is None
 
 
-@dataclass(slots=True)
-class NodeBackoff:
-    """Nodes that were asked back soon after they had been taken are left alone, longer each time."""
+class FragmentBook:
+    """All fragments. Whatever happens to one is written to the registry first."""
 
-    base_s: float
-    _until: dict[str, tuple[float, int]] = field(default_factory=dict)
+    def __init__(self, registry: Registry, classes: NodeClassifier, backoff: NodeBackoff) -> None:
+        self._registry = registry
+        self._classes = classes
+        self._backoff = backoff
+        self._held: Table[HeldFragment] = Table()
+        self._pool = Derived(_pool)
+        self._leaving = Derived(_leaving)
 
-    def left(self, node: str, held_s: float, now_s: float) -> None:
-        """The scheduler took a node back after ``held_s``."""
-        if held_s >= self.base_s:
-            self._until.pop(node, None)
-            return
-        _, times = self._until.get(node, (0.0, 0))
-        self._until[node] = (now_s + min(self.base_s * 2**times, MAX_BACK_OFF_S), times + 1)
+    def all(self) -> tuple[HeldFragment, ...]:
+        return self._held.values()
 
-    def leave_alone(self, node: str, until_s: float) -> None:
-        """Not before then: the holder has refused it."""
-        _, times = self._until.get(node, (0.0, 0))
-        self._until[node] = (until_s, times)
+    def pool(self) -> Nodes:
+        """Fragments that trainers may use."""
+        return self._pool(self._held.values())
 
-    def is_left_alone(self, node: str, now_s: float) -> bool:
-        """Whether it must not be asked for yet."""
-        return now_s < self._until.get(node, (0.0, 0))[0]
+    def given_back(self) -> tuple[HeldFragment, ...]:
+        """Fragments that have left the pool and are not released yet."""
+        return self._leaving(self._held.values())
 
+    def get(self, name: str) -> HeldFragment | None:
+        return self._held.get(name)
 
-@dataclass(slots=True)
-class DemandCap:
-    """What trainers leave unused although they could use it: do not take it again before there are other trainers.
+    def classify(self) -> None:
+        """Look up classes that could not be known before the first observation."""
+        for held in self._held.values():
+            if held.node_class is None and (found := self._classes.of(held.name)) is not None:
+                self._held[held.name] = replace(held, node_class=found)
 
-    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.)
-    """
+    def update(self, reported: Iterable[Fragment], now_s: float) -> None:
+        """Take note of what the holder reports."""
+        for fragment in reported:
+            held = self._held.get(fragment.name)
+            if held is None or (held.fragment is not fragment and held.fragment != fragment):
+                self._update(held, fragment, now_s)
 
-    trainers: frozenset[str] = frozenset()
-    nodes: int | None = None
+    def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: float) -> None:
+        if held is None:
+            if fragment.phase is FragmentPhase.GONE:
+                self._registry.fragment_released(fragment.name, now_s, fragment.why)
+                return
+            self._registry.fragment_asked(fragment.name, fragment.node, now_s)
+            held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
+        was, held = held.fragment.phase, replace(held, fragment=fragment)
+        match fragment.phase:
+            case FragmentPhase.READY if held.ready_s is None:
+                held = replace(held, ready_s=now_s)
+                self._registry.fragment_taken(fragment.name, now_s)
+            case FragmentPhase.LEAVING if was is not FragmentPhase.LEAVING and held.given_back_s is None:
+                self._registry.fragment_asked_back(fragment.name, now_s, fragment.why or "asked back")
+            case FragmentPhase.GONE:
+                self._gone(held, now_s)
+                return
+        self._held[fragment.name] = held
 
-    def limit(self, trainers: frozenset[str], demand: int) -> int:
-        """How many nodes these trainers are worth."""
-        return demand if self.nodes is None or trainers != self.trainers else min(demand, self.nodes)
+    def give_back(self, names: Iterable[str], reason: str, now_s: float) -> None:
+        """Take fragments out of the pool."""
+        for name in sorted(names):
+            held = self._held.get(name)
+            if held is not None and held.given_back_s is None:
+                self._held[name] = replace(held, given_back_s=now_s, reason=reason)
+                self._registry.fragment_asked_back(name, now_s, reason)
 
+    def released(self, names: Iterable[str]) -> None:
+        """Remember that the holders of these have been told to end."""
+        for name in sorted(names):
+            self._held[name] = replace(self._held[name], is_released=True)
 
-def offered(
-    seen: Observation, ours: Ours, config: NodesConfig, class_of: Callable[[str], str | None] = lambda _: None
-) -> dict[str, float]:
-    """Free nodes that the configuration lets us have, each with what is left of its window in seconds."""
-    return {
-        free.node.name: free.window_s(seen.at_s)
-        for free in free_nodes(seen, ours)
-        if may_be_held(free.node.name, config)
-        and (not config.partitions or not set(config.partitions).isdisjoint(free.node.partitions))
-        and config.node_class in (None, class_of(free.node.name) or free.node.node_class)
-        and free.window_s(seen.at_s) >= config.min_window_s
-    }
-
-
-def windows_of(seen: Observation, ours: Ours, now_s: float) -> dict[str, float]:
-    """When the scheduler wants nodes, those that we hold too, by this machine's clock; without those it has no plan for."""
-    ends = window_ends(seen, ours).items()
-    return {node: now_s + end.at_s - seen.at_s for node, end in ends if end.at_s < math.inf}
-
-
-def to_ask_for(
-    config: NodesConfig,
-    candidates: Mapping[str, float],
-    held: Iterable[HeldFragment],
-    wanted: int,
-    flapping: NodeBackoff,
-    now_s: float,
-    local_time: datetime,
-    room_for: Callable[[str], bool] = lambda _: True,
-) -> tuple[str, ...]:
-    """Which idle nodes to take: as many as are wanted and allowed, long windows first, then in name order.
-
-    ``room_for`` is asked for each node in turn: whether one more of its class is wanted.
-    """
-    there = list(held)
-    room = min(wanted, config.max_nodes) - sum(h.given_back_s is None for h in there)
-    pending = sum(h.fragment.phase is FragmentPhase.PENDING for h in there)
-    room = min(room, config.max_pending - pending)
-    if room <= 0 or is_quiet(config.quiet_hours, local_time):
-        return ()
-    taken = {h.fragment.node for h in there}
-    free = [n for n in in_name_order(candidates) if n not in taken and not flapping.is_left_alone(n, now_s)]
-    free.sort(key=lambda node: -candidates[node])
-    return tuple(islice(filter(room_for, free), room))
+    def _gone(self, held: HeldFragment, now_s: float) -> None:
+        if held.name in self._held:
+            del self._held[held.name]
+        self._classes.forget(held.name)
+        self._registry.fragment_released(held.name, now_s, held.reason or held.fragment.why or "asked back")
+        if held.given_back_s is None:
+            since_s = held.asked_s if held.ready_s is None else held.ready_s
+            self._backoff.preempted(held.node, now_s - since_s, now_s)
 
 
-def beyond(held: Iterable[HeldFragment], used: Nodes, most: int) -> list[HeldFragment]:
-    """Fragments above the cap: first those that no trainer has, the latest first."""
-    there = [h for h in held if h.given_back_s is None]
-    there.sort(key=lambda h: (h.name in used, -h.asked_s, h.name))
-    return there[: max(len(there) - most, 0)]
+def _pool(held: tuple[HeldFragment, ...]) -> Nodes:
+    ready = FragmentPhase.READY
+    return Nodes(
+        [
+            h.fragment.name
+            for h in held
+            if h.fragment.phase is ready and h.given_back_s is None and h.node_class is not None
+        ]
+    )
 
 
-def unused(held: Iterable[HeldFragment], used: Nodes, wanted: int, after_s: float, now_s: float) -> list[HeldFragment]:
-    """Fragments of the pool that nobody has had for ``after_s``. Those beyond what is wanted at all go at once.
-
-    Keeps ``unused_since_s`` of every fragment up to date.
-    """
-    idle: list[tuple[float, str, HeldFragment]] = []
-    ready = [h for h in held if h.in_pool]
-    for one in ready:
-        if one.name in used:
-            one.unused_since_s = None
-        elif one.unused_since_s is None:
-            one.unused_since_s = now_s
-        if one.unused_since_s is not None:
-            idle.append((one.unused_since_s, one.name, one))
-    idle.sort(key=lambda entry: entry[:2])
-    beyond = max(len(ready) - wanted, 0)
-    return [one for i, (since_s, _, one) in enumerate(idle) if i < beyond or now_s - since_s >= after_s]
-
-
-def may_be_held(node: str, config: NodesConfig) -> bool:
-    """Whether the lists of hosts and exclusions leave a node to us."""
-    if config.hosts and not matches(node, config.hosts):
-        return False
-    return not matches(node, config.exclude)
-
-
-def matches(node: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a node is one of ``node[01-03]``, ``gpu*``, ..."""
-    names, wild = _named(patterns)
-    return node in names or any(fnmatchcase(node, name) for name in wild)
-
-
-@lru_cache(maxsize=64)
-def _named(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """What patterns stand for: plain names, and those with ``*`` or ``?``. Large machines have lists of thousands."""
-    every = [name for pattern in patterns for name in expanded(pattern)]
-    wild = tuple(name for name in every if "*" in name or "?" in name)
-    return frozenset(every).difference(wild), wild
-
-
-def expanded(pattern: str) -> list[str]:
-    """``node[01-03,7]`` as the names it stands for; ``*`` and ``?`` stay as they are."""
-    head, bracket, rest = pattern.partition("[")
-    if not bracket:
-        return [pattern]
-    inside, _, tail = rest.partition("]")
-    names: list[str] = []
-    for part in inside.split(","):
-        first, dash, last = part.partition("-")
-        numbers = range(int(first), int(last if dash else first) + 1)
-        names += [f"{head}{number:0{len(first)}d}{end}" for number in numbers for end in expanded(tail)]
-    return names
-
-
-def expanded_list(text: str) -> list[str]:
-    """``node[01-03],login1`` as names: commas outside of brackets separate patterns."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [name for part in parts if part for name in expanded(part)]
+def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
+    return tuple([h for h in held if h.given_back_s is not None and not h.is_released])

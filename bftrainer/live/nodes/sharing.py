@@ -1,36 +1,37 @@
-"""Several pilots on one site: whose hosts are whose, and how many nodes all of them may hold together. Pure but for the port.
+"""Several pilots on one site: host lists that must not overlap, and a cap on the nodes of all pilots together.
 
-Nobody coordinates pilots. Each shows what it claims where all can read it (the ``Neighbours`` port), and all follow the same
-rules over what they read: a host list that overlaps another's is refused, and of the holders above the shared cap the latest
-ones, by job id, are given back by whoever owns them.
+No process coordinates pilots. Each shows its claims where all can read them (the ``PeerPilots`` port), and all follow the same
+rules: a host list that overlaps another one is refused, and of the holder jobs above the shared cap the latest ones, by job
+id, are given back by their pilots.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
+from bftrainer.config.hosts import host_patterns, readable_patterns
 from bftrainer.config.pilot import NodesConfig
 from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
-from bftrainer.domain.ports import PeerPilots
-from bftrainer.errors import UserError
-from bftrainer.live.nodes.fragments import HeldFragment, matches
+from bftrainer.domain.ports import PeerPilots, Scheduler
+from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.live.nodes.fragments import HeldFragment
 
-_PATTERN = re.compile(r"[\w.*?-]*(\[\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*\][\w.*?-]*)*", re.ASCII)
 _MOST_NAMES = 100_000
+"""Of another user's host list; a longer one is read this far."""
 
 
 def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable[str]) -> str:
-    """Which of the cluster's ``nodes`` are in our host list and in another pilot's, and whose; empty if none is.
+    """Which ``nodes`` of the cluster are in ``hosts`` and in a peer pilot's list, and whose; empty if there are none.
 
-    A pilot without a list claims nothing: it shares whatever is idle, first come, first served.
+    A pilot without a list claims nothing: it uses whatever is idle, first come, first served.
     """
-    ours = sorted(node for node in nodes if matches(node, hosts))
+    own = host_patterns(hosts)
+    ours = sorted(node for node in nodes if node in own)
     for other in others:
-        theirs = tuple(pattern for pattern in other.hosts if _is_readable(pattern))
-        if both := [node for node in ours if matches(node, theirs)]:
+        theirs = readable_patterns(other.hosts, _MOST_NAMES)
+        if both := [node for node in ours if node in theirs]:
             more = f" and {len(both) - 3} more" if len(both) > 3 else ""
             return (
                 f"nodes.hosts: {', '.join(both[:3])}{more} also in the list of pilot {other.pilot} of {other.user} "
@@ -39,54 +40,73 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
     return ""
 
 
+def claim_hosts(peers: PeerPilots | None, scheduler: Scheduler, hosts: tuple[str, ...]) -> str:
+    """Announce our host list, then check that no node of it is in a peer pilot's list. Raises ``UserError``.
+
+    In this order, so that of two pilots that start at once at least one sees the other. A check that cannot be made now is
+    no error: a pilot that comes back while the scheduler is down must reach its trainers. The text returned says so.
+    """
+    if peers is None:
+        return ""
+    try:
+        peers.announce(hosts)
+        if not hosts:
+            return ""
+        others = peers.look()
+        seen = scheduler.observe()
+    except (CommandError, SchedulerError) as error:
+        return f"whether other pilots claim the same hosts cannot be seen: {error}"
+    if problem := overlap(hosts, others, (node.name for node in seen.nodes)):
+        raise UserError(problem)
+    return (
+        "the site hides other users' jobs: whose hosts they claim cannot be seen" if Hidden.JOBS in seen.hidden else ""
+    )
+
+
 @dataclass(slots=True)
 class Sharing:
-    """The shared cap, as of the last look at the others."""
+    """The peer pilots, as of the last poll."""
 
-    neighbours: PeerPilots | None = None
-    others: tuple[PeerPilot, ...] = ()
+    _port: PeerPilots | None = None
+    _holders: tuple[str, ...] = field(default=(), init=False)
 
-    def look(self, nodes: NodesConfig, seen: Observation) -> str:
-        """See who holds how many nodes, and whether a pilot that came later claims ours: what is to be said of that.
+    def observe(self, nodes: NodesConfig, seen: Observation) -> str:
+        """Look at the peer pilots. Returns the complaint about one that claims hosts of ours, or nothing.
 
-        Nobody is asked where there is neither a shared cap nor a host list. What cannot be seen is not nothing.
+        Without a shared cap and without a host list there is nothing to look at. Raises ``UserError`` where the site hides
+        what has to be counted: hidden is not none.
         """
-        if self.neighbours is None or (nodes.site_max_nodes is None and not nodes.hosts):
-            self.others = ()
+        if self._port is None or (nodes.site_max_nodes is None and not nodes.hosts):
+            self._holders = ()
             return ""
         if Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
             raise UserError(
                 "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other pilots' nodes cannot be "
                 "counted; remove the key, or have the pilot run by an operator"
             )
-        self.others = self.neighbours.look()
-        return overlap(nodes.hosts, self.others, (node.name for node in seen.nodes))
+        others = self._port.look()
+        self._holders = tuple(job for other in others for job in other.holders)
+        return overlap(nodes.hosts, others, (node.name for node in seen.nodes))
 
-    def most(self, nodes: NodesConfig) -> float:
-        """How many nodes the others leave to us."""
-        if nodes.site_max_nodes is None:
-            return math.inf
-        return max(nodes.site_max_nodes - sum(len(other.holders) for other in self.others), 0)
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Holder jobs of the peer pilots."""
+        return self._holders
 
-    def surplus(self, nodes: NodesConfig, held: Iterable[HeldFragment]) -> list[str]:
-        """Our fragments above the cap. All pilots count in the same order, so only one of two that raced gives way."""
-        if nodes.site_max_nodes is None:
-            return []
-        ours = [(_number(h.fragment.id), h.name) for h in held if h.given_back_s is None]
-        theirs = [(_number(job), "") for other in self.others for job in other.holders]
-        return [name for _, name in sorted([*ours, *theirs])[nodes.site_max_nodes :] if name]
+
+def room_beside(peer_holders: Sequence[str], site_max_nodes: int | None) -> float:
+    """How many nodes the peer pilots leave to this one."""
+    return math.inf if site_max_nodes is None else max(site_max_nodes - len(peer_holders), 0)
+
+
+def surplus(kept: Iterable[HeldFragment], peer_holders: Iterable[str], site_max_nodes: int | None) -> tuple[str, ...]:
+    """Our fragments above the shared cap. All pilots count in the same order, so that only one of two that raced gives way."""
+    if site_max_nodes is None:
+        return ()
+    ours = [(_number(h.fragment.id), h.name) for h in kept]
+    theirs = [(_number(job), "") for job in peer_holders]
+    return tuple(name for _, name in sorted([*ours, *theirs])[site_max_nodes:] if name)
 
 
 def _number(job: str) -> int:
     return int(job) if job.isdecimal() else 0
-
-
-def _is_readable(pattern: str) -> bool:
-    """Whether another user's words are a host pattern, and not one that would fill the memory."""
-    if not _PATTERN.fullmatch(pattern):
-        return False
-    names = 1
-    for inside in re.findall(r"\[([^]]*)\]", pattern):
-        ends = [part.split("-") for part in inside.split(",")]
-        names *= max(sum(max(int(last[-1]) - int(last[0]) + 1, 0) for last in ends), 1)
-    return names <= _MOST_NAMES

@@ -74,8 +74,12 @@ class DirectoryLauncher:
 
     def __init__(self, root: Path, driver_settings: Mapping[str, object]) -> None:
         self._root = root
-        self.settings = dict(driver_settings)
+        self._settings = dict(driver_settings)
         self._drivers: dict[str, _Driver] = {}
+
+    def reconfigure(self, driver_settings: Mapping[str, object]) -> None:
+        """Settings of drivers to come."""
+        self._settings = dict(driver_settings)
 
     def start(self, spec: TrainerSpec, places: Iterable[Place]) -> None:
         """Start a driver on these places; what an earlier one said is over."""
@@ -83,7 +87,7 @@ class DirectoryLauncher:
         (path / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
         places = tuple(places)
         own = {"interface": places[0].interface} if places and places[0].interface else {}
-        settings = {"version": 1, "driver": spec.launcher, **self.settings, **own}
+        settings = {"version": 1, "driver": spec.launcher, **self._settings, **own}
         write_atomically(path / "trainer.json", json.dumps(_trainer_json(spec)).encode())
         write_atomically(path / "driver.json", json.dumps(settings).encode())
         driver = self._driver(name)

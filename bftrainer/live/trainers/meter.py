@@ -1,8 +1,8 @@
-"""How fast a trainer runs and how long it stands still, from what its driver and its rank 0 have said. Pure.
+"""Throughput and stalls of a trainer, measured from the lines of its driver and its rank 0. Pure.
 
-A window begins when the first lines after a change of size are over and ends once enough time has passed; the longer a size
-was measured, the longer its windows. A stall is the time from the last line on the old nodes to the first window, less what
-the samples in between would have taken on the new ones: slow first steps and work done twice count as standing still.
+A window begins after the first lines that follow a change of size, and ends once enough time has passed; the longer a size
+was measured, the longer its windows. A stall is the time from the last line on the old nodes to the first window, less the
+time that the samples in between would have taken on the new nodes: slow first steps and repeated work count as stall.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.protocol.reports import DriverView
 
 SKIPPED = 0.25
-"""The first lines on a new size, in windows, are left out: caches are cold, connections are made."""
+"""Share of a window that is skipped after a change of size, while caches are cold and connections are made."""
 GROWTH = 0.25
-"""A window lasts at least this share of what was measured before on the same nodes."""
+"""A window lasts at least this share of the time measured before on the same nodes."""
 
 Seen = RateSeen | StallSeen
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressMark:
-    """Rank 0 was at so many samples at this time."""
+    """The samples that rank 0 had reached at a time."""
 
     at_s: float
     samples: float
@@ -31,10 +31,11 @@ class ProgressMark:
 
 @dataclass(frozen=True, slots=True)
 class MeterReading:
-    """What is measured of one trainer on its present fragments ``on``.
+    """The measurement of one trainer on its present fragments ``on``.
 
-    ``before`` is the last line on the nodes that it had before (or its driver's start), ``first_s`` the time of the first
-    line on these, ``steady_s`` of the first that counts, ``begin`` where the present window begins, ``last`` the latest line.
+    ``before`` is the last line on its previous nodes (or its driver's start), ``first_s`` the time of the first line on the
+    present nodes, ``steady_s`` of the first line that counts, ``begin`` the start of the present window, ``last`` the latest
+    line.
     """
 
     on: frozenset[str] = frozenset()
@@ -47,7 +48,7 @@ class MeterReading:
 
 
 def read(it: MeterReading, name: str, view: DriverView, window_s: float) -> tuple[MeterReading, tuple[Seen, ...]]:
-    """The reading after one more look at the trainer, and what has been measured by it."""
+    """The reading after one more look at the trainer, and the new measurements."""
     if not view.alive or not view.on:
         start = ProgressMark(view.said_s, view.samples or 0.0) if view.alive and view.said_s else None
         return MeterReading(before=start), ()
@@ -59,7 +60,7 @@ def read(it: MeterReading, name: str, view: DriverView, window_s: float) -> tupl
     now = ProgressMark(view.heard_s, view.samples)
     if it.last is not None and now.at_s <= it.last.at_s:
         return it, ()
-    if it.last is not None and now.samples < it.last.samples:  # back to a checkpoint: not steady any more
+    if it.last is not None and now.samples < it.last.samples:  # restored from a checkpoint: no longer steady
         it = replace(it, first_s=None, begin=None)
     it = replace(it, last=now, first_s=now.at_s if it.first_s is None else it.first_s)
     assert it.first_s is not None
@@ -81,22 +82,24 @@ def read(it: MeterReading, name: str, view: DriverView, window_s: float) -> tupl
 
 @dataclass(slots=True)
 class MeterBook:
-    """The readings of all trainers, and what was measured since it was last taken."""
+    """The readings of all trainers, and what was measured since the last call of ``taken``."""
 
-    window_s: float = 20.0
+    _window_s: float
     _readings: dict[str, MeterReading] = field(default_factory=dict)
     _seen: list[Seen] = field(default_factory=list)
 
+    def reconfigure(self, window_s: float) -> None:
+        self._window_s = window_s
+
     def hear(self, name: str, view: DriverView) -> None:
-        """One more look at a trainer."""
-        self._readings[name], seen = read(self._readings.get(name, MeterReading()), name, view, self.window_s)
+        """Read one trainer's meter."""
+        self._readings[name], seen = read(self._readings.get(name, MeterReading()), name, view, self._window_s)
         self._seen += seen
 
     def forget(self, name: str) -> None:
-        """It is gone."""
         self._readings.pop(name, None)
 
     def taken(self, of: Callable[[str], bool]) -> tuple[Seen, ...]:
-        """What was measured of those; the rest is dropped."""
+        """What was measured of the trainers that ``of`` selects; other measurements are dropped."""
         seen, self._seen = self._seen, []
         return tuple(s for s in seen if of(s.trainer_id))

@@ -1,8 +1,8 @@
-"""What to tell a trainer's driver next: (what is wanted, what it said) -> steps. Pure.
+"""What to tell a trainer's driver next: (what is wanted, what the driver said) -> step. Pure.
 
-A node changes hands in this order: it goes from the one trainer's hosts file, that trainer reports that it runs without it,
-then it comes into the other's. So a growing trainer is told of its new nodes when they are free; it waits for all of them for
-``GATHER_S`` (two rescales cost more than one), then makes do with those that are.
+A node changes from one trainer to another in this order: it leaves the hosts file of the first, that trainer reports that it
+runs without the node, then it enters the hosts file of the second. So a growing trainer is told of its new nodes when they
+are free. It waits for all of them for ``GATHER_S``, since two rescales cost more than one; then it uses those that are free.
 """
 
 from __future__ import annotations
@@ -11,49 +11,69 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from bftrainer.domain.state import Nodes
+from bftrainer.live.derived import Derived
 from bftrainer.protocol.reports import DriverView
 
-_NOTHING: Nodes = frozenset()  # one value: since Python 3.10 frozenset() is another one each time
+_NOTHING: Nodes = frozenset()
 GATHER_S = 3.0
 SETTLE_S = 2.0
 """A driver may have read the hosts file just before it changed; its worker shows within this time."""
 KILL_AFTER_S = 10.0
-"""A driver that is still there so long after its trainer's ``stop_s`` is killed."""
+"""A driver that still runs this long after its trainer's ``stop_s`` is killed."""
 
 
 class TargetState(Enum):
-    """What is wanted of a trainer: to run on its nodes, or (paused, cancelled, the pilot ends) to checkpoint and leave."""
+    """What is wanted of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to checkpoint and exit."""
 
     RUN = "run"
     STOP = "stop"
 
 
+def _still_occupied(leaving: Nodes, on: Nodes, with_workers: frozenset[tuple[str, int]]) -> Nodes:
+    occupied = on | {fragment for fragment, _ in with_workers}
+    return frozenset(name for name in leaving if id_of(name) in occupied)
+
+
 @dataclass(slots=True)
 class TrainerState:
-    """One trainer between core and driver. ``desired`` is the core's word, ``ordered`` what its hosts file says.
+    """One trainer between core and driver.
 
-    ``kind`` is the class of the nodes that its driver was started on. It ``moves``: they are of another class now, so this
-    driver has to end first. What need not be worked out again while the very same values are there: ``within`` is the pool
-    that ``desired`` is a part of, ``at_rest`` (desired, ordered) for which there was nothing to do, ``stays`` (view, leaving,
-    those of leaving that the view still occupies).
+    ``desired`` is what the core gave it, of class ``desired_class``, since ``desired_s``; ``ordered`` is its hosts file since
+    ``ordered_s``. ``started_class`` is the class of the nodes that its driver was started on. ``leaving`` are nodes that the
+    last change of the hosts file took away; the trainer may still have processes there.
     """
 
     min_nodes: int
     stop_s: float
-    wish: TargetState = TargetState.RUN
+    target: TargetState = TargetState.RUN
     desired: Nodes = frozenset()
+    desired_class: str | None = None
     desired_s: float = 0.0
     ordered: Nodes = frozenset()
     ordered_s: float = 0.0
-    kind: str | None = None
-    moves: bool = False
+    started_class: str | None = None
     leaving: Nodes = frozenset()
     stop_asked_s: float | None = None
     not_before_s: float = 0.0
     view: DriverView = field(default_factory=DriverView)
-    within: Nodes | None = None
-    at_rest: tuple[Nodes, Nodes] | None = None
-    stays: tuple[DriverView, Nodes, Nodes] | None = None
+    _still_occupied: Derived[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
+        default_factory=lambda: Derived(_still_occupied)
+    )
+
+    @property
+    def changes_class(self) -> bool:
+        """Whether its nodes are of another class than those of its driver, so that this driver has to end first."""
+        return None not in (self.desired_class, self.started_class) and self.desired_class != self.started_class
+
+    @property
+    def still_occupied(self) -> Nodes:
+        """Nodes of ``leaving`` on which the driver reports processes."""
+        return self._still_occupied(self.leaving, self.view.on, self.view.with_workers)
+
+    def assign(self, nodes: Nodes, node_class: str | None, now_s: float) -> None:
+        """Take over the core's allocation."""
+        if nodes != self.desired:
+            self.desired, self.desired_class, self.desired_s = nodes, node_class, now_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +92,29 @@ class ChangeHosts:
 
 @dataclass(frozen=True, slots=True)
 class AskToStop:
-    """Ask for a checkpoint and the end."""
+    """Request a checkpoint and the end of the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """It did not listen."""
+    """Kill the driver, since it did not stop."""
 
 
 Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 
 def next_step(it: TrainerState, taken: Nodes, now_s: float) -> Step | None:
-    """The next step for one trainer; ``taken`` are fragments on which others still have processes."""
-    desired = frozenset() if it.moves and it.view.alive else it.desired
+    """The next step for one trainer. ``taken`` are fragments on which other trainers still have processes."""
+    desired = _NOTHING if it.view.alive and it.changes_class else it.desired
     free = desired - taken
     complete = free == desired or now_s - it.desired_s >= GATHER_S
     if not it.view.alive:
-        wanted = it.wish is TargetState.RUN and len(free) >= it.min_nodes and now_s >= it.not_before_s
+        wanted = it.target is TargetState.RUN and len(free) >= it.min_nodes and now_s >= it.not_before_s
         return StartDriver(free) if wanted and complete else None
     patience_s = it.stop_s + KILL_AFTER_S
     if it.stop_asked_s is not None:
         return Kill() if now_s - it.stop_asked_s > patience_s else None
-    if it.wish is TargetState.STOP:
+    if it.target is TargetState.STOP:
         return AskToStop()
     if not it.ordered and not desired and now_s - it.ordered_s > patience_s:
         return Kill()
@@ -104,50 +124,37 @@ def next_step(it: TrainerState, taken: Nodes, now_s: float) -> Step | None:
     return ChangeHosts(target) if target != it.ordered else None
 
 
+def runs_as_desired(it: TrainerState) -> bool:
+    """Whether there is no step to take as long as no other trainer occupies its nodes."""
+    return (
+        it.view.alive
+        and it.target is TargetState.RUN
+        and it.stop_asked_s is None
+        and bool(it.ordered)
+        and (it.ordered is it.desired or it.ordered == it.desired)
+        and not it.changes_class
+    )
+
+
 def holds(it: TrainerState, now_s: float) -> Nodes:
     """Fragments on which this trainer has, or may yet have, processes. The rest of the pool is free."""
     if not it.view.alive:
         return _NOTHING
     if not it.leaving:
         return it.ordered
-    left = it.view.said_s > it.ordered_s or now_s - it.ordered_s > SETTLE_S
-    there = _still_occupied(it) if left else it.leaving
+    has_heard = it.view.said_s > it.ordered_s or now_s - it.ordered_s > SETTLE_S
+    there = it.still_occupied if has_heard else it.leaving
     return it.ordered | there if there else it.ordered
-
-
-def has_nothing_to_do(it: TrainerState) -> bool:
-    """Whether it runs as it shall, and did so before; then nothing but a change of its own, or of who holds what, matters."""
-    return (
-        it.at_rest is not None
-        and it.at_rest[0] is it.desired
-        and it.at_rest[1] is it.ordered
-        and it.view.alive
-        and it.wish is TargetState.RUN
-        and it.stop_asked_s is None
-    )
-
-
-def rest(it: TrainerState) -> None:
-    """There was no step to take: remember it where only a change can lead to one."""
-    runs = it.view.alive and it.wish is TargetState.RUN and it.stop_asked_s is None
-    it.at_rest = (it.desired, it.ordered) if runs and it.ordered and it.desired == it.ordered else None
-
-
-def _still_occupied(it: TrainerState) -> Nodes:
-    if it.stays is None or it.stays[0] is not it.view or it.stays[1] is not it.leaving:
-        occupied = it.view.occupied
-        it.stays = it.view, it.leaving, frozenset(n for n in it.leaving if id_of(n) in occupied)
-    return it.stays[2]
 
 
 def carried_out(it: TrainerState, step: Step, now_s: float) -> None:
     """Note that a step was taken."""
     match step:
         case StartDriver(nodes):
-            it.ordered, it.ordered_s, it.leaving, it.stop_asked_s = nodes, now_s, frozenset(), None
+            it.ordered, it.ordered_s, it.leaving, it.stop_asked_s = nodes, now_s, _NOTHING, None
         case ChangeHosts(nodes):
             it.leaving = (holds(it, now_s) | it.ordered) - nodes
-            it.ordered, it.ordered_s = nodes, now_s
+            it.ordered, it.ordered_s = it.desired if nodes == it.desired else nodes, now_s
         case AskToStop() | Kill():
             it.stop_asked_s = now_s
 

@@ -11,25 +11,25 @@ from bftrainer.persistence.registry import Usage
 
 @dataclass(slots=True)
 class UsageBook:
-    """What has been used since it was last written to the registry."""
+    """Node-seconds since they were last written to the registry."""
 
     accounted_s: float
     _booked: dict[str, list[float]] = field(default_factory=dict)  # held, trained
 
-    def account(self, standings: Mapping[str, TrainerState], now_s: float) -> None:
-        """Book the time since the last call."""
+    def account(self, states: Mapping[str, TrainerState], now_s: float) -> None:
+        """Count the time since the last call."""
         passed_s, self.accounted_s = max(now_s - self.accounted_s, 0.0), now_s
-        for name, it in standings.items():
+        for name, it in states.items():
             if not it.view.alive:
                 continue
             booked = self._booked.setdefault(name, [0.0, 0.0])
             node_s = len(it.ordered) * passed_s
             booked[0] += node_s
-            # A program that reports nothing is taken at its driver's word.
+            # For a program that reports nothing, what its driver says counts.
             if it.view.trains or (it.view.on and it.view.heard_s == 0):
                 booked[1] += node_s
 
     def taken(self, names: Iterable[str], samples: Mapping[str, float]) -> tuple[Usage, ...]:
-        """What is booked for these, with the samples that they have reached; it is theirs to write now."""
+        """Remove and return the usage of these trainers, with the samples that they have reached. The caller writes it."""
         found = [(name, self._booked.pop(name)) for name in names if name in self._booked]
         return tuple(Usage(name, samples[name], held, trained, held - trained) for name, (held, trained) in found)

@@ -1,7 +1,8 @@
-"""Eqn 10 with the big M that the authors' code uses, |N| + 1: what it forbids, and what that is worth.
+"""Eqn 10 with the big M that the authors' code uses, |N| + 1: the decisions that it excludes, and the effect.
 
-Let a trainer grow by d nodes, so that u sums to d. The row that z_j = 0 switches off still says d <= -d + M; shrinking, the
-other row says the same. So nobody changes by more than (|N| + 1) / 2 nodes at one event. In counts that is a list of sizes.
+Let a trainer grow by d nodes, so that u sums to d. The row that z_j = 0 switches off still requires d <= -d + M; if the
+trainer shrinks, the other row requires the same. No trainer can therefore change by more than (|N| + 1) / 2 nodes at one event.
+In terms of counts, this is a list of allowed sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PROBLEMS = 400
 
 
 def as_printed(problem: Problem) -> Problem:
-    """The problem with only those sizes that Eqn 10 leaves with M = |N| + 1."""
+    """The problem with only the sizes that Eqn 10 allows with M = |N| + 1."""
     most = (problem.pool_size + 1) // 2
 
     def near(each: TrainerDemand) -> TrainerDemand:
@@ -30,12 +31,12 @@ def as_printed(problem: Problem) -> Problem:
         left = tuple(n for n in sizes if abs(n - each.standing) <= most)
         return replace(each, sizes=left)
 
-    return replace(problem, claims=tuple(near(each) for each in problem.claims))
+    return replace(problem, demands=tuple(near(each) for each in problem.demands))
 
 
 @dataclass(slots=True)
-class AsPrinted:
-    """The policy with Eqn 10 as printed; counts the decisions that it forbids."""
+class AsPrintedPolicy:
+    """The policy with Eqn 10 as printed; ``bound`` counts the decisions that it excludes."""
 
     policy: BFTrainer
     decisions: int = 0
@@ -43,24 +44,23 @@ class AsPrinted:
 
     @property
     def name(self) -> str:
-        """Of the policy it stands in for."""
         return self.policy.name
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve without, and again with the smaller M where that forbids the answer."""
-        claims = tuple(demand_of(active, self.policy.objective, state.at_s) for active in state.active)
-        problem = Problem(len(state.pool), self.policy.forward_s, claims)
+        """Solve without the constraint, and again with it if it excludes the solution."""
+        demands = tuple(demand_of(active, self.policy.objective, state.at_s) for active in state.active)
+        problem = Problem(len(state.pool), self.policy.forward_s, demands)
         answer = self.policy.allocator.solve(problem)
         self.decisions += 1
         most = (problem.pool_size + 1) // 2
-        if any(abs(n - c.standing) > most for n, c in zip(answer.counts, claims, strict=True)):
+        if any(abs(n - c.standing) > most for n, c in zip(answer.counts, demands, strict=True)):
             self.bound += 1
             answer = Exact().solve(as_printed(problem))
         return Decision(answer.counts, answer=answer), None
 
 
 def largest_loss(problems: int = PROBLEMS) -> float:
-    """Most of the optimum lost, in percent of it, over random problems of 10 trainers on 20 nodes."""
+    """The largest loss of the optimum in percent, over random problems of 10 trainers on 20 nodes."""
     rng = random.Random(SEED)
     worst = 0.0
     for _ in range(problems):
@@ -72,19 +72,19 @@ def largest_loss(problems: int = PROBLEMS) -> float:
 
 
 def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
-    """Percent of the decisions that it forbids, and the samples that are trained with it."""
-    printed = AsPrinted(policy)
+    """The percentage of decisions that Eqn 10 as printed excludes, and the samples that are trained with it."""
+    printed = AsPrintedPolicy(policy)
     outcome = play(scenario, printed, keep_entries=False)
     return 100 * printed.bound / max(printed.decisions, 1), outcome.totals.samples
 
 
 def _problem(rng: random.Random) -> Problem:
     nodes = (1, 2, 4, 8, 16, 32, 64)
-    claims, free = [], 20
+    demands, free = [], 20
     for j in range(10):
         power, unit = rng.uniform(0.6, 0.98), rng.uniform(100, 3000)
         current = min(rng.choice((0, 0, 1, 2, 4)), free)
         free -= current
         curve = Curve(nodes, tuple(unit * n**power for n in nodes))
-        claims.append(TrainerDemand(f"t{j}", curve, 1, 64, rng.uniform(5, 60), rng.uniform(5, 30), current))
-    return Problem(20, 120.0, tuple(claims))
+        demands.append(TrainerDemand(f"t{j}", curve, 1, 64, rng.uniform(5, 60), rng.uniform(5, 30), current))
+    return Problem(20, 120.0, tuple(demands))

@@ -1,4 +1,4 @@
-"""From the results of the cells, and of what is computed besides, to everything that rows and figures need."""
+"""All results that rows and figures need, from the cells' results and from computations of their own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_papers.bftrainer.big_m import PROBLEMS, largest_loss, over_a_replay
-from bftrainer_papers.bftrainer.found import BigM, ExperimentResults
+from bftrainer_papers.bftrainer.experiments import WEEK_H, ExperimentGrid, ExperimentPlan
 from bftrainer_papers.bftrainer.memo import Memo
-from bftrainer_papers.bftrainer.setting import WEEK_H, ExperimentPlan, Grid
-from bftrainer_papers.bftrainer.solving import Times, solve_times
+from bftrainer_papers.bftrainer.results import BigM, ExperimentResults
+from bftrainer_papers.bftrainer.solver_times import Times, solve_times
 from bftrainer_papers.bftrainer.speedups import Speedups, compare, outcomes_per_event
-from bftrainer_papers.report import OnStep
+from bftrainer_papers.reproduction import OnStep
 from bftrainer_replay.analysis.characterize import Characteristics, characterize
 from bftrainer_replay.logs.model import LogWindow, cut_short
 from bftrainer_replay.simulation.play import play, static_outcome
@@ -26,27 +26,27 @@ from bftrainer_replay.sweep.store import ResultStore
 
 def collect(
     inputs: Inputs,
-    grid: Grid,
+    grid: ExperimentGrid,
     plan: ExperimentPlan,
     folder: Path,
     others: Mapping[str, LogWindow],
     on_step: OnStep = lambda text: None,
     *,
-    told_trainers: bool = True,
+    trainers_from_table: bool = True,
 ) -> ExperimentResults:
-    """Everything; the cells' results are in ``folder`` already, what else takes time is kept there too."""
+    """All results. The cells' results are in ``folder`` already; slow computations are stored there, too."""
     memo, store = Memo(folder), ResultStore(folder)
     rows = {row.cell: row for row in rows_of(plan.cells, inputs, store)}
     bins = store.get(task(TaskKind.STATIC_BINS, plan.base, inputs))
-    assert bins is not None, "all tasks are done"
+    assert bins is not None, "all tasks have run"
     machine = inputs.windows["machine"]
     on_step("solving random maps (Fig. 5)")
     times = _times(memo, grid)
-    on_step("event by event, MILP and equal share (5.1.2)")
+    on_step("comparing MILP and equal share event by event (5.1.2)")
     speedups = _speedups(memo, inputs, plan)
-    on_step("Eqn 10 as printed")
+    on_step("evaluating Eqn 10 as printed")
     big_m = _big_m(memo, inputs, plan)
-    on_step("constant nodes until all are done (Fig. 14c)")
+    on_step("computing A_s until all trainers complete (Fig. 14c)")
     static = {}
     for cell in (*plan.until_done.values(), *(c for cells in plan.parallel.values() for c in cells)):
         done_s = rows[cell].result["all_done_s"]
@@ -66,7 +66,7 @@ def collect(
         big_m=big_m,
         static_until_done=static,
         static_bins=bins["samples"],
-        told_trainers=told_trainers,
+        trainers_from_table=trainers_from_table,
     )
 
 
@@ -74,7 +74,7 @@ def _described(window: LogWindow) -> Characteristics:
     return characterize(replace(window, queue=None))
 
 
-def _times(memo: Memo, grid: Grid) -> Times:
+def _times(memo: Memo, grid: ExperimentGrid) -> Times:
     sizes = (grid.solver_trainers, grid.solver_nodes, grid.solves)
     found: Times = memo.get("solver-times", sizes, lambda: dict(solve_times(*sizes)))
     return found
@@ -113,7 +113,7 @@ def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
 
 
 def _static(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
-    """A_s of the nodes until its last trainer ended; neither the objective nor T_fwd plays a part."""
+    """A_s of the nodes until the cell's last trainer completed; it depends on neither the objective nor T_fwd."""
 
     def compute() -> dict[str, object]:
         scenario = scenario_of(cell, inputs)

@@ -1,4 +1,4 @@
-"""What is not a cell of a sweep and still takes a while: computed once, kept as one file, named by what it depends on."""
+"""Slow computations that are no cells of a sweep: each result is a file, named by the inputs of the computation."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from bftrainer import __version__
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
 
-Found = dict[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Results below one folder. A file that is no JSON counts as not there."""
+    """Results in one folder. A file that is not JSON is computed again."""
 
     folder: Path
 
-    def get(self, name: str, depends_on: object, compute: Callable[[], Found]) -> Found:
-        """What is kept under this name and content, or what ``compute`` says now."""
+    def get(self, name: str, depends_on: object, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The stored result for this name and these inputs, or the result of ``compute``, which is then stored."""
         content = json.dumps([__version__, depends_on], sort_keys=True)
         path = self.folder / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
         try:

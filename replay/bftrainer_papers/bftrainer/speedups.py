@@ -1,7 +1,7 @@
-"""Event by event: what the MILP made of the time to the next event, over what equal share made of it (paper 5.1.2).
+"""Event by event: the MILP's outcome until the next event over that of equal share (paper 5.1.2).
 
-As the authors' replayer writes it down: samples trained from one event to the next, less the lump of the rescaling that
-the event brought and the lump of the preemption that ended the span.
+As in the authors' replayer: samples trained from one event to the next, minus the lump of the rescaling at the first event and
+the lump of the preemption at the second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Speedups:
-    """Shares of the events in percent; ``of_trained_N`` and ``mean`` where equal share trained anything; ``ratios`` sorted."""
+    """Shares of the events in percent; ``of_trained_N``, ``mean`` and ``ratios`` cover events in which equal share trained."""
 
     worse: float
     better_2: float
@@ -30,13 +30,13 @@ class Speedups:
 
 
 def outcomes_per_event(outcome: ReplayOutcome) -> Array:
-    """Samples from each decision to the next, lumps taken off; the last span ends with the window."""
+    """Samples from each decision to the next, minus the lumps; the last span ends with the window."""
     samples = [entry.totals.samples for entry in outcome.entries]
     return np.diff(np.array([*samples, outcome.totals.samples]))
 
 
 def compare(milp: Array, equal: Array) -> Speedups:
-    """A span in which equal share loses samples and the MILP trains some counts as more than 5 times better."""
+    """Compare span by span; if equal share loses samples and the MILP trains some, it counts as more than 5 times better."""
     assert len(milp) == len(equal), "both decide at the same events"
     some = (milp != 0) | (equal != 0)
     milp, equal = milp[some], equal[some]

@@ -1,42 +1,78 @@
-"""Tables 1, 3 and 4 with ours beside the paper's, and all rows, as CSV."""
+"""Tables 1, 3 and 4 with the paper's values beside ours, and all rows, as CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from bftrainer_papers.bftrainer.found import ExperimentResults
-from bftrainer_papers.bftrainer.measure import table_1
-from bftrainer_papers.bftrainer.paper import TABLE_1, runtime_tolerance_h
-from bftrainer_papers.bftrainer.runtimes import runtime_cells
-from bftrainer_papers.report import ComparisonRow
+import numpy as np
+
+from bftrainer_papers.bftrainer.claims import PARALLEL, RUNTIMES, TABLE_1, TABLE_1_COLUMNS, runtime_tolerance_h
+from bftrainer_papers.bftrainer.results import ExperimentResults
+from bftrainer_papers.reproduction import PaperResult
+from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.csv_tables import csv_bytes
+from bftrainer_replay.sweep.cell import Cell
 
-RUNTIME_HEADER = ("model", "max_parallel", "paper_h", "ours_h", "tolerance_h", "verdict", "ours_forward_10_h")
+_RUNTIME_HEADER = ("model", "max_parallel", "paper_h", "ours_h", "tolerance_h", "verdict", "ours_forward_10_h")
 
 
-def runtime_table(found: ExperimentResults, objective: str) -> list[tuple[str, int, float, float, float, str, float]]:
-    """Table 3 (throughput) or 4 (scaling efficiency), a row per cell, judged each by itself; last ours at T_fwd 10."""
+def table_1(system: Characteristics) -> dict[str, float]:
+    """The columns of Table 1."""
+    values = (
+        system.per_hour(system.increases), system.per_hour(system.decreases), 100 * system.idle_share, system.eq_nodes,
+    )  # fmt: skip
+    return dict(zip(TABLE_1_COLUMNS, values, strict=True))
+
+
+def runtime_cells(
+    results: ExperimentResults, objective: str, group: Mapping[str, Sequence[Cell]]
+) -> list[tuple[str, int, float, float]]:
+    """(model, P_jmax, paper's hours, our hours) of Table 3 or 4, for each P_jmax that was run."""
+    cells = {cell.max_parallel: cell for cell in group[objective]}
+    return [
+        (model, p, paper, results.runtime_h(cells[p], model))
+        for model, row in RUNTIMES[objective].items()
+        for p, paper in zip(PARALLEL, row, strict=True)
+        if p in cells
+    ]
+
+
+def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's rank correlation, ties at their mean rank; NaN if any number is NaN."""
+    if np.isnan(first).any() or np.isnan(second).any():
+        return float("nan")
+
+    def ranks(values: np.ndarray) -> np.ndarray:
+        _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+        means: np.ndarray = np.cumsum(counts) - (counts - 1) / 2
+        return means[place]
+
+    return float(np.corrcoef(ranks(first), ranks(second))[0, 1])
+
+
+def runtime_table(results: ExperimentResults, objective: str) -> list[tuple[str, int, float, float, float, str, float]]:
+    """Table 3 (throughput) or 4 (scaling efficiency), a row per cell with its own verdict; last our hours at T_fwd 10 s."""
     table = []
-    short = runtime_cells(found, objective, found.plan.parallel_short)
+    short = runtime_cells(results, objective, results.plan.parallel_short)
     for (model, p, paper, ours), (*_, at_10) in zip(
-        runtime_cells(found, objective, found.plan.parallel), short, strict=True
+        runtime_cells(results, objective, results.plan.parallel), short, strict=True
     ):
         tolerance = runtime_tolerance_h(paper)
-        verdict = ComparisonRow("", paper, ours, "h", tolerance, signed=False).verdict.value
+        verdict = PaperResult("", paper, ours, "h", tolerance, signed=False).verdict.value
         table.append((model, p, paper, ours, tolerance, verdict, at_10))
     return table
 
 
-def files(found: ExperimentResults, rows: Sequence[ComparisonRow]) -> dict[str, bytes]:
-    """By file name."""
-    systems = {"Summit": found.machine, **found.others}
+def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, bytes]:
+    """The CSV files by name."""
+    systems = {"Summit": results.machine, **results.others}
     first = [
-        (system, column, paper, _plain(table_1(systems[system])[column]) if system in systems else "")
+        (system, column, paper, table_1(systems[system])[column] if system in systems else "")
         for system, values in TABLE_1.items()
-        for column, paper in zip(("INC/h", "DEC/h", "ratio", "eq-nodes"), values, strict=True)
+        for column, paper in zip(TABLE_1_COLUMNS, values, strict=True)
     ]
     runtimes = {
-        f"table-{number}.csv": as_csv(RUNTIME_HEADER, runtime_table(found, objective))
+        f"table-{number}.csv": csv_bytes(_RUNTIME_HEADER, rounded(runtime_table(results, objective)))
         for number, objective in ((3, "throughput"), (4, "scaling-efficiency"))
     }
     judged = [
@@ -45,18 +81,18 @@ def files(found: ExperimentResults, rows: Sequence[ComparisonRow]) -> dict[str, 
         for r in rows
     ]  # fmt: skip
     return {
-        "table-1.csv": as_csv(("system", "column", "paper", "ours"), first),
+        "table-1.csv": csv_bytes(("system", "column", "paper", "ours"), rounded(first)),
         **runtimes,
-        "rows.csv": as_csv(("what", "paper", "ours", "tolerance", "unit", "verdict", "why"), judged),
+        "rows.csv": csv_bytes(("what", "paper", "ours", "tolerance", "unit", "verdict", "why"), rounded(judged)),
     }
 
 
-def as_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
-    """One table."""
-    return csv_bytes(header, ([_plain(value) for value in row] for row in rows))
+def rounded(rows: Sequence[Sequence[object]]) -> list[list[object]]:
+    """The rows with six digits of each number; NaN becomes an empty cell."""
+    return [[_rounded(value) for value in row] for row in rows]
 
 
-def _plain(value: object) -> object:
+def _rounded(value: object) -> object:
     if isinstance(value, float):
         return "" if value != value else f"{value:.6g}"
     return value

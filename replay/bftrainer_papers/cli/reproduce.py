@@ -1,4 +1,4 @@
-"""``bftrainer replay reproduce``: a paper's experiment, its figures beside ours."""
+"""``bftrainer replay reproduce``: a paper's experiment, with its published values beside ours."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.errors import UnknownNameError, UserError
+from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
-    from bftrainer_papers.report import ComparisonRow, ReproductionReport
+    from bftrainer_papers.reproduction import PaperResult, Reproduction
 
 NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
 _PATH = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("name", metavar="|".join(NAMES))
-@click.option("--seeds", default=3, show_default=True, metavar="N", help="Generated workloads: seeds 1 to N.")
+@click.argument("name", type=click.Choice(NAMES))
+@click.option("--seeds", default=3, show_default=True, metavar="N", help="Use generated workloads with seeds 1 to N.")
 @click.option(
     "--full",
     is_flag=True,
-    help="Every setting of the paper (modelarts: 20 minutes a seed; bftrainer: a quarter of an hour).",
+    help="Run every setting of the paper (modelarts: 20 minutes per seed; bftrainer: a quarter of an hour).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--log", type=_PATH, metavar="LOG", help="bftrainer: the authors' log of idle nodes on Summit.")
@@ -34,15 +34,15 @@ _PATH = click.Path(path_type=Path)
 @click.option("--curves", type=_PATH, metavar="FILE", help="bftrainer: throughput curves.  [default: Table 2]")
 @click.option("--theta", type=_PATH, metavar="LOG", help="bftrainer: a job log of Theta, for Table 1.")
 @click.option("--mira", type=_PATH, metavar="LOG", help="bftrainer: a job log of Mira, for Table 1.")
-@click.option("--jobs", type=int, metavar="N", help="bftrainer: processes, of one core each.  [default: all cores]")
-@click.option("--out", type=_PATH, metavar="DIR", help="bftrainer: figures, tables and results go here.")
+@click.option("--jobs", type=int, metavar="N", help="bftrainer: processes, with one core each.  [default: all cores]")
+@click.option("--out", type=_PATH, metavar="DIR", help="bftrainer: output directory for figures, tables and results.")
 def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: Any) -> None:
-    """Run a paper's experiment again and print its figures beside ours.
+    """Run a paper's experiment and print the published values beside ours.
 
-    Of bftrainer's own paper the authors' log is public: every table and figure is made again from it, into --out, and a
-    run that was stopped goes on where it was. The other papers' data are not public: workloads are generated from the
-    statistics that they give. What was generated and assumed stands above the table. Why figures differ, and when
-    tolerances were set: docs/reproduction.md.
+    The log of BFTrainer's own paper is public: every table and figure is reproduced from it into --out, and an interrupted run
+    resumes where it was. The data of the other papers are not public: workloads are generated from their published
+    statistics. The lines above the table list what was generated and assumed. docs/reproduction.md explains the differences
+    and says when the tolerances were set.
 
     \b
     Example:
@@ -52,40 +52,38 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
     """
     from importlib import import_module
 
-    from bftrainer_papers.cli.reproduce_bftrainer import Asked, print_runtimes
+    from bftrainer_papers.cli.reproduce_bftrainer import BFTrainerOptions, print_runtimes
     from bftrainer_papers.cli.reproduce_bftrainer import reproduce as reproduce_bftrainer
-    from bftrainer_papers.report import ReproductionPlan
+    from bftrainer_papers.reproduction import ReproductionOptions
 
-    if name not in NAMES:
-        raise UnknownNameError("reproduction", name, NAMES)
     if seeds < 1:
         raise UserError(f"--seeds {seeds}: expected 1 or more")
-    asked = Asked(**of_bftrainer)
-    if name != "bftrainer" and asked.given():
-        raise UserError(f"{asked.given()[0]} is an option of: bftrainer replay reproduce bftrainer")
+    options = BFTrainerOptions(**of_bftrainer)
+    if name != "bftrainer" and options.given():
+        raise UserError(f"{options.given()[0]} is an option of: bftrainer replay reproduce bftrainer")
     if name == "bftrainer":
-        report, found = reproduce_bftrainer(asked, full, lambda text: click.echo(f"note: {text}", err=True))
+        report, results = reproduce_bftrainer(options, full, lambda text: click.echo(f"note: {text}", err=True))
         _show(report, as_json)
         if not as_json:
-            print_runtimes(found)
+            print_runtimes(results)
         return
     from rich.console import Console
 
     stderr = Console(stderr=True)
     module = import_module(f"bftrainer_papers.{name.replace('-', '_')}")
     with stderr.status("") as status:
-        plan = ReproductionPlan(
+        extent = ReproductionOptions(
             tuple(range(1, seeds + 1)), full, lambda text: status.update(text) if stderr.is_terminal else None
         )
-        report = module.reproduce(plan)
+        report = module.reproduce(extent)
     _show(report, as_json)
 
 
-def _show(report: ReproductionReport, as_json: bool) -> None:
+def _show(report: Reproduction, as_json: bool) -> None:
     if not as_json:
         _print(report)
         return
-    # What could not be measured (NaN) is null.
+    # NaN (not measured) becomes null.
     rows = [
         {**asdict(row), "ours": row.ours if math.isfinite(row.ours) else None, "verdict": row.verdict.value}
         for row in report.rows
@@ -93,12 +91,12 @@ def _show(report: ReproductionReport, as_json: bool) -> None:
     click.echo(json.dumps({**asdict(report), "rows": rows}, allow_nan=False))
 
 
-def _print(report: ReproductionReport) -> None:
+def _print(report: Reproduction) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if Console().is_terminal else 150, highlight=False)
+    console = Console(width=None if Console().is_terminal else 150, highlight=False, markup=False)
     console.print(report.source)
     for line in report.model:
         console.print(f"- {line}", soft_wrap=True)
@@ -115,13 +113,13 @@ def _print(report: ReproductionReport) -> None:
             console.print(f"{row.what}: {row.why}", soft_wrap=True)
 
 
-def cells(row: ComparisonRow) -> tuple[str, str, str]:
-    """Paper, ours, tolerance as text."""
+def cells(row: PaperResult) -> tuple[str, str, str]:
+    """The paper's value, ours and the tolerance as text."""
     paper = "-" if row.paper is None else f"{_number(row.paper)} {row.unit}"
     tolerance = "-" if row.tolerance is None or row.paper is None else f"{row.tolerance:.3g}"
     return paper, f"{_number(row.ours)} {row.unit}", tolerance
 
 
 def _number(value: float) -> str:
-    """Four digits, or all before the point."""
+    """Four digits, or all digits before the decimal point."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"

@@ -1,4 +1,4 @@
-"""``bftrainer replay reproduce bftrainer``: the paper's own experiments, from its authors' log to rows and figures."""
+"""``bftrainer replay reproduce bftrainer``: the experiments of BFTrainer's paper, from the authors' log."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bftrainer_papers.bftrainer.found import ExperimentResults
-    from bftrainer_papers.bftrainer.setting import ExperimentPlan, Sources
-    from bftrainer_papers.report import OnStep, ReproductionReport
+    from bftrainer_papers.bftrainer.experiments import ExperimentPlan, ExperimentSources
+    from bftrainer_papers.bftrainer.results import ExperimentResults
+    from bftrainer_papers.reproduction import OnStep, Reproduction
     from bftrainer_replay.logs.model import EventLog, LogWindow
     from bftrainer_replay.sweep.cell import Inputs, Task
     from bftrainer_replay.sweep.store import ResultStore
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The options of ``reproduce`` that only this paper has; field names are option names."""
+class BFTrainerOptions:
+    """The options of ``reproduce`` for this paper only; field names are option names."""
 
     log: Path | None = None
     node_list: Path | None = None
@@ -36,78 +36,78 @@ class Asked:
     out: Path | None = None
 
     def given(self) -> tuple[str, ...]:
-        """As typed."""
+        """The names of the options in use."""
         return tuple(f"--{name.replace('_', '-')}" for name in self.__slots__ if getattr(self, name) is not None)
 
 
-def reproduce(asked: Asked, full: bool, on_step: OnStep) -> tuple[ReproductionReport, ExperimentResults]:
-    """Replay what is missing, then measure, draw and write."""
+def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[Reproduction, ExperimentResults]:
+    """Run the missing replays, then evaluate, draw and write."""
     from bftrainer_papers.bftrainer.collect import collect
-    from bftrainer_papers.bftrainer.report import report_of, write
-    from bftrainer_papers.bftrainer.setting import FULL, QUICK, inputs_of, plan_of
+    from bftrainer_papers.bftrainer.experiments import FULL, QUICK, inputs_of, plan_of
+    from bftrainer_papers.bftrainer.report import reproduction_of, write
     from bftrainer_replay.sweep.store import ResultStore
 
-    if asked.log is None or asked.out is None:
-        missing = "--log FILE, the authors' log of Summit" if asked.log is None else "--out DIR"
+    if options.log is None or options.out is None:
+        missing = "--log LOG (the authors' log of Summit)" if options.log is None else "--out DIR"
         raise UserError(f"reproduce bftrainer needs {missing}")
-    if asked.jobs is not None and asked.jobs < 1:
-        raise UserError(f"--jobs {asked.jobs}: expected 1 or more")
+    if options.jobs is not None and options.jobs < 1:
+        raise UserError(f"--jobs {options.jobs}: expected 1 or more")
     grid = FULL if full else QUICK
     on_step("reading the log")
-    sources = _sources(asked, asked.log)
-    others = _others(asked)
+    sources = _sources(options, options.log)
+    others = _others(options)
     inputs = inputs_of(sources, grid)
     plan = plan_of(grid, sorted(sources.curves))
-    folder = asked.out / "cells"
+    folder = options.out / "cells"
     on_step("replaying")
-    _replay(plan, inputs, ResultStore(folder), asked.jobs or cores())
-    told = sources.trainers is not None
-    found = collect(inputs, grid, plan, folder, others, on_step, told_trainers=told)
-    report = report_of(found)
+    _replay(plan, inputs, ResultStore(folder), options.jobs or cores())
+    from_table = sources.trainers is not None
+    results = collect(inputs, grid, plan, folder, others, on_step, trainers_from_table=from_table)
+    report = reproduction_of(results)
     on_step("drawing")
     try:
-        files = write(asked.out, found, report)
+        files = write(options.out, results, report)
     except OSError as error:
-        raise UserError(f"--out {asked.out}: cannot be written: {error.strerror}") from error
-    click.echo(f"{asked.out}: {files} files", err=True)
-    return report, found
+        raise UserError(f"--out {options.out}: cannot be written: {error.strerror}") from error
+    click.echo(f"{options.out}: {files} files", err=True)
+    return report, results
 
 
-def _sources(asked: Asked, path: Path) -> Sources:
-    from bftrainer_papers.bftrainer.setting import Sources, order_of
+def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
+    from bftrainer_papers.bftrainer.experiments import ExperimentSources, order_of
     from bftrainer_replay.logs.node_list import read_node_list
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
-    curves = TABLE_2 if asked.curves is None else read_curves(asked.curves)
+    curves = TABLE_2 if options.curves is None else read_curves(options.curves)
     if lacking := sorted(TABLE_2.keys() - curves.keys()):
-        raise UserError(f"--curves {asked.curves}: no curve of {lacking[0]}, expected all seven models of Table 2")
+        raise UserError(f"--curves {options.curves}: no curve for {lacking[0]}, expected all seven models of Table 2")
     log = _open(path)
-    order = order_of(log, None if asked.node_list is None else read_node_list(asked.node_list))
-    trainers = None if asked.trainers is None else read_workload(asked.trainers, curves).arrivals
-    return Sources(log, order, curves, trainers)
+    order = order_of(log, None if options.node_list is None else read_node_list(options.node_list))
+    trainers = None if options.trainers is None else read_workload(options.trainers, curves).arrivals
+    return ExperimentSources(log, order, curves, trainers)
 
 
 def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
     from bftrainer_replay.logs.open import open_log
     from bftrainer_replay.logs.source import ImportOptions
 
-    # Of a job log: every idle moment counts, as in the paper's Table 1, but for the first day, which lacks older jobs.
+    # In a job log, all idle time counts, as in the paper's Table 1, except the first day, in which older jobs are missing.
     return open_log(
         path, ImportOptions(machine_nodes=machine_nodes, debounce_s=0.0, outages=("none",), warm_up_h=24.0)
     ).log
 
 
-def _others(asked: Asked) -> dict[str, LogWindow]:
-    """The other machines of Table 1, where logs of them are at hand."""
+def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
+    """The other machines of Table 1 whose logs are given."""
     from bftrainer_replay.logs.model import cut
 
-    given = {"Theta": (asked.theta, 4392), "Mira": (asked.mira, None)}
+    given = {"Theta": (options.theta, 4392), "Mira": (options.mira, None)}
     return {name: cut(_open(path, nodes)) for name, (path, nodes) in given.items() if path is not None}
 
 
 def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int) -> None:
-    """What is not there yet; says first how much that is and about how long it takes."""
+    """Run the missing computations; first prints their number and the expected duration."""
     from bftrainer_replay.sweep.cell import TaskKind, task
     from bftrainer_replay.sweep.run import do_all
 
@@ -121,7 +121,8 @@ def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int)
         took_s = float(result["timing"]["wall_s"])
         click.echo(
             f"{len(tasks)} computations, {len(left)} to do: about {span(took_s * len(left) / jobs)} on {jobs} "
-            f"core{'s' * (jobs > 1)} by the first one ({span(took_s)}); stopped, the same command goes on where it was",
+            f"core{'s' * (jobs > 1)}, estimated from the first replay ({span(took_s)}). To resume after an "
+            "interruption, run the same command",
             err=True,
         )
     with progress_of_tasks("replays") as show:
@@ -132,8 +133,8 @@ def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
     return [each for each in tasks if store.get(each) is None]
 
 
-def print_runtimes(found: ExperimentResults) -> None:
-    """Tables 3 and 4 on the terminal: the paper's hours beside ours."""
+def print_runtimes(results: ExperimentResults) -> None:
+    """Print Tables 3 and 4, the paper's hours beside ours."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -142,7 +143,7 @@ def print_runtimes(found: ExperimentResults) -> None:
 
     console = Console(width=None if Console().is_terminal else 150, highlight=False)
     for number, objective in ((3, "throughput"), (4, "scaling-efficiency")):
-        cells = runtime_table(found, objective)
+        cells = runtime_table(results, objective)
         columns = sorted({p for _, p, *_ in cells})
         console.print(
             f"Table {number}: mean runtime in hours by P_jmax, objective {objective}: paper / ours / ours at T_fwd 10 s"

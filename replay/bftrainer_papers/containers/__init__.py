@@ -1,1 +1,1 @@
-"""Several trainers on one processor: the simulation that only SpeCon and FlowCon need."""
+"""Several trainers on one processor: the simulation for SpeCon and FlowCon only."""

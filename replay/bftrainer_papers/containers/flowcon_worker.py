@@ -1,4 +1,4 @@
-"""FlowCon on the workers themselves: soft limits on the containers of each, every worker for itself."""
+"""FlowCon on workers: soft limits for the containers of each worker, independent of the other workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision
 
 @dataclass(frozen=True, slots=True)
 class FlowConWorker:
-    """The thesis' own form (5.1): limits as in ``docker update``; nobody moves."""
+    """FlowCon as in [FlowCon 5.1]: limits as set by ``docker update``; no container moves."""
 
     rules: Rules = field(default_factory=Rules)
     name: str = "flowcon"

@@ -1,7 +1,7 @@
-"""Workers that several trainers share, as FlowCon and SpeCon see them: containers, limits and moves. All frozen.
+"""Workers that several trainers share, as seen by FlowCon and SpeCon: containers, limits and moves.
 
-A pool policy gives whole nodes to trainers; here a trainer sits in one container on one worker, and containers of a worker
-share its processor. That is another world with the same rules: decisions are functions of what was observed.
+A pool policy gives whole nodes to trainers. Here, a trainer runs in one container on one worker, and the containers of a worker
+share its processor. As in the pool, decisions are functions of the observed state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 class Container:
     """``loss`` is its evaluation function, 1 at the start and 0 when trained (None: nothing reported yet).
 
-    ``used_s`` is the processor time that it has had, in seconds of a whole worker.
+    ``used_s`` is the processor time that it has used, in seconds of a whole worker.
     """
 
     id: str
@@ -25,7 +25,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class ContainerHost:
-    """Its containers, and its resource consumption R(w_i, t): the lower, the more room."""
+    """A worker: its containers, and its resource consumption R(w_i, t) in [0, 1] [SpeCon 4.2]."""
 
     containers: tuple[Container, ...] = ()
     consumption: float = 0.0
@@ -41,11 +41,11 @@ class WorkerDecision:
 
 
 class WorkerPolicy(Protocol):
-    """Who gets how much of its worker, and who goes elsewhere. Pure; the memory is a frozen value, None at first."""
+    """Decides limits and moves. A pure function; the memory is a frozen value, None at first."""
 
     @property
     def name(self) -> str:
-        """What a reproduction calls it."""
+        """The name in a reproduction."""
 
     def decide(self, at_s: float, workers: Sequence[ContainerHost], memory: object) -> tuple[WorkerDecision, object]:
-        """Asked at every arrival, completion and wake-up."""
+        """Called at every arrival, completion and wake-up."""

@@ -1,11 +1,12 @@
-"""SpeCon (thesis 4.2, 5.2; Algorithms 3, 4, 5): who has converged makes room for who still grows, on other workers.
+"""SpeCon [SpeCon 4.2, 5.2, Algorithms 3 to 5]: containers that have converged move away from containers that still progress.
 
-Misprints: Algorithm 3's lines 11-12 read WC.remove, CC.insert; its three cases exclude each other (the text says so, the
-print would pass through all at once); Algorithm 5's line 27 reads |w_j|. Ours: E is normalised to [0, 1]; before a second
-interval there is no previous G, and a small G counts as slower; converged duration counts from the entry into CC; Algorithm 5
-starts when all are in CC, moves each container once, and none off a worker where it is alone.
+Algorithms, lines and sections are those of the thesis. Corrected misprints: lines 11-12 of Algorithm 3 are read as WC.remove,
+CC.insert; its three cases exclude each other (as the text says; as printed, a container would pass through all three at once);
+line 27 of Algorithm 5 is read as |w_j|. Our choices: E is normalized to [0, 1]; before the second interval there is no previous
+G, and a small G counts as slower; the converged duration counts from the entry into CC; Algorithm 5 starts when all containers
+are in CC, moves each container once, and moves no container that is alone on its worker.
 
-Several trainers share a worker here, so this runs in the world of workers and not on a pool that gives out whole nodes.
+Several trainers share a worker here, so this policy runs in the simulation of workers and not on a pool of whole nodes.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from bftrainer.policies.settings import PolicySettings
 from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision
 
 
-class Category(Enum):
-    """With its weight in Algorithm 4 (6.2.1)."""
+class ConvergenceCategory(Enum):
+    """The value is the weight in [SpeCon Algorithm 4, 6.2.1]."""
 
     PROGRESSING = 2.0
     WATCHING = 1.5
@@ -30,11 +31,11 @@ class Category(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tracked:
-    """What the container monitor keeps of one container."""
+class TrackedContainer:
+    """The container monitor's state of one container."""
 
     id: str
-    category: Category = Category.PROGRESSING
+    category: ConvergenceCategory = ConvergenceCategory.PROGRESSING
     loss: float | None = None
     growth: float = math.inf
     converged_s: float = math.inf
@@ -43,27 +44,27 @@ class Tracked:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """The memory: every container in order of arrival, and when the next categorization is due."""
+class MonitorState:
+    """The policy's memory: the containers in order of arrival, and the time of the next categorization."""
 
-    tracked: tuple[Tracked, ...] = ()
+    tracked: tuple[TrackedContainer, ...] = ()
     next_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SpeCon:
-    """``alpha`` and ``interval_s`` (t_m - t_m-1) as in 6.2.3."""
+    """``alpha`` and ``interval_s`` (t_m - t_m-1) as in [SpeCon 6.2.3]."""
 
     alpha: float = 0.01
     interval_s: float = 30.0
     name: str = "specon"
 
     def decide(self, at_s: float, workers: Sequence[ContainerHost], memory: object) -> tuple[WorkerDecision, object]:
-        """Between categorizations new containers are noted and, once all have converged, the cluster is rebalanced."""
-        watch = memory if isinstance(memory, Watch) else Watch(next_s=at_s + self.interval_s)
+        """Categorize if due. At any time, add new containers and, once all have converged, rebalance the cluster."""
+        watch = memory if isinstance(memory, MonitorState) else MonitorState(next_s=at_s + self.interval_s)
         here = {c.id: (w, c) for w, worker in enumerate(workers) for c in worker.containers}
         known = {t.id for t in watch.tracked}
-        new = tuple(Tracked(name, loss=c.loss) for name, (_, c) in here.items() if name not in known)
+        new = tuple(TrackedContainer(name, loss=c.loss) for name, (_, c) in here.items() if name not in known)
         tracked = {t.id: t for t in (*watch.tracked, *new) if t.id in here}
         at = {name: w for name, (w, _) in here.items()}
         home = dict(at)
@@ -72,20 +73,20 @@ class SpeCon:
             next_s = at_s + self.interval_s
             for name in tuple(tracked):
                 tracked[name], asks = self.monitored(tracked[name], here[name][1].loss, at_s)
-                if asks and _growing_on(at[name], at, tracked) > 1:  # Algorithm 3, line 15
+                if asks and _growing_on(at[name], at, tracked) > 1:  # [SpeCon Algorithm 3, line 15]
                     at[name] = target(at[name], at, tracked, workers)
                     tracked[name] = replace(tracked[name], migrated=True)
-        if tracked and all(t.category is Category.CONVERGED for t in tracked.values()):
+        if tracked and all(t.category is ConvergenceCategory.CONVERGED for t in tracked.values()):
             for name, w in rebalance(at, tracked, len(workers)):
                 at[name] = w
                 tracked[name] = replace(tracked[name], rebalanced=True)
         moves = tuple((name, w) for name, w in at.items() if w != home[name])
-        return WorkerDecision(moves=moves, wake_at_s=next_s if tracked else None), Watch(
+        return WorkerDecision(moves=moves, wake_at_s=next_s if tracked else None), MonitorState(
             tuple(tracked.values()), next_s
         )
 
-    def monitored(self, t: Tracked, loss: float | None, at_s: float) -> tuple[Tracked, bool]:
-        """Algorithm 3 for one container: where it stands now, and whether it asks to be moved (line 16)."""
+    def monitored(self, t: TrackedContainer, loss: float | None, at_s: float) -> tuple[TrackedContainer, bool]:
+        """[SpeCon Algorithm 3] for one container: its new state, and whether it requests a move (line 16)."""
         if t.migrated or loss is None:
             return t, False
         if t.loss is None:
@@ -93,26 +94,28 @@ class SpeCon:
         growth = abs(loss - t.loss)
         now = replace(t, loss=loss, growth=growth)
         if growth > self.alpha:  # lines 19-22
-            return replace(now, category=Category.PROGRESSING, converged_s=math.inf), False
+            return replace(now, category=ConvergenceCategory.PROGRESSING, converged_s=math.inf), False
         if not (growth < t.growth and growth < self.alpha):  # lines 17-18
             return now, False
-        if t.category is Category.PROGRESSING:  # lines 7-9
-            return replace(now, category=Category.WATCHING), False
-        if t.category is Category.WATCHING:  # lines 10-12
-            return replace(now, category=Category.CONVERGED, converged_s=at_s), False
+        if t.category is ConvergenceCategory.PROGRESSING:  # lines 7-9
+            return replace(now, category=ConvergenceCategory.WATCHING), False
+        if t.category is ConvergenceCategory.WATCHING:  # lines 10-12
+            return replace(now, category=ConvergenceCategory.CONVERGED, converged_s=at_s), False
         return now, True  # lines 13-16
 
 
-def scores(at: Mapping[str, int], tracked: Mapping[str, Tracked], workers: int) -> list[float]:
-    """Algorithm 4, lines 2-3: 2 |PC| + 1.5 |WC| + 1 |CC| of every worker."""
+def scores(at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int) -> list[float]:
+    """[SpeCon Algorithm 4, lines 2-3]: 2 |PC| + 1.5 |WC| + 1 |CC| of every worker."""
     found = [0.0] * workers
     for name, w in at.items():
         found[w] += tracked[name].category.value
     return found
 
 
-def target(home: int, at: Mapping[str, int], tracked: Mapping[str, Tracked], workers: Sequence[ContainerHost]) -> int:
-    """Algorithm 4: the worker of the least score; its own if that is among them, else the least consumption."""
+def target(
+    home: int, at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: Sequence[ContainerHost]
+) -> int:
+    """[SpeCon Algorithm 4]: the worker with the lowest score; of several, ``home`` or else the lowest consumption."""
     score = scores(at, tracked, len(workers))
     least = [w for w, value in enumerate(score) if value == min(score)]
     if home in least:
@@ -120,8 +123,8 @@ def target(home: int, at: Mapping[str, int], tracked: Mapping[str, Tracked], wor
     return min(least, key=lambda w: (workers[w].consumption, w))
 
 
-def rebalance(at: Mapping[str, int], tracked: Mapping[str, Tracked], workers: int) -> list[tuple[str, int]]:
-    """Algorithm 5: moves to idle workers, or where there are none to those with less than bf - 1."""
+def rebalance(at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int) -> list[tuple[str, int]]:
+    """[SpeCon Algorithm 5]: moves to idle workers or, if there are none, to workers with less than bf - 1 containers."""
     count = [0] * workers
     for w in at.values():
         count[w] += 1
@@ -129,7 +132,7 @@ def rebalance(at: Mapping[str, int], tracked: Mapping[str, Tracked], workers: in
     idle = [w for w in range(workers) if count[w] == 0]
     enough = factor if idle else factor - 1  # lines 12 and 21
     room = idle or [w for w in range(workers) if count[w] < enough]
-    # Line 5: d = t - t_c, the shortest first, so the latest to converge; ties by name.
+    # Line 5: d = t - t_c, the shortest first: the container that converged last; ties by name.
     free = sorted((name for name in at if not tracked[name].rebalanced), key=lambda n: (-tracked[n].converged_s, n))
     moves: list[tuple[str, int]] = []
     for w in room:
@@ -144,14 +147,16 @@ def rebalance(at: Mapping[str, int], tracked: Mapping[str, Tracked], workers: in
     return moves
 
 
-def _growing_on(worker: int, at: Mapping[str, int], tracked: Mapping[str, Tracked]) -> int:
+def _growing_on(worker: int, at: Mapping[str, int], tracked: Mapping[str, TrackedContainer]) -> int:
     """|PC| + |WC| of a worker."""
-    return sum(1 for name, w in at.items() if w == worker and tracked[name].category is not Category.CONVERGED)
+    return sum(
+        1 for name, w in at.items() if w == worker and tracked[name].category is not ConvergenceCategory.CONVERGED
+    )
 
 
 def build(settings: PolicySettings) -> Policy:
-    """Entry point ``bftrainer.policies``: refused, with the reason."""
+    """Entry point ``bftrainer.policies``; always raises :class:`UserError`, as the policy cannot run on a pool."""
     raise UserError(
-        "policy specon: it moves trainers between workers that several share, and a pool gives out whole nodes; "
-        "see it at work with: bftrainer replay reproduce specon"
+        "policy specon moves trainers between workers that several trainers share, but a pool gives out whole nodes; "
+        "to run it, use: bftrainer replay reproduce specon"
     )

@@ -1,11 +1,11 @@
-"""A world of workers: containers share a processor under soft limits, slow each other down, and may be moved.
+"""A simulation of workers: containers share a processor under soft limits, slow each other down, and may be moved.
 
-Every container gets its fair share up to its limit; what limits leave unused goes to whoever can use it (docker's soft
-limits, thesis 5.1.1), so a worker with enough to do is always fully used. ``contention`` is what every co-runner costs:
-containers together progress at 1 / (1 + contention * (k - 1)) of the worker's speed. k is how many they amount to,
-(sum of shares)^2 / sum of shares^2: their number where shares are equal, and near 1 where one has nearly all. A move stops a
-container for ``migration_s`` (save and resume: under 5 s, thesis 3.3), which it spends on the worker that it goes to,
-without a share.
+Every container gets its fair share up to its limit. Capacity that the limits leave unused goes to the containers that can use
+it (Docker's soft limits [FlowCon 5.1.1]), so a worker with enough work is always fully used. ``contention`` is the cost of a
+co-runner: containers together progress at 1 / (1 + contention * (k - 1)) of the worker's speed, where k is
+(sum of shares)^2 / sum of shares^2: the number of containers if their shares are equal, and near 1 if one container has nearly
+everything. A move stops a container for ``migration_s`` (save and resume: under 5 s [SpeCon 3.3]), which it spends on the new
+worker without a share.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DONE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ContainerJob:
-    """``work_s`` seconds of a whole worker; it can use at most ``demand`` of one, and ``memory`` of its memory."""
+    """``work_s`` seconds of a whole worker; uses at most ``demand`` of a worker's processor, and ``memory`` of its memory."""
 
     id: str
     at_s: float
@@ -52,19 +52,19 @@ Placement = Callable[[ContainerJob, Sequence[ContainerHost]], int]
 
 
 def least_used(job: ContainerJob, workers: Sequence[ContainerHost]) -> int:
-    """The default scheduler: the worker of the least resource use; the first of equals."""
+    """The default scheduler: the worker with the lowest resource use; the first of equals."""
     return min(range(len(workers)), key=lambda w: (workers[w].consumption, w))
 
 
 def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float]:
-    """Fair shares of 1 up to min(demand, limit), then of what is left up to demand. They sum to 1 or to all demands."""
+    """Fair shares of 1 up to min(demand, limit), then of the rest up to the demand. They sum to 1 or to the sum of demands."""
     shares = _fair(1.0, [min(d, limit) for d, limit in zip(demands, limits, strict=True)])
     more = _fair(max(1.0 - sum(shares), 0.0), [d - s for d, s in zip(demands, shares, strict=True)])
     return [s + m for s, m in zip(shares, more, strict=True)]
 
 
 def _fair(capacity: float, caps: Sequence[float]) -> list[float]:
-    """Max-min fair: everybody the same, but nobody more than its cap."""
+    """Max-min fair shares under caps."""
     shares = [0.0] * len(caps)
     for place, j in enumerate(sorted(range(len(caps)), key=lambda j: (caps[j], j))):
         shares[j] = min(max(caps[j], 0.0), capacity / (len(caps) - place))
@@ -74,7 +74,7 @@ def _fair(capacity: float, caps: Sequence[float]) -> list[float]:
 
 @dataclass(slots=True)
 class WorkerWorld:
-    """Plays ``jobs`` on ``workers`` under a policy; without one, everybody shares freely and stays where it was placed."""
+    """Plays ``jobs`` on ``workers`` under a policy; without one, containers share freely and stay where they were placed."""
 
     workers: int
     jobs: Sequence[ContainerJob]
@@ -88,7 +88,7 @@ class WorkerWorld:
     on_decision: Callable[[WorkerWorld], None] | None = None
 
     def play(self) -> list[RunningContainer]:
-        """Until all are done; the jobs in order of completion."""
+        """Run until all jobs complete; the result is in order of completion."""
         waiting = sorted(self.jobs, key=lambda job: job.at_s)
         memory: object = None
         wake_s = math.inf
@@ -103,7 +103,7 @@ class WorkerWorld:
             if self.policy is not None:
                 decision, memory = self.policy.decide(self.now_s, self.observed(), memory)
                 wake_s = math.inf if decision.wake_at_s is None else max(decision.wake_at_s, self.now_s)
-                assert wake_s > self.now_s, "a policy must not ask for the instant that it was just asked at"
+                assert wake_s > self.now_s, "a policy must not wake up at the time of the decision itself"
                 limits = dict(decision.limits)
                 moves = dict(decision.moves)
                 for run in self.running:
@@ -117,7 +117,7 @@ class WorkerWorld:
         return self.finished
 
     def observed(self) -> tuple[ContainerHost, ...]:
-        """What a policy may see."""
+        """The state that a policy may see."""
         seen = []
         for w in range(self.workers):
             here = [run for run in self.running if run.worker == w]

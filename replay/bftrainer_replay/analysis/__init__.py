@@ -1,1 +1,1 @@
-"""What a log offers, what waited meanwhile, and which policy or setting suits it."""
+"""Analysis of a log: its idle nodes, the causes of idleness, and the policies and settings that suit it."""

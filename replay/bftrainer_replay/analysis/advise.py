@@ -1,6 +1,6 @@
-"""Which settings a log asks for: replay a few of each, take the smallest that is as good as the best, say what others lose.
+"""Recommended settings for a log: replay a few values of each, and take the smallest that is as good as the best.
 
-Outcomes are compared in samples where all trainers are of one model, else in one-node hours, which favour no model.
+Outcomes are compared in samples if all trainers are of one model, and otherwise in one-node hours, which favor no model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOUR_S, _DAY_S = 3600.0, 86400.0
 
 @dataclass(frozen=True, slots=True)
 class SettingChoice:
-    """One setting: what to take, and what every value loses against the best one (a share of the outcome)."""
+    """One setting: the recommended value, and the loss of every value against the best (a share of the outcome)."""
 
     name: str
     value: float | int | str
@@ -33,14 +33,14 @@ class SettingChoice:
 
     @property
     def others(self) -> str:
-        """What the values not taken lose, in words."""
+        """The losses of the other values in words."""
         words = ((v if isinstance(v, str) else f"{v:g}", loss) for v, loss in self.losses if v != self.value)
         return ", ".join(f"{word} loses {loss:.1%}" for word, loss in words)
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The choices, and the holders' times: ``min_window_s`` (shorter is not worth taking), ``longest_s`` (time limit)."""
+    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit (``longest_s``)."""
 
     measure: str
     choices: tuple[SettingChoice, ...]
@@ -48,12 +48,12 @@ class Advice:
     longest_s: float
 
     def choice(self, name: str) -> SettingChoice:
-        """What to take for one setting, and what other values lose."""
+        """The choice for the setting ``name``."""
         return next(choice for choice in self.choices if choice.name == name)
 
 
 def cells_to_try(base: Cell) -> tuple[Cell, ...]:
-    """The base with one setting changed at a time."""
+    """The base, and the base with one setting changed."""
     varied = (
         *(replace(base, forward_s=s) for s in FORWARD_S),
         *(replace(base, max_parallel=p) for p in MAX_PARALLEL),
@@ -62,8 +62,8 @@ def cells_to_try(base: Cell) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys((base, *varied)))
 
 
-def advise(base: Cell, rows: Mapping[Cell, SweepRow], inputs: Inputs) -> Advice:
-    """The advice by the replays of :func:`cells_to_try`."""
+def recommend(base: Cell, rows: Mapping[Cell, SweepRow], inputs: Inputs) -> Advice:
+    """The advice, from the replays of :func:`cells_to_try`."""
     arrivals = inputs.arrivals_of(base)
     alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
     measure = "outcome_samples" if alike else "outcome_one_node_h"
@@ -74,7 +74,7 @@ def advise(base: Cell, rows: Mapping[Cell, SweepRow], inputs: Inputs) -> Advice:
 
 
 def holder_limit_s(window: LogWindow) -> float:
-    """Whole hours that 99 of 100 fragments do not outlast, at least one and at most 24: a holder that ends is only renewed."""
+    """Whole hours that cover 99 of 100 fragments, from 1 to 24. A holder that reaches its limit is only renewed."""
     length_s = fragments_of(window).length_s
     if not len(length_s):
         return _DAY_S
@@ -82,7 +82,7 @@ def holder_limit_s(window: LogWindow) -> float:
 
 
 def config_lines(advice: Advice) -> str:
-    """The advice as lines of the pilot's configuration, with what other values lose beside them."""
+    """The advice as lines of the pilot's configuration, with the losses of other values as comments."""
     objective, forward, parallel = (advice.choice(name) for name in ("objective", "forward_s", "max_parallel"))
     return (
         f'[decisions]\n# {objective.others}\nobjective = "{objective.value}"\n'
@@ -93,7 +93,7 @@ def config_lines(advice: Advice) -> str:
 
 
 def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) -> SettingChoice:
-    """Of the values in ascending order the first that is as good as the best."""
+    """The first of the values, in ascending order, that is as good as the best."""
     along: Sequence[tuple[float | int | str, float]] = [
         (getattr(cell, name), float(row.result[measure]))
         for cell, row in rows.items()

@@ -1,4 +1,4 @@
-"""What a log offers: the numbers of the paper's section 2.1 and Table 1 for one window."""
+"""The idle nodes of a log in numbers: those of the paper's section 2.1 and Table 1, for one window."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SHORT_FRAGMENT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class FragmentLengths:
-    """How long fragments last. "Short" means less than 10 minutes.
+    """Lengths of fragments; "short" means less than 10 minutes.
 
-    All fragments count, those that the window cuts with the part inside it (see :mod:`bftrainer_replay.analysis.fragments`).
-    On the first 168 h of the paper's Summit log this gives 58.4 % short ones with 12.1 % of the node-time; the paper
-    says 58 % and "about 10 %". Leaving out the cut ones moves neither figure by 0.1 points there.
+    All fragments count; of those that the window cuts, the part inside (see :mod:`bftrainer_replay.analysis.fragments`).
+    On the first 168 h of the paper's Summit log, 58.4 % are short, with 12.1 % of the node-time; the paper says 58 % and
+    "about 10 %". Without the cut fragments, neither value changes by 0.1 points there.
     """
 
     short_share: float
@@ -38,11 +38,11 @@ class Characteristics:
     """The idle nodes of one window in numbers.
 
     The initial state counts as one of ``events``, but not as a join or a leave. ``joins`` and ``leaves`` count the
-    events with at least one of the kind (an event may be both); ``increases`` and ``decreases`` those that leave more
-    or fewer nodes idle than before, which is what Table 1's INC/h and DEC/h are defined as. ``idle_nodes_median`` is
-    weighted by time. ``fragment_lengths`` is None where no node is ever idle, ``idle_while`` where the log has no queue.
-    ``span_h`` is the time of which something is known; gaps of the record, ``unknown_h``, are neither idle nor busy, what
-    changes at their edges is no event, and fragments that they cut count with the part that is known.
+    events in which at least one node joins or leaves (an event may be both). ``increases`` and ``decreases`` count the
+    events after which more or fewer nodes are idle than before, as INC/h and DEC/h of Table 1. ``idle_nodes_median`` is
+    weighted by time. ``fragment_lengths`` is None if no node is ever idle, ``idle_while`` if the log has no queue.
+    ``span_h`` excludes the gaps of the record (``unknown_h``), which count as neither idle nor busy. Changes at the edges
+    of a gap are not events, and fragments that a gap cuts count with their known part.
     """
 
     span_h: float
@@ -64,14 +64,14 @@ class Characteristics:
     unknown_h: float = 0.0
 
     def per_hour(self, count: int) -> float:
-        """A count of events as a mean rate, 1/h."""
+        """A count of events as a mean rate (1/h)."""
         return count / self.span_h
 
 
 def characterize(window: LogWindow) -> Characteristics:
     """Measure a window: resource integral (Eqn 17), eq-nodes (Eqn 18), events, fragments.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` if the window has no length or the machine no node.
+    Raises :class:`~bftrainer.errors.InvalidValueError` if the window has no known length or the machine has no nodes.
     """
     if not window.span_s > 0:
         raise InvalidValueError(f"{window.source}: nothing to characterize: the window has no length")
@@ -111,7 +111,7 @@ def characterize(window: LogWindow) -> Characteristics:
 
 
 def _known(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
-    """Without the gaps, cut out of whatever step they lie in."""
+    """The pool sizes without the gaps."""
     if not window.gaps:
         return sizes
     begins, ends = zip(*window.gaps, strict=True)
@@ -135,7 +135,7 @@ def _lengths(length_s: NDArray[np.float64]) -> FragmentLengths:
 
 
 def _time_median(sizes: PoolSizes) -> int:
-    """The smallest pool size that is not exceeded for at least half of the time."""
+    """The smallest pool size that is not exceeded during at least half of the time."""
     order = np.argsort(sizes.nodes, kind="stable")
     elapsed_s = np.cumsum(sizes.duration_s[order])
     return int(sizes.nodes[order][np.searchsorted(elapsed_s, elapsed_s[-1] / 2)])

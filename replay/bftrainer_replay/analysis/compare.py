@@ -1,4 +1,4 @@
-"""All policies on one log and workload: one scenario, one denominator of U, one row each."""
+"""Policies on one log and workload, with the same denominator of U."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.sizes import largest_legal, sizes_of
 from bftrainer.errors import UserError
-from bftrainer.policies.equal_share import largest_legal
-from bftrainer.policies.sizes import sizes_of
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import OnTime, Scenario, play
@@ -20,7 +19,7 @@ from bftrainer_replay.sweep.detail import Detail, detail_of, read_detail
 
 @dataclass(frozen=True, slots=True)
 class RankedPolicy:
-    """One policy's results; ``detail`` is what happened over time."""
+    """One policy's results; ``felt`` are completion times and fairness, ``detail`` the replay over time."""
 
     summary: Summary
     felt: Completion
@@ -28,38 +27,37 @@ class RankedPolicy:
 
     @property
     def name(self) -> str:
-        """The policy, as it was asked for."""
+        """The policy as named on the command line."""
         return self.summary.policy
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON; what does not exist (NaN) is null."""
+        """For JSON; NaN becomes null."""
         felt = {name: None if value != value else value for name, value in asdict(self.felt).items()}
         return {**self.summary.as_dict(), "completion": felt}
 
 
 def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
-    """The same trainers with what only some policies ask: a requested size, and a loss curve.
+    """The trainers with a requested size and a loss curve, which only some policies use and a trainer table does not have.
 
-    A trainer table knows neither. Who has no request asks for ``requested`` nodes, or its nearest legal size below (its
-    smallest where there is none); loss curves are the families of ``simulation/losses.py``, chosen by the trainer's
-    name, the same on every machine.
+    A trainer without a request gets the largest legal size up to ``requested`` nodes, or else its smallest size. Its loss
+    curve is one of the families in ``simulation/losses.py``, chosen by the trainer's name, the same on every machine.
     """
     families = sorted(FAMILIES)
     made = []
     for arrival in arrivals:
         trainer = arrival.trainer
         size = trainer.requested_nodes or largest_legal(trainer, requested) or sizes_of(trainer)[0]
-        lot = int(hashlib.sha256(trainer.id.encode()).hexdigest()[:8], 16)
-        told = replace(trainer, requested_nodes=size, reports_loss=True)
-        losses = arrival.losses or FAMILIES[families[lot % len(families)]]
-        made.append(replace(arrival, trainer=told, losses=losses))
+        digest = int(hashlib.sha256(trainer.id.encode()).hexdigest()[:8], 16)
+        complete = replace(trainer, requested_nodes=size, reports_loss=True)
+        losses = arrival.losses or FAMILIES[families[digest % len(families)]]
+        made.append(replace(arrival, trainer=complete, losses=losses))
     return tuple(made)
 
 
 def rank_policy(
     name: str, scenario: Scenario, policy: Policy, static: float, bound: float, on_time: OnTime | None = None
 ) -> RankedPolicy:
-    """Replay under one policy, called ``name`` in the ranking."""
+    """Replay under one policy; ``static`` is A_s and ``bound`` the no-cost bound, both in samples."""
     outcome = play(scenario, policy, on_time=on_time)
     return RankedPolicy(
         summarize(name, scenario, outcome, static, bound),
@@ -68,15 +66,15 @@ def rank_policy(
     )
 
 
-def ranked(places: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
-    """By outcome in one-node-hours, then by mean completion time."""
-    if not places:
-        raise UserError("no policy to compare: all were refused")
-    return tuple(sorted(places, key=lambda p: (-p.summary.outcome_one_node_h, p.felt.mean_s, p.summary.policy)))
+def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
+    """By outcome in one-node hours, then by mean completion time."""
+    if not results:
+        raise UserError("no policy to compare: none can run these trainers")
+    return tuple(sorted(results, key=lambda p: (-p.summary.outcome_one_node_h, p.felt.mean_s, p.summary.policy)))
 
 
 def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
-    """Of what could have been trained: done and lost; None where that is nothing."""
+    """``lost_samples`` as a share of the possible samples (trained or lost); None if there are none."""
     s = row.summary
     whole = s.outcome_samples + s.preemption_cost_samples + s.rescale_cost_samples
     return lost_samples / whole if whole else None
@@ -109,4 +107,4 @@ COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
     ("p50 ms", lambda p: f"{1e3 * p.summary.decision_s.p50:.2f}"),
     ("p99 ms", lambda p: f"{1e3 * p.summary.decision_s.p99:.2f}"),
 )
-"""What is said of a policy: heading and text; milliseconds are of a decision, solver included, on this machine."""
+"""Columns of the ranking: heading and text; milliseconds are of one decision, including the solver, on this machine."""

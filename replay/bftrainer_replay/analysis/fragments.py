@@ -1,8 +1,8 @@
 """Fragments and pool sizes of a window, as arrays.
 
-A fragment is a period during which one particular node is idle; one node may give many (paper 2.1). Fragments that the
-window cuts, at its start or at its end, count with the part inside it. So the node-time of all fragments is the resource
-integral of Eqn 17, and a node idle all the time is one fragment as long as the window, not none.
+A fragment is a period during which one node is idle; a node may have many (paper 2.1). Of fragments that the window cuts at
+its start or end, the part inside counts. The node-time of all fragments is therefore the resource integral of Eqn 17, and a
+node that is always idle is one fragment as long as the window.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bftrainer_replay.logs.model import LogWindow
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """Parallel arrays, in order of their ends (ties by name; those still open at the window's end come last)."""
+    """Parallel arrays, ordered by end (ties by name; fragments still open at the window's end come last)."""
 
     nodes: tuple[str, ...]
     start_s: NDArray[np.float64]
@@ -43,7 +43,7 @@ class PoolSizes:
 
 
 def fragments_of(window: LogWindow) -> Fragments:
-    """Every fragment of the window, those cut by its ends with the part inside."""
+    """Every fragment of the window; of fragments that the window cuts, the part inside."""
     idle_since = dict.fromkeys(window.initial, window.start_s)
     nodes: list[str] = []
     start_s: list[float] = []
@@ -64,7 +64,7 @@ def fragments_of(window: LogWindow) -> Fragments:
 
 
 def pool_sizes_of(window: LogWindow) -> PoolSizes:
-    """How many nodes are idle from each event to the next, the initial state first."""
+    """The number of idle nodes from each event to the next, starting with the initial state."""
     changes = [len(event.change.joined) - len(event.change.left) for event in window.events]
     start_s = np.array([window.start_s, *(event.at_s for event in window.events)], dtype=np.float64)
     nodes = np.cumsum([len(window.initial), *changes], dtype=np.int64)
@@ -72,7 +72,7 @@ def pool_sizes_of(window: LogWindow) -> PoolSizes:
 
 
 def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
-    """The share of the pool's changes after which a node leaves within the span (Fig. 7a's question, asked of the log)."""
+    """The share of the pool's changes that are followed by a leave within the span (cf. Fig. 7a)."""
     at_s = np.array([event.at_s for event in window.events])
     leaves = np.array([event.at_s for event in window.events if event.change.left])
     if not len(at_s) or not len(leaves):

@@ -1,8 +1,8 @@
-"""Was it idle because nothing could run? Idle node-time split by what waited in the queue meanwhile.
+"""Causes of idle node-time: split by the jobs that waited in the queue.
 
-The paper calls its idle nodes "resources that cannot be backfilled" (Table 1). Where a log knows its queue that can be
-looked at: while a job waits that asks for no more nodes than are idle, the scheduler could have started it by size (not
-necessarily by time, memory, partition or priority). A report that hides how often that is so would mislead.
+The paper calls its idle nodes "resources that cannot be backfilled" (Table 1). A log with a queue allows a check: while a job
+waits that requests no more nodes than are idle, the scheduler could have started it by its size (though not necessarily by its
+time limit, memory, partition or priority). The report shows how often this is the case.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NOTHING = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class IdleCauses:
-    """Idle node-hours by what the queue held: no job; a job that asks for no more nodes than are idle; only larger ones.
+    """Idle node-hours by the state of the queue: no job; a job that requests no more nodes than are idle; only larger jobs.
 
-    Jobs wait from the time they are eligible; waits shorter than the log's debounce are transitions and do not count.
+    A job waits from the time it is eligible. Waits shorter than the log's debounce time do not count.
     """
 
     no_job_waits_node_h: float
@@ -32,18 +32,18 @@ class IdleCauses:
 
     @property
     def node_hours(self) -> float:
-        """The sum: the window's resource integral."""
+        """The sum, which is the window's resource integral."""
         return self.no_job_waits_node_h + self.a_waiting_job_fits_node_h + self.only_larger_jobs_wait_node_h
 
     def shares(self) -> tuple[float, float, float]:
-        """The three as fractions of the idle node-time, in the order of the fields (zeros if nothing is idle)."""
+        """The fields as fractions of the idle node-time (zeros if no node is idle)."""
         whole = self.node_hours or 1.0
         parts = (self.no_job_waits_node_h, self.a_waiting_job_fits_node_h, self.only_larger_jobs_wait_node_h)
         return parts[0] / whole, parts[1] / whole, parts[2] / whole
 
 
 def idle_causes(window: LogWindow) -> IdleCauses | None:
-    """Split the window's idle node-time; None where the log knows no queue."""
+    """Split the window's idle node-time; None if the log has no queue."""
     if window.queue is None:
         return None
     pool = pool_sizes_of(window)
@@ -54,14 +54,14 @@ def idle_causes(window: LogWindow) -> IdleCauses | None:
     place = np.searchsorted(since, edges, side="right") - 1
     wanted = np.where(place >= 0, smallest[np.maximum(place, 0)], _NOTHING)
     node_h = idle * length_s / 3600
-    nobody, fits = wanted == _NOTHING, wanted <= idle
-    return IdleCauses(float(node_h[nobody].sum()), float(node_h[fits].sum()), float(node_h[~nobody & ~fits].sum()))
+    no_job, fits = wanted == _NOTHING, wanted <= idle
+    return IdleCauses(float(node_h[no_job].sum()), float(node_h[fits].sum()), float(node_h[~no_job & ~fits].sum()))
 
 
 def smallest_waiting(queue: Queue, debounce_s: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The size of the smallest waiting job as a step function: ``sizes[k]`` holds from ``times[k]`` on.
 
-    Where nobody waits the size is the largest int64.
+    If no job waits, the size is the largest int64.
     """
     until = np.where(np.isnan(queue.start_s), queue.end_s, queue.start_s)
     real = (until >= queue.eligible_s + max(debounce_s, 1e-3)) & np.isfinite(queue.eligible_s)

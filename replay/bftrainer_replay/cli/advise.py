@@ -1,4 +1,4 @@
-"""``bftrainer advise``: from a log, the lines of the pilot's configuration."""
+"""``bftrainer advise``: settings of the pilot's configuration, from a log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="It goes here."
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
 )
 def advise(
     choice: LogChoice,
@@ -33,10 +33,10 @@ def advise(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Say which T_fwd, P_jmax, objective and holder times LOG asks for, and what other choices lose.
+    """Recommend T_fwd, P_jmax, objective and holder times for LOG, with the losses of other values.
 
-    Writes DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (what every other choice
-    loses) and the curves behind it.
+    Writes DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (the losses of other
+    values) and the curves of the replays.
 
     \b
     Example:
@@ -44,8 +44,7 @@ def advise(
       bftrainer advise log.csv.gz --out advice
     """
     from bftrainer.system.files import write_atomically
-    from bftrainer_replay.analysis.advise import advise as find
-    from bftrainer_replay.analysis.advise import cells_to_try, config_lines
+    from bftrainer_replay.analysis.advise import cells_to_try, config_lines, recommend
     from bftrainer_replay.figures.advice import losses_figure
     from bftrainer_replay.figures.style import png
     from bftrainer_replay.sweep.cell import Cell, tasks_of
@@ -66,20 +65,20 @@ def advise(
     with progress_of_tasks("replays") as show:
         complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show), len(tasks))
     rows = rows_of(cells, inputs, store)
-    advice = find(base, {row.cell: row for row in rows}, inputs)
-    told = json.dumps(dataclasses.asdict(advice), indent=2)
+    advice = recommend(base, {row.cell: row for row in rows}, inputs)
+    text = json.dumps(dataclasses.asdict(advice), indent=2)
     lines = config_lines(advice)
     try:
         for name, data in pictures(rows).items():
             write_atomically(out / name, data)
         write_atomically(out / "losses.png", png(losses_figure(advice)))
-        write_atomically(out / "advice.json", f"{told}\n".encode())
+        write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     if as_json:
-        click.echo(told)
+        click.echo(text)
         return
     for each in advice.choices:
         click.echo(f"{each.name} = {each.value}  ({each.others})")
-    click.echo(f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, advice.json, cells and pictures beside it")
+    click.echo(f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json, cells and pictures beside it")

@@ -1,4 +1,4 @@
-"""``bftrainer replay compare``: every policy on the same log and workload."""
+"""``bftrainer replay compare``: policies on the same log and workload."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import OBJECTIVE, SOLVER, NameChoice
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
@@ -23,46 +24,83 @@ if TYPE_CHECKING:
     from bftrainer.domain.ports import Policy
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.analysis.compare import RankedPolicy
-    from bftrainer_replay.report.page import Report
+    from bftrainer_replay.report.page import Page
+
+
+def _policies_or_all() -> tuple[str, ...]:
+    from bftrainer.plugins import policy_names
+
+    return ("all", *policy_names())
+
+
+POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters=True, several=True)
 
 
 @click.command()
 @log_options_by_name
 @click.option("--trainers", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Trainer table.")
 @click.option(
-    "--curves", type=click.Path(path_type=Path), metavar="FILE", help="Curves.  [default: the paper's Table 2]"
+    "--curves",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Throughput curves.  [default: the paper's Table 2]",
 )
 @click.option("--model", metavar="NAME", help="The curve of all trainers.  [default: column model]")
 @click.option(
-    "--policies", default="all", show_default=True, metavar="A,B,...", help="Names, or all that are installed."
+    "--policies",
+    default="all",
+    show_default=True,
+    type=POLICIES_OR_ALL,
+    metavar="A,B,...",
+    help="Policies, or all that are installed.",
 )
-@click.option("--solver", default="exact", show_default=True, metavar="NAME", help="For bftrainer.")
-@click.option("--objective", default="throughput", show_default=True, metavar="NAME", help="For bftrainer.")
-@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd, for bftrainer.")
+@click.option(
+    "--solver",
+    default="exact",
+    show_default=True,
+    type=SOLVER,
+    help="Solver of the policy bftrainer.",
+)
+@click.option(
+    "--objective", default="throughput", show_default=True, type=OBJECTIVE, help="Objective of the policy bftrainer."
+)
+@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the policy bftrainer.")
 @click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
 @click.option(
-    "--requested", default=8, show_default=True, metavar="N", help="Nodes a trainer asks for, for fixed sizes."
+    "--requested",
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Requested nodes of a trainer, for fixed sizes.",
 )
 @click.option(
-    "--checkpoint-s", default=3600.0, show_default=True, metavar="S", help="How often a fixed-size job saves."
+    "--checkpoint-s",
+    default=3600.0,
+    show_default=True,
+    metavar="S",
+    help="Time between checkpoints of a job with fixed size.",
 )
-@click.option("--seed", default=0, show_default=True, help="For policies that break ties by lot.")
+@click.option("--seed", default=0, show_default=True, help="Seed of policies that break ties at random.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="A page, and its pictures and data."
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Output directory of a page.",
 )
 def compare(
     choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str, solver: str,
     objective: str, forward_s: float, max_parallel: int, requested: int, checkpoint_s: float, seed: int,
     as_json: bool, out: Path | None,
 ) -> None:  # fmt: skip
-    """Rank policies on LOG by what they train, with what users wait and what decisions take.
+    """Rank policies on LOG by the training that they do, with completion times and decision times.
 
-    DIR/report.html is one page without a network; DIR/pictures and DIR/data (ranking.csv first) hold the same.
+    DIR/report.html is one page that needs no network; DIR/pictures and DIR/data contain the same results as PNG and CSV.
 
-    U has one denominator for all: equal share on as many constant nodes, without rescaling cost. A policy that cannot serve
-    these trainers is left out, with the reason. Trainer tables know no requested sizes and no losses: requests are
-    --requested, loss curves are generated for the policies that look at them.
+    The denominator of U is the same for all policies: equal share on the same number of constant nodes, without rescale cost.
+    A policy that cannot run these trainers is left out, with a note that gives the reason. A trainer table contains no
+    requested sizes and no loss curves: --requested sets the sizes, and loss curves are generated for the policies that use
+    them.
 
     \b
     Example:
@@ -74,7 +112,7 @@ def compare(
     from bftrainer.plugins import find_objective, policy_names
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.analysis.compare import enriched, rank_policy, ranked
-    from bftrainer_replay.report.side_by_side import page_of
+    from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.simulation.play import Scenario, no_cost_bound, static_outcome
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
@@ -95,16 +133,16 @@ def compare(
         click.echo(f"note: {remark}", err=True)
     arrivals = enriched(workload.arrivals, requested)
     scenario = Scenario(window, arrivals, max_parallel, checkpoint_s=checkpoint_s)
-    places = []
+    ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
         static = static_outcome(scenario, on_time=begin("static nodes"))
         bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
         for name, policy in chosen.items():
-            places.append(rank_policy(name, scenario, policy, static, bound, begin(f"replay under {name}")))
-    order = ranked(places)
+            ranking.append(rank_policy(name, scenario, policy, static, bound, begin(f"replay under {name}")))
+    order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in names if name not in chosen)
-        _write(out, page_of(order, scenario, choice.log.name, left_out, shlex.join(["bftrainer", *sys.argv[1:]])))
+        _write(out, compare_page(order, scenario, choice.log.name, left_out, shlex.join(["bftrainer", *sys.argv[1:]])))
     if as_json:
         click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
         return
@@ -113,14 +151,14 @@ def compare(
     console = Console(width=None if Console().is_terminal else 200)
     console.print(table(order))
     console.print(
-        "Loss curves are generated; fixed sizes ask for --requested nodes. Completion: of those that were done."
+        "Loss curves are generated; fixed sizes are --requested nodes. Completion times are of completed trainers."
     )
     if out is not None:
         console.print("The page:", out / "report.html", soft_wrap=True)
 
 
 def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None:
-    """The policy, or None with a note where it has no place on a pool and need not be there."""
+    """The policy; None with a note if it cannot run on a pool, unless it ``must``."""
     from bftrainer.plugins import build_policy
 
     try:
@@ -132,8 +170,8 @@ def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None
         return None
 
 
-def table(places: Sequence[RankedPolicy]) -> Table:
-    """One row per policy, the best first."""
+def table(ranking: Sequence[RankedPolicy]) -> Table:
+    """One row per policy, in the order of the ranking."""
     from rich import box
     from rich.table import Table
 
@@ -143,12 +181,12 @@ def table(places: Sequence[RankedPolicy]) -> Table:
     found.add_column("policy", no_wrap=True)
     for heading, _ in COLUMNS:
         found.add_column(heading, justify="right")
-    for p in places:
+    for p in ranking:
         found.add_row(p.summary.policy, *(cell(p) for _, cell in COLUMNS))
     return found
 
 
-def _write(out: Path, page: Report) -> None:
+def _write(out: Path, page: Page) -> None:
     from bftrainer_replay.report.page import write
 
     try:

@@ -1,4 +1,4 @@
-"""The demo's second half: the pilot itself, on nodes of the same log at speed-up, with real trainers on this machine."""
+"""The live part of the demo: a pilot on nodes of the generated log, faster than real time, with trainers on this machine."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import bftrainer
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import UserError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.codec import loads
 from bftrainer.persistence.registry import FragmentRecord, Registry
 from bftrainer.persistence.store import open_store
+from bftrainer.system.installed import Installed, installed_file
 from bftrainer.system.processes import send, with_variable
-from bftrainer_replay.figures.live import live_figure
-from bftrainer_replay.figures.style import png
-from bftrainer_replay.logs.model import LogWindow, cut
-from bftrainer_replay.report.demo_page import DemoChapter, DemoPicture
+from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
+from bftrainer_replay.report.demo_page import DemoRun
 
-# Of the demo's log (seed 1), two hours in which nodes come and go: 34 events, 0 to 24 of 36 nodes idle.
+# Two hours of the demo's log (seed 1) in which nodes become idle and busy: 34 events, 0 to 24 of 36 nodes idle.
 NODES, SPEEDUP, START_H, RUN_S = 36, 120.0, 13.0, 60.0
 _CONFIG = """\
-# The demo's pilot: nodes of a generated log, two minutes of it per second.
+# Configuration of the demo's pilot: nodes of a generated log, two minutes of the log per second.
 [nodes]
 holder = "trace"
 max_nodes = 6
@@ -52,51 +50,33 @@ _TRAINERS = {"digits-a": (3, 0.05), "digits-b": (2, 0.08), "digits-c": (2, 0.1)}
 
 
 @dataclass
-class LivePilot:
-    """A pilot that runs while the demo replays. Its state is in a folder that only its owner can reach."""
+class DemoPilot:
+    """A pilot that runs during the demo's replays, with its state in a private temporary folder."""
 
     folder: Path
     process: subprocess.Popen[bytes]
     began_s: float
 
     @staticmethod
-    def start(log: Path) -> LivePilot:
+    def start(log: Path) -> DemoPilot:
         """Submit three trainers, start the pilot."""
         folder = Path(tempfile.mkdtemp(prefix="bftrainer-demo-"))
         shutil.copy(log, folder / "log.csv.gz")
         text = _CONFIG.format(nodes=NODES, start_h=START_H, speedup=SPEEDUP)
         (folder / "bftrainer.toml").write_text(text, encoding="utf-8")
-        script = example("numpy_parallel.py")
-        for name, (most, pace_s) in _TRAINERS.items():
-            options = [
-                "--name",
-                name,
-                "--max-nodes",
-                str(most),
-                "--samples-per-s",
-                str(round(32 / pace_s)),
-                "--cwd",
-                folder,
-            ]
+        script = str(installed_file(Installed.EXAMPLE, "numpy_parallel.py"))
+        for name, (max_nodes, pace_s) in _TRAINERS.items():
+            options: list[object] = ["--name", name, "--max-nodes", max_nodes, "--samples-per-s", round(32 / pace_s)]
             costs = ["--set", "scale_up_s = 2", "--set", "scale_down_s = 1", "--set", "stop_s = 10"]
-            program = [
-                sys.executable,
-                script,
-                "--steps",
-                "100000",
-                "--pace-s",
-                str(pace_s),
-                "--checkpoint",
-                f"{name}.npz",
-            ]
-            _run("submit", *options, *costs, "--state", folder, "--", *program)
+            program = [sys.executable, script, "--steps", 100000, "--pace-s", pace_s, "--checkpoint", f"{name}.npz"]
+            _run("submit", *options, "--cwd", folder, *costs, "--state", folder, "--", *program)
         with (folder / "pilot.log").open("wb") as output:
             argv = [sys.executable, "-m", "bftrainer", "pilot", "--state", str(folder)]
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603
-        return LivePilot(folder, process, time.time())
+        return DemoPilot(folder, process, time.time())
 
-    def finish(self, log_window: LogWindow) -> DemoChapter:
-        """Let it run to a minute, end it, and tell what it did."""
+    def finish(self, log_window: LogWindow) -> DemoRun:
+        """Let the pilot run to the end of its minute, stop it, and read what it did."""
         time.sleep(max(0.0, self.began_s + RUN_S - time.time()))
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(60)
@@ -117,34 +97,28 @@ class LivePilot:
                 if isinstance(change, PoolChanged):
                     held += len(change.joined) - len(change.left)
             decisions.append((event.at_s - self.began_s, held, sum(plan.decision.counts)))
-        differ = sum(bool(v.differs) for v in verdicts)
-        steps = {t.name: self._steps(t.name) for t in trainers}
-        sizes = sum(self._rescales(t.name) for t in trainers)
-        node_min = sum(t.held_node_s for t in trainers) / 60
-        trained = sum(t.trained_node_s for t in trainers) / max(sum(t.held_node_s for t in trainers), 1e-9)
-        done = ", ".join(f"{name} {points[-1][1]:,} steps" for name, points in steps.items() if points)
-        text = (
-            f"Beside the replay, for {RUN_S:.0f} s, the pilot itself ran on {NODES} nodes of the same log, {SPEEDUP:.0f} times "
-            f"as fast, with three real data-parallel trainers (numpy, on this machine). It held {len(fragments)} fragments, "
-            f"lost {_lost(fragments)} of them without warning, and made {len(rows)} decisions; trainers started or changed "
-            f"size {sizes} times and went on from their checkpoints: {done}. Of {node_min:.1f} node-minutes {trained:.0%} were "
-            f"training, the rest starting and stopping. Its journal, decided again, gives the same decisions "
-            f"({len(verdicts)} of them, {differ} differ)."
+        return DemoRun(
+            run_s=RUN_S,
+            nodes=NODES,
+            speedup=SPEEDUP,
+            idle=_idle(log_window),
+            decisions=decisions,
+            steps={t.name: self._steps(t.name) for t in trainers},
+            fragments=len(fragments),
+            lost=_lost(fragments),
+            rescales=sum(self._rescales(t.name) for t in trainers),
+            held_node_s=sum(t.held_node_s for t in trainers),
+            trained_node_s=sum(t.trained_node_s for t in trainers),
+            differ=sum(bool(v.differs) for v in verdicts),
         )
-        caption = (
-            "Read: nodes come and go as in the log (six are held at most); every trainer goes on from its checkpoint."
-        )
-        figure = live_figure(_idle(log_window), decisions, {n: p for n, p in steps.items() if p}, caption)
-        alt = "Nodes idle, held and in training over a minute, and the steps of three trainers"
-        return DemoChapter("The pilot itself", text, (DemoPicture("A live pilot", alt, png(figure)),))
 
     def keep(self, out: Path) -> None:
-        """Copy what is worth reading before the folder goes."""
+        """Copy the pilot's database and configuration to ``out``."""
         for name in ("pilot.db", "bftrainer.toml"):
             shutil.copy(self.folder / name, out / name)
 
     def close(self) -> None:
-        """End what is left, whatever happened."""
+        """Kill the remaining processes and delete the folder."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -164,22 +138,8 @@ class LivePilot:
         return Counter(json.loads(line)["event"] for line in lines)["running"]
 
 
-def example(name: str) -> str:
-    """A file of docs/examples: the checkout's, or the installed one."""
-    places = [
-        Path(bftrainer.__file__).parents[1] / "docs" / "examples" / name,
-        Path(sys.prefix) / "share" / "bftrainer" / "examples" / name,
-    ]
-    for place in places:
-        if place.is_file():
-            return str(place)
-    raise UserError(f"no example {name} at {' or '.join(map(str, places))}")
-
-
 def live_window(log_window: LogWindow) -> LogWindow:
-    """The part of the log that the pilot saw."""
-    from bftrainer_replay.logs.model import EventLog, PoolEvent
-
+    """The part of the log that the pilot sees."""
     first = PoolEvent(log_window.start_s, PoolChanged(joined=log_window.initial))
     log = EventLog((first, *log_window.events), log_window.source)
     start_s = log_window.start_s + 3600 * START_H
@@ -196,7 +156,7 @@ def _idle(window: LogWindow) -> list[tuple[float, int]]:
 
 
 def _lost(fragments: tuple[FragmentRecord, ...]) -> int:
-    return sum(f.reason == "asked back" for f in fragments)
+    return sum(f.reason == "preempted" for f in fragments)
 
 
 def _run(*arguments: object) -> None:

@@ -1,4 +1,4 @@
-"""``bftrainer replay journal``: a live pilot's decisions, decided again from what it wrote down."""
+"""``bftrainer replay journal``: a live pilot's decisions, replayed from its journal."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from bftrainer.errors import BFTrainerError
 
 
 class JournalDiffersError(BFTrainerError):
-    """The proof failed: status 1."""
+    """A replayed decision differs; exit status 1."""
 
 
 @click.command()
 @click.argument("state", type=click.Path(path_type=Path, file_okay=False), metavar="STATE_DIR")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def journal(state: Path, as_json: bool) -> None:
-    """Prove that the journal of a live pilot, replayed, gives the same decisions.
+    """Replay the journal of a live pilot and check that it gives the same decisions.
 
-    Every event is answered again. The exact solver must give the same counts; answers of MILP solvers are taken from the
-    journal, checked, and compared with the exact optimum. Ends with status 1 if anything differs.
+    Every decision is made again. The exact solver must give the same counts; solutions of MILP solvers are taken from the
+    journal, validated, and compared with the exact optimum. The exit status is 1 if any decision differs.
 
     \b
     Example:

@@ -83,9 +83,9 @@ def record(
       bftrainer record --scheduler lsf --for 10m --out idle.csv
     """
     from bftrainer.config.pilot import read_config
-    from bftrainer.live.pilot import Signals
+    from bftrainer.live.signals import Signals
+    from bftrainer.live.site import observed_site
     from bftrainer.system.clock import SystemClock
-    from bftrainer_adapters.observer import watched
     from bftrainer_replay.recording.file import RecordFile
     from bftrainer_replay.recording.recorder import Recorder
     from bftrainer_replay.recording.samples import sample_of
@@ -94,12 +94,14 @@ def record(
         raise UserError(
             f"--every {every:g}s: expected 1 s or more, because every poll runs several commands of the scheduler"
         )
-    if slots_per_node is not None and (slots_per_node < 1 or scheduler != "lsf"):
-        raise UserError(f"--slots-per-node {slots_per_node}: expected 1 or more, with --scheduler lsf")
+    if slots_per_node is not None and slots_per_node < 1:
+        raise UserError(f"--slots-per-node {slots_per_node}: expected 1 or more")
     clock = SystemClock()
     kept = UnparsedOutput(keep or out.with_name(f"{out.name}.answers"), scheduler)
     try:
-        site = watched(scheduler, None if config is None else read_config(config), str(config), clock, slots_per_node)
+        site = observed_site(
+            scheduler, None if config is None else read_config(config), str(config), clock, slots_per_node
+        )
     except SchedulerError as error:
         raise SchedulerError(f"{error}{kept.keep(error)}") from error
     for remark in site.remarks:

@@ -1,4 +1,4 @@
-"""``bftrainer replay report``: one page on one log, to decide by."""
+"""``bftrainer replay report``: one page about one log."""
 
 from __future__ import annotations
 
@@ -26,20 +26,22 @@ if TYPE_CHECKING:
     from bftrainer_replay.sweep.results import SweepRow
     from bftrainer_replay.sweep.store import ResultStore
 
-# Those that scale trainers which say no more about themselves than a table of trainers does.
+# Policies that can run trainers of which only a trainer table is known.
 FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
 
 
 @click.command()
 @log_options
 @workload_options
-@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the replay that is shown.")
-@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="P_jmax of the replay that is shown.")
-@click.option("--full", is_flag=True, help="The paper's whole grids and more policies; says first how long it takes.")
-@jobs_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every replay's numbers.")
+@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the main replay.")
+@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="P_jmax of the main replay.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="It goes here."
+    "--full", is_flag=True, help="Use the paper's complete grids and more policies; first print the duration."
+)
+@jobs_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the numbers of every replay.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
 )
 def report(
     choice: LogChoice,
@@ -51,10 +53,10 @@ def report(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Write a page on LOG: what lies idle, what it would train, which settings to take.
+    """Write a page about LOG: its idle nodes, the training that they allow, and the effect of each setting.
 
-    DIR/report.html needs no network and no script; DIR/pictures and DIR/data hold the same as PNG and CSV. Twelve replays,
-    kept in DIR/cells: a report that was stopped goes on where it was.
+    DIR/report.html needs no network and no script; DIR/pictures and DIR/data contain the same results as PNG and CSV. The
+    twelve replays are kept in DIR/cells: an interrupted report resumes where it was.
 
     \b
     Example:
@@ -62,7 +64,7 @@ def report(
       bftrainer replay report log.csv.gz --out report
     """
     from bftrainer_replay.analysis.characterize import characterize
-    from bftrainer_replay.report.build import build
+    from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import default_plan, full_plan
     from bftrainer_replay.sweep.cell import Cell, TaskKind, task
@@ -85,8 +87,8 @@ def report(
     rows = replay_plan(plan, inputs, store, jobs, estimate=full)
     commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
     bins = store.get(task(TaskKind.STATIC_BINS, base, inputs))
-    assert bins is not None, "it is a task of the plan"
-    page = build(window, found, plan, rows, bins["samples"], choice.log.name, commands)
+    assert bins is not None, "the plan has this task"
+    page = log_page(window, found, plan, rows, bins["samples"], choice.log.name, commands)
     try:
         size = write(out, page)
     except OSError as error:
@@ -104,7 +106,7 @@ def report(
 def replay_plan(
     plan: ReportPlan, inputs: Inputs, store: ResultStore, jobs: int, *, estimate: bool
 ) -> Mapping[Cell, SweepRow]:
-    """The rows of a plan's cells; with ``estimate`` it says first how long that takes, by the first replay."""
+    """The rows of a plan's cells; ``estimate`` first prints the expected duration, from the first replay."""
     from bftrainer_replay.sweep.cell import TaskKind, task
     from bftrainer_replay.sweep.results import rows_of
     from bftrainer_replay.sweep.run import do_all
@@ -121,7 +123,8 @@ def replay_plan(
         constant = sum(each.kind in (TaskKind.STATIC, TaskKind.STATIC_BINS) for each in tasks)
         click.echo(
             f"{len(tasks) - constant} replays and {constant} runs on constant nodes, {len(left)} to do: about {span(whole_s)} "
-            f"on {jobs} cores by the first one ({span(took_s)}); stopped, the same command goes on where it was",
+            f"on {jobs} cores, estimated from the first replay ({span(took_s)}). To resume after an interruption, run the "
+            "same command",
             err=True,
         )
     with progress_of_tasks("replays") as show:
@@ -130,7 +133,7 @@ def replay_plan(
 
 
 def _weight(task: Task, base: Cell) -> float:
-    """How long a task takes beside the base's replay: with P_jmax about as its root; constant nodes have few events."""
+    """Duration of a task relative to the base's replay: about the root of P_jmax; runs on constant nodes have few events."""
     from bftrainer_replay.sweep.cell import TaskKind
 
     if task.kind in (TaskKind.STATIC, TaskKind.STATIC_BINS):

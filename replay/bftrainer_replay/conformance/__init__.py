@@ -1,1 +1,1 @@
-"""For those who write policies: the conformance suite, which any policy must pass."""
+"""The conformance suite that every policy must pass, for authors of policies."""

@@ -1,4 +1,4 @@
-"""Seeded random pools, trainers and histories for the conformance suite: no package beyond bftrainer's own is needed."""
+"""Seeded random pools, trainers and histories for the conformance suite, without further packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bftrainer_replay.simulation.world import Arrival
 
 
 def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
-    """Every shape: dead zones, listed sizes, concave and convex curves, rescaling for nothing and for much."""
+    """A trainer of any shape: dead zones, listed sizes, concave and convex curves, free and expensive rescaling."""
     high = rng.randint(1, largest)
     low = rng.choice((1, 1, rng.randint(1, high)))
     power = rng.choice((0.5, 0.8, 1.0, 1.2))
@@ -36,7 +36,7 @@ def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
 
 
 def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) -> State:
-    """Trainers in the middle of their lives, some below their minimum as after a loss; nobody was asked yet."""
+    """Trainers in progress, some below their minimum as after a preemption; no policy memory yet."""
     free, active = [f"n{i:04d}" for i in range(nodes)], []
     for j in range(trainers):
         trainer = a_trainer(rng, f"t{j}", largest)
@@ -52,7 +52,7 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
 
 
 def a_scenario(rng: random.Random, *, fixed: bool) -> Scenario:
-    """Two hours of up to 16 nodes with up to 8 trainers; ``fixed``: no node ever leaves."""
+    """Two hours on up to 16 nodes with up to 8 trainers; ``fixed``: no node joins or leaves."""
     names = [f"n{i:02d}" for i in range(16)]
     pool = set(rng.sample(names, rng.randint(0 if not fixed else 1, 16)))
     initial, events = frozenset(pool), []

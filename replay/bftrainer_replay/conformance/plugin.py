@@ -1,4 +1,8 @@
-"""pytest's option ``--policy``, for the conformance suite. A plugin, as ``--pyargs`` reads no conftest in time (pytest 9)."""
+"""pytest's option ``--bftrainer-policy``, for the conformance suite.
+
+A plugin, as ``--pyargs`` reads no conftest in time (pytest 9). Every pytest of an environment with bftrainer loads it, so its
+option is named after bftrainer.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +12,7 @@ from typing import Any
 def pytest_addoption(parser: Any) -> None:
     """Which policy to test."""
     parser.addoption(
-        "--policy", metavar="MODULE:NAME", help="bftrainer: the policy to test, an installed name or module:name"
+        "--bftrainer-policy",
+        metavar="MODULE:NAME",
+        help="bftrainer: the policy to test, an installed name or module:name",
     )

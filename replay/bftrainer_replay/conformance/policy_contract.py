@@ -1,6 +1,6 @@
-"""The conformance suite that any policy must pass::
+"""The conformance suite that every policy must pass::
 
-    pytest --pyargs bftrainer_replay.conformance.policy_contract --policy NAME
+    pytest --pyargs bftrainer_replay.conformance.policy_contract --bftrainer-policy NAME
 
 NAME is an installed policy, or ``module:name`` of a class without arguments or of a function that takes the settings.
 """
@@ -20,7 +20,7 @@ SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=120.0, se
 
 
 def builder_of(name: str) -> Build:
-    """How to build the policy of that name."""
+    """A function that builds the policy of that name."""
 
     def build() -> Policy:
         return build_policy(name, SETTINGS)
@@ -30,15 +30,15 @@ def builder_of(name: str) -> Build:
 
 @pytest.fixture
 def build(request: pytest.FixtureRequest) -> Build:
-    """How to build the policy under test."""
-    name = request.config.getoption("--policy", None)
+    """A function that builds the policy under test."""
+    name = request.config.getoption("--bftrainer-policy", None)
     if not name:
-        pytest.fail("which policy? Say --policy NAME or --policy module:name", pytrace=False)
+        pytest.fail("no policy given; use --bftrainer-policy NAME or --bftrainer-policy module:name", pytrace=False)
     return builder_of(name)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 def test_policy(check: object, build: Build) -> None:
-    """One promise."""
+    """One requirement."""
     assert callable(check)
     check(build)

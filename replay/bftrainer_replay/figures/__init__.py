@@ -1,1 +1,1 @@
-"""Pictures of a log and of a replay (matplotlib, Agg, no global state)."""
+"""Figures of a log and of a replay (matplotlib, Agg, no global state)."""

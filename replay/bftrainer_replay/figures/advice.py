@@ -1,4 +1,4 @@
-"""What every choice of a setting loses against the best: the picture behind ``bftrainer advise``."""
+"""The loss of every value of a setting against the best value: the picture of ``bftrainer advise``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ _NAMES = {"forward_s": "T_fwd, s", "max_parallel": "P_jmax", "objective": "objec
 
 
 def losses_figure(advice: Advice) -> Figure:
-    """A bar per value and setting, the chosen ones dark."""
+    """A bar per setting and value; the chosen values are dark."""
     worst = max(
         ((loss, choice.name, value) for choice in advice.choices for value, loss in choice.losses),
         key=lambda row: row[0],
     )
-    taken = ", ".join(f"{_NAMES[choice.name].partition(',')[0]} {_word(choice.value)}" for choice in advice.choices)
+    chosen_values = ", ".join(
+        f"{_NAMES[choice.name].partition(',')[0]} {_word(choice.value)}" for choice in advice.choices
+    )
     figure, (axes,) = sheet(
-        "What other choices lose",
-        f"Read: taken are {taken}: of each setting the smallest that is as good as the best. The worst choice would be "
-        f"{_NAMES[worst[1]].partition(',')[0]} {_word(worst[2])}, which loses {worst[0]:.1%} of the outcome.",
+        "Losses of other values",
+        f"Read: the chosen values are {chosen_values}: of each setting, the smallest that is as good as the best. The worst "
+        f"value is {_NAMES[worst[1]].partition(',')[0]} {_word(worst[2])}, which loses {worst[0]:.1%} of the outcome.",
     )
     ticks, names, at = [], [], 0.0
     for choice in advice.choices:
@@ -31,7 +33,7 @@ def losses_figure(advice: Advice) -> Figure:
             chosen = value == choice.value
             axes.bar(at, loss, 0.8, color=BLUE if chosen else SKY, edgecolor="white")
             axes.text(
-                at, loss, "taken" if chosen else f"{loss:.1%}", ha="center", va="bottom", fontsize=8,
+                at, loss, "chosen" if chosen else f"{loss:.1%}", ha="center", va="bottom", fontsize=8,
                 color=BLUE if chosen else INK, fontweight="bold" if chosen else "normal",
             )  # fmt: skip
             ticks.append(at)

@@ -1,4 +1,4 @@
-"""The paper's Fig. 1: how long fragments last, counted and weighed by node-time."""
+"""The paper's Fig. 1: lengths of fragments, by number and weighted by node-time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TICKS = (
 def fragments_figure(window: LogWindow) -> Figure:
     """Cumulative distribution of fragment length, seconds on a log axis: share of fragments, share of node-time."""
     length_s = np.sort(fragments_of(window).length_s)
-    title = "How long idle nodes stay idle (cumulative)"
+    title = "Lengths of fragments (cumulative)"
     if not len(length_s):
         figure, (axes,) = sheet(title, "No node is idle in this window.")
         axes.text(0.5, 0.5, "no fragments", transform=axes.transAxes, ha="center", color=INK)
@@ -39,20 +39,20 @@ def fragments_figure(window: LogWindow) -> Figure:
     short, short_time = (float(share[below - 1]) if below else 0.0 for share in (count, node_time))
     figure, (axes,) = sheet(
         title,
-        f"Read: {short:.0%} of the {len(length_s):,} fragments are shorter than 10 minutes; together they hold "
+        f"Read: {short:.0%} of the {len(length_s):,} fragments are shorter than 10 minutes; they contain "
         f"{short_time:.0%} of the idle node-time.",
     )
     axes.set_xscale("log")
     low, high = float(length_s[0]) / 1.3, float(length_s[-1]) * 1.3
-    for shares, colour, dashes, name in (
+    for shares, color, dashes, name in (
         (count, BLUE, "-", "share of fragments"),
         (node_time, ORANGE, (0, (5, 2)), "share of node-time"),
     ):
-        axes.step([low, *length_s], [0, *shares], where="post", color=colour, linestyle=dashes, linewidth=2, label=name)
+        axes.step([low, *length_s], [0, *shares], where="post", color=color, linestyle=dashes, linewidth=2, label=name)
     if low < SHORT_FRAGMENT_S < high:
         axes.axvline(SHORT_FRAGMENT_S, color=FAINT, linewidth=1)
-        for share, colour in ((short, BLUE), (short_time, ORANGE)):
-            axes.plot([SHORT_FRAGMENT_S], [share], "o", color=colour, markersize=6)
+        for share, color in ((short, BLUE), (short_time, ORANGE)):
+            axes.plot([SHORT_FRAGMENT_S], [share], "o", color=color, markersize=6)
             axes.annotate(
                 f"{share:.0%}",
                 (SHORT_FRAGMENT_S, share),
@@ -61,7 +61,7 @@ def fragments_figure(window: LogWindow) -> Figure:
                 va="top",
                 fontsize=10,
                 fontweight="bold",
-                color=colour,
+                color=color,
             )
     axes.set_xlim(low, high)
     axes.set_ylim(0, 1.02)
@@ -70,6 +70,6 @@ def fragments_figure(window: LogWindow) -> Figure:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_xlabel("fragment length (log scale)")
-    axes.set_ylabel("share not longer than this")
+    axes.set_ylabel("share of this length or shorter")
     axes.legend(loc="upper left", frameon=False, fontsize=10)
     return figure

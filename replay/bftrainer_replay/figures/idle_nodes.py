@@ -14,11 +14,11 @@ from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 
 _BAR_HOURS = (6, 12, 24, 48, 168, 720)
-_MOST_BARS = 32  # more, and their labels would touch
+_MOST_BARS = 32  # with more bars, the labels would touch
 
 
 def idle_nodes_figure(window: LogWindow) -> Figure:
-    """|N| over time as a step area; below it the mean idle share of each six hours (longer bars in longer windows)."""
+    """|N| over time as a step area; below, the mean idle share of each six hours (longer bars in longer windows)."""
     found = characterize(window)
     sizes = pool_sizes_of(window)
     hours = next((h for h in _BAR_HOURS if found.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
@@ -27,8 +27,8 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     span = f"{found.span_h:.3g} h" if found.span_h < 48 else f"{found.span_h / 24:.3g} days"
     figure, (area, bars) = sheet(
         f"Idle nodes of {found.machine_nodes:,}, {span} from {format_time(window.start_s)}",
-        f"Read: on average {_mean(found.eq_nodes)} nodes ({found.idle_share:.1%}) are idle, but half of the time no more "
-        f"than {found.idle_nodes_median:,}; the peak is {found.idle_nodes_max:,} on "
+        f"Read: on average, {_mean(found.eq_nodes)} nodes ({found.idle_share:.1%}) are idle; half of the time no more than "
+        f"{found.idle_nodes_median:,} are. The peak is {found.idle_nodes_max:,} on "
         f"{format_time(peak_s)[:16].replace('T', ' at ')}.",
         height_ratios=(2, 1),
     )
@@ -75,12 +75,12 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
 
 
 def _mean(nodes: float) -> str:
-    """A mean number of nodes with as many digits as it deserves."""
+    """A mean number of nodes, with one decimal if it is small."""
     return f"{nodes:,.0f}" if nodes >= 20 else f"{nodes:.1f}"
 
 
 def mean_shares(sizes: PoolSizes, window: LogWindow, hours: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges (s) of consecutive bars of ``hours`` from the window's start, the last cut at its end; idle share in each."""
+    """Edges (s) of consecutive bars of ``hours`` from the window's start, the last cut at its end, and their idle shares."""
     edges_s = np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
     at_edges = np.interp(edges_s, np.append(sizes.start_s, window.end_s), node_s)

@@ -1,4 +1,4 @@
-"""What a live pilot did: the nodes it had, the nodes in training, and each trainer's steps."""
+"""A live pilot over time: the nodes that it held, the nodes in training, and the steps of each trainer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bftrainer_replay.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, sheet
 
-_COLOURS = (GREEN, ORANGE, PURPLE)
+_COLORS = (GREEN, ORANGE, PURPLE)
 
 
 def live_figure(
@@ -19,8 +19,8 @@ def live_figure(
     caption: str,
 ) -> Figure:
     """``idle`` nodes of the log, (held, in training) after each decision, (seconds, step) per trainer."""
-    figure, (nodes, progress) = sheet("A live pilot on the nodes of a log", caption, height_ratios=(3, 2))
-    nodes.step(*zip(*idle, strict=True), where="post", color=SKY, linewidth=1.0, label="idle by the log")
+    figure, (nodes, progress) = sheet("A live pilot on the nodes of the log", caption, height_ratios=(3, 2))
+    nodes.step(*zip(*idle, strict=True), where="post", color=SKY, linewidth=1.0, label="idle in the log")
     if decisions:
         at_s, held, used = zip(*decisions, strict=True)
         nodes.fill_between(at_s, held, step="post", color=SKY, linewidth=0, alpha=0.35, label="held")
@@ -29,8 +29,8 @@ def live_figure(
     nodes.set_ylim(bottom=0)
     nodes.yaxis.set_major_locator(MaxNLocator(integer=True))
     nodes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), frameon=False, fontsize=9, ncols=3)
-    for colour, (name, points) in zip(_COLOURS, steps.items(), strict=False):
-        progress.plot(*zip(*points, strict=True), color=colour, linewidth=1.4, label=name)
+    for color, (name, points) in zip(_COLORS, steps.items(), strict=False):
+        progress.plot(*zip(*points, strict=True), color=color, linewidth=1.4, label=name)
     progress.set_ylabel("step")
     progress.set_ylim(bottom=0)
     if steps:

@@ -1,4 +1,4 @@
-"""Models side by side: what their trainers take under one objective and another (the paper's Fig. 12), and U (Fig. 15)."""
+"""Models side by side: runtimes of their trainers by objective (the paper's Fig. 12), and U (Fig. 15)."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ _INSIDE: dict[str, Any] = {
     "ha": "center", "va": "bottom", "fontsize": 8, "color": INK,
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85},
 }  # fmt: skip
-_LOG_FROM = 20.0  # times as long: lower bars could not be told apart
+_LOG_FROM = 20.0  # times as long: lower bars could not be distinguished
 
 
 def runtimes_figure(
     hours: Mapping[str, Mapping[str, float]], paper: Mapping[str, Mapping[str, float]] | None = None, setting: str = ""
 ) -> Figure:
-    """``hours[objective][model]``: mean hours of the trainers that were done; a model without any has no bar.
+    """``hours[objective][model]``: mean hours of the completed trainers; a model without completed trainers has no bar.
 
-    ``paper``, of the same shape, stands beside them as diamonds; ``setting`` ends the title.
+    ``paper`` has the same shape and is shown as diamonds; ``setting`` ends the title.
     """
     models = sorted({model for each in hours.values() for model in each})
-    told = []
+    reading = []
     for objective, each in hours.items():
         if each:
             slow, quick = max(each, key=lambda m: each[m]), min(each, key=lambda m: each[m])
             ratio = each[slow] / each[quick] if each[quick] else 0.0
-            told.append(f"under {objective} {slow} takes {ratio:.1f} times as long as {quick}")
+            reading.append(f"under {objective}, {slow} takes {ratio:.1f} times as long as {quick}")
     figure, (axes,) = sheet(
         f"Mean runtime of each model's trainers{setting and f', {setting}'}",
-        f"Read: {'; '.join(told) or 'no trainer was done'}. Throughput gives nodes to whoever has cheap samples; scaling "
-        "efficiency counts every model alike. Only trainers that were done before the log was over count."
+        f"Read: {'; '.join(reading) or 'no trainer completed'}. Throughput gives nodes to models with cheap samples; scaling "
+        "efficiency weighs all models equally. Only trainers that completed before the end of the log count."
         f"{' Diamonds: the paper.' if paper else ''}",
     )
     spots, width = np.arange(len(models)), 0.8 / max(len(hours), 1)
-    for i, ((objective, each), (colour, hatch)) in enumerate(zip(hours.items(), _LOOKS, strict=False)):
+    for i, ((objective, each), (color, hatch)) in enumerate(zip(hours.items(), _LOOKS, strict=False)):
         values = [each.get(model, 0.0) for model in models]
         left = spots + (i - (len(hours) - 1) / 2) * width
-        axes.bar(left, values, width, color=colour, hatch=hatch, edgecolor="white", label=objective)
+        axes.bar(left, values, width, color=color, hatch=hatch, edgecolor="white", label=objective)
         for x, value in zip(left, values, strict=True):
             if value and paper is None:
                 axes.text(x, value, f"{value:.1f}", ha="center", va="bottom", fontsize=8, color=INK)
-            elif value:  # diamonds stand at the bars' tops
+            elif value:  # the diamonds are at the tops of the bars
                 axes.text(x, 0.02, f"{value:.1f}", transform=axes.get_xaxis_transform(), **_INSIDE)
         if paper is not None:
             said = [paper[objective].get(model, np.nan) for model in models]
@@ -66,12 +66,12 @@ def runtimes_figure(
 
 
 def efficiency_by_model_figure(shares: Mapping[str, float], setting: str, paper: Mapping[str, float]) -> Figure:
-    """U by model, least scalable first as given."""
+    """U by model, in the given order (the least scalable first)."""
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     figure, (axes,) = sheet(
         f"Efficiency by model, {setting}",
-        f"Read: from {shares[low]:.1%} for {low} to {shares[high]:.1%} for {high}; models stand in the order of their scaling "
-        f"efficiency on 64 nodes{'; diamonds: what the paper gives' if paper else ''}.",
+        f"Read: from {shares[low]:.1%} for {low} to {shares[high]:.1%} for {high}; the models are ordered by their scaling "
+        f"efficiency on 64 nodes{'; diamonds: the paper' if paper else ''}.",
     )
     names = list(shares)
     axes.bar(range(len(names)), list(shares.values()), 0.6, color=BLUE)

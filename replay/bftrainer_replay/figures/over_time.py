@@ -1,4 +1,4 @@
-"""Efficiency over time (the paper's Fig. 10): the outcome of every bin over that of as many dedicated nodes in it."""
+"""Efficiency over time (the paper's Fig. 10): the outcome of each bin over that of as many dedicated nodes in the bin."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _LOOKS = ((BLUE, "-"), (ORANGE, (0, (5, 2))), (GREEN, "-"), (PURPLE, (0, (2, 1))
 
 
 def efficiency_over_time_figure(edges_s: Sequence[float], efficiency: Mapping[str, Sequence[float]]) -> Figure:
-    """Steps between ``edges_s`` (seconds since 1970), a line per policy (four at most); the first is the one read."""
+    """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the caption reads the first."""
     name, mine = next(iter(efficiency.items()))
-    told = f"Read: under {name} the bins are between {min(mine):.0%} and {max(mine):.0%}"
+    reading = f"Read: under {name}, U of a bin is between {min(mine):.0%} and {max(mine):.0%}"
     for other, values in list(efficiency.items())[1:2]:
         gains = np.array(mine) - np.array(values)
-        told += f", in {int((gains > 0).sum())} of {len(mine)} above {other}, at most {100 * gains.max():.0f} points"
+        reading += f"; it is above {other} in {int((gains > 0).sum())} of {len(mine)} bins, by up to {100 * gains.max():.0f} points"
     hours = (edges_s[1] - edges_s[0]) / 3600
     figure, (axes,) = sheet(
         "Efficiency over time",
-        f"{told}. Each bin is measured by the nodes that were idle in it, so the whole log's U, which is measured by one "
-        "constant number of nodes, is not their mean.",
+        f"{reading}. U of a bin is relative to the nodes that were idle in it; U of the whole log is relative to one "
+        "constant number of nodes and is therefore not the mean of the bins.",
     )
     edges = np.array(edges_s) / DAY_S
-    for (label, values), (colour, dashes) in zip(efficiency.items(), _LOOKS, strict=False):
-        axes.stairs(values, edges, color=colour, linestyle=dashes, linewidth=1.8, label=label, baseline=None)
+    for (label, values), (color, dashes) in zip(efficiency.items(), _LOOKS, strict=False):
+        axes.stairs(values, edges, color=color, linestyle=dashes, linewidth=1.8, label=label, baseline=None)
     axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
     axes.set_ylim(0, max(1.05, 1.15 * max(max(values) for values in efficiency.values())))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

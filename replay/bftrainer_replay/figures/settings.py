@@ -1,6 +1,6 @@
-"""One figure a setting, over replays: T_fwd (the paper's Figs. 7-9, 13), P_jmax (Fig. 14), rescale cost (Fig. 16).
+"""One figure per setting, over replays: T_fwd (the paper's Figs. 7-9, 13), P_jmax (Fig. 14), rescale cost (Fig. 16).
 
-``report`` and ``reproduce`` draw the same functions; ``levels`` are constants to compare with, such as the paper's own.
+``report`` and ``reproduce`` use the same functions; ``levels`` are constants for comparison, such as the paper's own.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 
 Points = Sequence[tuple[float, float]]
 FLAT = 0.005
-"""Of the best: differences below it are no reason to choose."""
+"""A share of the best value: smaller differences do not matter for a choice."""
 
 
-def preempted_figure(lines: Sequence[Line], levels: Sequence[Level] = (), what: str = "nodes that leave") -> Figure:
-    """Share of the events that ``what`` follows within T_fwd (Fig. 7a); read off the first line."""
+def preempted_figure(
+    lines: Sequence[Line], levels: Sequence[Level] = (), what: str = "the departure of a node"
+) -> Figure:
+    """Share of the events that ``what`` follows within T_fwd (Fig. 7a); the caption reads the first line."""
     points = lines[0].points
     near, share = min(points, key=lambda point: abs(point[0] - 120.0))
     most = next((at for at, value in points if value >= 0.9), None)
-    told = "in no span shown" if most is None else f"from {most:g} s on"
+    reading = "in no span shown are 90 %" if most is None else f"within {most:,g} s, at least 90 % are"
     return lines_figure(
-        "Preempted before the forecast is over",
-        f"Read: at {near:g} s {share:.0%} of the events are followed by {what} within the span; nine of ten {told}.",
+        "Preemption before the forecast is over",
+        f"Read: {share:.0%} of the events are followed by {what} within {near:g} s; {reading}.",
         lines,
         x="T_fwd, s",
         y="share of events",
@@ -38,12 +40,12 @@ def preempted_figure(lines: Sequence[Line], levels: Sequence[Level] = (), what: 
 
 
 def rescale_cost_figure(points: Points, per: str = "", levels: Sequence[Level] = ()) -> Figure:
-    """Million samples given up for planned rescales over T_fwd (Fig. 7b), in all or ``per`` something."""
+    """Million samples lost to planned rescales over T_fwd (Fig. 7b), in total or ``per`` something."""
     (first, low), (last, high) = points[0], points[-1]
     digits = ",.0f" if max(low, high) >= 20 else ",.3g"
     return lines_figure(
         "Rescale cost over forward-looking time",
-        f"Read: planned rescales take {low:{digits}} million samples{per} at {first:g} s and {high:{digits}} at "
+        f"Read: planned rescales cost {low:{digits}} million samples{per} at {first:g} s and {high:{digits}} at "
         f"{last:g} s, {high / low if low else 0:.1f} times as many.",
         [Line("cost", tuple(points))],
         x="T_fwd, s",
@@ -63,21 +65,21 @@ def return_figure(back: Points, outcome: Points, spread: Mapping[float, Sequence
     if spread:
         at, (low, _, half, _, high) = next(iter(spread.items()))
         each = (
-            f" Of single events at {at:g} s half return more than {half:,.0f}, one in ten {low:,.1f} or less, one in ten "
+            f" At {at:g} s, half of the single events return more than {half:,.0f}, one in ten {low:,.1f} or less, one in ten "
             f"{high:,.0f} or more."
         )
     figure, (above, below) = sheet(
         "Return on rescaling",
-        f"Read: for every sample given up for a planned rescale {most:,.0f} are trained at {first:g} s, {least:,.0f} at "
-        f"{last:g} s, while the outcome goes from {outcome[0][1]:,.0f} to {outcome[-1][1]:,.0f} million: a longer look "
-        f"ahead invests more for little more outcome.{each}",
+        f"Read: for each sample lost to a planned rescale, {most:,.0f} are trained at {first:g} s and {least:,.0f} at "
+        f"{last:g} s, while the outcome goes from {outcome[0][1]:,.0f} to {outcome[-1][1]:,.0f} million: a longer T_fwd "
+        f"invests more for a small change of the outcome.{each}",
         height_ratios=(3, 2),
     )
-    for axes, points, colour, label in (
-        (above, back, ORANGE, "trained per spent"),
+    for axes, points, color, label in (
+        (above, back, ORANGE, "trained per sample lost"),
         (below, outcome, GREEN, "million samples"),
     ):
-        axes.plot([at for at, _ in points], [y for _, y in points], "o-", color=colour, linewidth=1.8, markersize=6)
+        axes.plot([at for at, _ in points], [y for _, y in points], "o-", color=color, linewidth=1.8, markersize=6)
         axes.set_ylabel(label)
         axes.set_ylim(0, 1.15 * max(y for _, y in points) or 1)
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -106,16 +108,16 @@ def _draw_spread(axes: Axes, spread: Mapping[float, Sequence[float]]) -> None:
 
 def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level] = ()) -> Figure:
     """U over T_fwd (Figs. 9 and 13), a line per objective."""
-    told = []
+    reading = []
     for line in lines:
         at, best = max(line.points, key=lambda point: point[1])
         enough = next(x for x, value in line.points if value >= (1 - FLAT) * best)
-        name = f"with {line.name} " if len(lines) > 1 else ""
-        sooner = f", and {enough:g} s already comes within {FLAT:.1%} of that" if enough < at else ""
-        told.append(f"{name}the best is {best:.1%} at {at:g} s{sooner}")
+        name = f"under {line.name}, " if len(lines) > 1 else ""
+        sooner = f", and {enough:g} s is already within {FLAT:.1%} of that" if enough < at else ""
+        reading.append(f"{name}the best is {best:.1%} at {at:g} s{sooner}")
     return lines_figure(
         "Efficiency over forward-looking time",
-        f"Read: {'; '.join(told)}.",
+        f"Read: {'; '.join(reading)}.",
         lines,
         x="T_fwd, s",
         y="efficiency U",
@@ -131,7 +133,7 @@ def efficiency_over_parallel_figure(lines: Sequence[Line], unused: Points) -> Fi
     return lines_figure(
         "Efficiency and nodes left unused over P_jmax",
         f"Read: U is {first[1]:.1%} at {first[0]:g} and {last[1]:.1%} at {last[0]:g}; {unused[0][1]:.1%} and "
-        f"{unused[-1][1]:.1%} of the node-time fit no trainer. Each P_jmax is measured by constant nodes with as many "
+        f"{unused[-1][1]:.1%} of the node-time fit no trainer. U of each P_jmax is relative to constant nodes with as many "
         "trainers.",
         [*lines, Line("node-time left unused", tuple(unused))],
         x="P_jmax",
@@ -141,12 +143,12 @@ def efficiency_over_parallel_figure(lines: Sequence[Line], unused: Points) -> Fi
 
 
 def runtime_figure(lines: Sequence[Line], since: str = "start") -> Figure:
-    """Mean runtime of the trainers that were done over P_jmax (Fig. 14b), a line per objective."""
+    """Mean runtime of the completed trainers over P_jmax (Fig. 14b), a line per objective."""
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
         "Mean runtime of a trainer over P_jmax",
-        f"Read: a trainer that is done took {first[1]:.1f} h on average at {first[0]:g} at once and {last[1]:.1f} h at "
-        f"{last[0]:g}: more at once is more in all, later for each.",
+        f"Read: a completed trainer took {first[1]:.1f} h on average with {first[0]:g} concurrent trainers and {last[1]:.1f} h "
+        f"with {last[0]:g}: more of them train more in total, and each takes longer.",
         lines,
         x="P_jmax",
         y=f"hours from {since} to end",
@@ -158,24 +160,25 @@ def integral_figure(lines: Sequence[Line]) -> Figure:
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
         "Resource integral over P_jmax",
-        f"Read: to train all of them takes {first[1]:,.0f} node-hours of idle nodes at {first[0]:g} at once and "
-        f"{last[1]:,.0f} at {last[0]:g}, {last[1] / first[1] - 1 if first[1] else 0:+.0%}: trainers on fewer nodes waste less.",
+        f"Read: completing all trainers takes {first[1]:,.0f} node-hours of idle nodes with {first[0]:g} concurrent trainers "
+        f"and {last[1]:,.0f} with {last[0]:g}, {last[1] / first[1] - 1 if first[1] else 0:+.0%}: trainers on fewer nodes use "
+        "them more efficiently.",
         lines,
         x="P_jmax",
-        y="node-hours until all are done",
+        y="node-hours until all trainers are complete",
     )
 
 
 def efficiency_over_cost_figure(lines: Sequence[Line]) -> Figure:
-    """U over what rescaling costs (Fig. 16); read off the first line."""
+    """U over the cost of rescaling (Fig. 16); the caption reads the first line."""
     points = lines[0].points
     at, last = points[-1]
     return lines_figure(
         "Efficiency over rescale cost",
-        f"Read: where rescaling takes {at:g} times as long as assumed, U is {last:.1%} instead of "
+        f"Read: if rescaling takes {at:g} times as long as assumed, U is {last:.1%} instead of "
         f"{dict(points).get(1.0, points[0][1]):.1%}.",
         lines,
-        x="R_up and R_dw, times the workload's own",
+        x="R_up and R_dw, relative to the workload",
         y="efficiency U",
         percent=True,
         log_x=True,

@@ -1,4 +1,4 @@
-"""The paper's Fig. 5: how long one allocation takes, over trainers and nodes."""
+"""The paper's Fig. 5: the time to solve one allocation, over trainers and nodes."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Times = Mapping[tuple[int, int], Sequence[float]]
 
 def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
     """A panel per solver: median seconds with the range of the middle 80 %, a line per number of trainers."""
-    told = "; ".join(
+    reading = "; ".join(
         f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on {max(times)[1]:,} nodes"
         for name, times in by_solver.items()
     )
     figure, panels = sheet(
         "Time to solve one allocation",
-        f"Read: in the median {told}. Bars: the middle 80 % of the random maps. The paper's Gurobi, with a variable per "
-        "trainer and node, is typically below the dashed second.",
+        f"Read: in the median, {reading}. Bars: the middle 80 % of the random maps. Dashed line: one second, which the paper's "
+        "Gurobi model (a variable per trainer and node) typically stays below.",
         height_ratios=(1,) * len(by_solver),
     )
     nodes = sorted({n for times in by_solver.values() for _, n in times})
     for axes, (name, times) in zip(panels, by_solver.items(), strict=True):
         counts = sorted({j for j, _ in times})
-        for i, (j, (colour, marker)) in enumerate(zip(counts, _LOOKS * len(counts), strict=False)):
+        for i, (j, (color, marker)) in enumerate(zip(counts, _LOOKS * len(counts), strict=False)):
             here = [n for n in nodes if (j, n) in times]
             low, middle, high = (np.percentile([times[j, n] for n in here], q, axis=1) for q in (10, 50, 90))
             aside = np.array(here) * (1 + 0.025 * (i - (len(counts) - 1) / 2))
             axes.errorbar(
-                aside, middle, (middle - low, high - middle), color=colour, marker=marker, markersize=5, linewidth=1.4,
+                aside, middle, (middle - low, high - middle), color=color, marker=marker, markersize=5, linewidth=1.4,
                 capsize=2.5, label=f"{j} trainers",
             )  # fmt: skip
         axes.axhline(1.0, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))

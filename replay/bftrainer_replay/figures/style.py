@@ -1,7 +1,6 @@
-"""One look for all pictures: colour-blind safe, readable at 800 pixels, a sentence under each.
+"""The common style of all figures: safe for color-blind readers, readable at 800 pixels, with a sentence as caption.
 
-Figures are built with matplotlib's classes alone, never with pyplot: no window, no global state, the same bytes from
-any thread. ::
+Figures use matplotlib's classes and never pyplot: no window, no global state, the same bytes from any thread. ::
 
     figure, (axes,) = sheet("Idle nodes", "Read: 8 % of the machine is idle.")
     axes.plot(...)
@@ -19,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: told apart with every kind of colour vision, and by lightness in grey.
+# Palette of Okabe and Ito: distinct for every kind of color vision, and by lightness in gray.
 BLUE = "#0072B2"
 ORANGE = "#D55E00"
 GREEN = "#009E73"
@@ -39,7 +38,7 @@ _CAPTION_COLUMNS = 112
 
 
 def sheet(title: str, caption: str, *, height_ratios: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
-    """A titled figure with one set of axes per ratio, on top of each other with a common x axis, and the caption."""
+    """A figure with title and caption, and one panel per ratio, stacked on a common x axis."""
     figure = Figure(figsize=(WIDTH_PX / DPI, HEIGHT_PX / DPI), dpi=DPI, facecolor="white")
     lines = textwrap.wrap(caption, _CAPTION_COLUMNS, break_on_hyphens=False)
     below = 0.035 + 0.037 * len(lines)
@@ -67,7 +66,7 @@ def sheet(title: str, caption: str, *, height_ratios: Sequence[float] = (1,)) ->
 
 
 def date_axis(axes: Axes) -> None:
-    """Ticks of an x axis in matplotlib dates (the log's own clock): as few words as needed."""
+    """Concise ticks on an x axis in matplotlib dates (the log's own clock)."""
     locator = AutoDateLocator(minticks=4, maxticks=10)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(

@@ -23,7 +23,7 @@ _LOOKS = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points (x, y) under one name."""
+    """A named line through points (x, y)."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A constant to compare with, such as a bound or another policy."""
+    """A constant for comparison, such as a bound or another policy."""
 
     name: str
     y: float
@@ -48,13 +48,13 @@ def lines_figure(
     log_x: bool = False,
     levels: Sequence[Level] = (),
 ) -> Figure:
-    """Lines with markers at the values that were replayed; nothing is smoothed."""
+    """Lines with markers at the replayed values, without smoothing."""
     figure, (axes,) = sheet(title, caption)
-    for line, (colour, marker, dashes) in zip(lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False):
+    for line, (color, marker, dashes) in zip(lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False):
         axes.plot(
             [at for at, _ in line.points],
             [value for _, value in line.points],
-            color=colour,
+            color=color,
             marker=marker,
             linestyle=dashes,
             linewidth=1.8,

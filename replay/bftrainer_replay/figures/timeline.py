@@ -1,4 +1,4 @@
-"""A replay over time: the nodes there were, the nodes that trained, and what came of it."""
+"""The timeline of ``replay run``: idle nodes, nodes in training, and training throughput."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bftrainer_replay.simulation.summary import Summary
 
 
 def timeline_figure(scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> Figure:
-    """Idle nodes and nodes in use as steps; below, training throughput per bin of time."""
+    """Idle nodes and nodes in training as steps; below, training throughput per bin of time."""
     window = scenario.window
     bins = bins_of(window, outcome.entries, outcome.totals)
     used_h = summary.resource_integral_node_h - summary.unused_node_h
@@ -21,7 +21,7 @@ def timeline_figure(scenario: Scenario, outcome: ReplayOutcome, summary: Summary
     efficiency = (
         ""
         if summary.efficiency is None
-        else (f" They did {summary.efficiency:.1%} of what {summary.eq_nodes:,.0f} dedicated nodes would have done.")
+        else f" They trained {summary.efficiency:.1%} of what {summary.eq_nodes:,.0f} dedicated nodes would have trained."
     )
     figure, (nodes, rate) = sheet(
         f"Nodes idle and nodes in training, policy {summary.policy}",
@@ -45,7 +45,7 @@ def timeline_figure(scenario: Scenario, outcome: ReplayOutcome, summary: Summary
     rate.set_ylim(bottom=0)
     rate.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     rate.set_ylabel("thousand\nsamples/s")
-    rate.set_xlabel(f"time ({window.clock}; throughput is the mean of {bins.hours:g} h, dashed: of all)")
+    rate.set_xlabel(f"time ({window.clock}; throughput is the mean of {bins.hours:g} h; dashed: of the whole log)")
     rate.set_xlim(window.start_s / DAY_S, window.end_s / DAY_S)
     date_axis(rate)
     return figure

@@ -41,9 +41,7 @@ def sample_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> Clu
     """The nodes that a pilot could use now: idle, with a window of any length.
 
     Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so ``ours.assume_window_s``
-    should be infinite. Jobs without a user, which stand for LSF's windows, do not count as waiting.
-
-    Raises :class:`~bftrainer.errors.UnknownStateError` for an unknown node state.
+    should be infinite.
     """
     names = frozenset(node.name for node in seen.nodes)
     among = names if chosen is None else names & chosen
@@ -53,7 +51,7 @@ def sample_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> Clu
         waiting = frozenset(
             (job.id, max(job.size, 1))
             for job in seen.pending
-            if job.user and job.is_eligible and not (job.partitions and ours.partitions.issuperset(job.partitions))
+            if job.is_eligible and not (job.partitions and ours.partitions.issuperset(job.partitions))
         )
     return ClusterSample(seen.at_s, idle, len(among), waiting)
 

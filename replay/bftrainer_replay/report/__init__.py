@@ -1,1 +1,1 @@
-"""The report on one log: what lies idle, what it would train, which settings to take. One page, and its data."""
+"""The pages of ``report``, ``compare`` and ``demo``: one HTML file each, with pictures and data beside it."""

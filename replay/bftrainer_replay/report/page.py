@@ -1,18 +1,96 @@
-"""A report as one HTML page without a network, and as files."""
+"""The page of ``report``, ``compare`` and ``demo``: chapters of pictures and tables, one HTML file, and the same as files."""
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+import jinja2
+from matplotlib.figure import Figure
+
+from bftrainer import __version__
 from bftrainer.system.files import write_atomically
-from bftrainer_replay.report.frame import render_template
-from bftrainer_replay.report.items import Chapter, Picture
+from bftrainer_replay.csv_tables import csv_bytes
+from bftrainer_replay.figures.layout import screens
+from bftrainer_replay.figures.style import png
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All that the page shows. ``tiles`` are (name, value); ``commands`` make the same results again."""
+class Table:
+    """Rows of text; the first column names the row. ``main`` is the row to look at first."""
+
+    name: str
+    title: str
+    sentence: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    main: int | None = None
+
+    @property
+    def csv(self) -> bytes:
+        return csv_bytes(self.header, self.rows)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of ``style.sheet`` with its data as a table.
+
+    In the file the figure carries its title and caption; on the page both are text beside it. ``series`` lets the page's
+    script draw the figure again with a pointer and zoom: JSON of :func:`step_series`, or empty.
+    """
+
+    name: str
+    figure: Figure
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+    series: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.figure.texts[0].get_text()
+
+    @property
+    def sentence(self) -> str:
+        return self.figure.texts[1].get_text().replace("\n", " ")
+
+    @property
+    def alt(self) -> str:
+        return f"{self.title}. {self.sentence.removeprefix('Read: ')}"
+
+    @property
+    def csv(self) -> bytes:
+        return csv_bytes(self.header, self.rows)
+
+    @cached_property
+    def file(self) -> bytes:
+        """The PNG with title and caption."""
+        return png(self.figure)
+
+    @cached_property
+    def sources(self) -> tuple[str, str]:
+        """The images for wide and narrow screens as data: URLs."""
+        assert self.file, "drawn first: screens() changes the figure"
+        wide, narrow = (f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in screens(self.figure))
+        return wide, narrow
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A heading, a sentence or two, pictures and tables; ``note`` explains a common misunderstanding."""
+
+    title: str
+    text: str
+    items: tuple[Picture | Table, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """``tiles`` are (name, value); ``commands`` produce the same results again."""
 
     title: str
     lead: str
@@ -22,18 +100,42 @@ class Report:
     commands: tuple[str, ...]
 
 
-def render(report: Report) -> bytes:
-    """UTF-8 HTML."""
-    return render_template("report.html.j2", report=report)
+def render(page: Page) -> bytes:
+    """The page as UTF-8 HTML, without any reference to the network; a value that the template misses is an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("bftrainer_replay.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template("page.html.j2").render(page=page, version=__version__).encode()
 
 
-def write(out: Path, report: Report) -> int:
-    """report.html last, after pictures/*.png and data/*.csv; returns its size in bytes."""
-    for chapter in report.chapters:
+def write(out: Path, page: Page) -> int:
+    """Write pictures/*.png, data/*.csv and, last, report.html; returns the size of report.html in bytes."""
+    for chapter in page.chapters:
         for item in chapter.items:
             if isinstance(item, Picture):
                 write_atomically(out / "pictures" / f"{item.name}.png", item.file)
             write_atomically(out / "data" / f"{item.name}.csv", item.csv)
-    page = render(report)
-    write_atomically(out / "report.html", page)
-    return len(page)
+    html = render(page)
+    write_atomically(out / "report.html", html)
+    return len(html)
+
+
+def step_series(
+    edges_s: Sequence[float],
+    values: Mapping[str, Sequence[float]],
+    unit: str,
+    y: str,
+    *,
+    area: bool = False,
+    shown: int = 4,
+) -> str:
+    """Series over time, each constant between two edges (seconds since 1970), as JSON for the page's script.
+
+    With ``area`` the first series is filled. The first ``shown`` series are visible at first. Unit "%" means fractions.
+    """
+    digits = 4 if unit == "%" else 1
+    series = {name: [round(float(v), digits) for v in line] for name, line in values.items()}
+    return json.dumps(
+        {"edges": [round(at) for at in edges_s], "series": series, "unit": unit, "y": y, "area": area, "shown": shown}
+    )

@@ -1,4 +1,4 @@
-"""Which replays a report is made of: at most twelve by default, the paper's grids with ``full``."""
+"""The replays of a report: at most twelve by default, the paper's grids with ``full``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
 
 @dataclass(frozen=True, slots=True)
 class ReportPlan:
-    """Cells by the question they answer; ``base`` is in most of them. ``objectives`` vary T_fwd too where that is asked."""
+    """Cells by the question they answer; ``base`` is in most. A full plan's ``objectives`` vary T_fwd and P_jmax too."""
 
     base: Cell
     policies: tuple[Cell, ...]
@@ -21,12 +21,12 @@ class ReportPlan:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All, each once."""
+        """All cells, each once."""
         every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives)
         return tuple(dict.fromkeys(every))
 
     def tasks(self, inputs: Inputs) -> tuple[Task, ...]:
-        """The replays, the runs on constant nodes for each P_jmax and for each bin, and the no-cost bound of the base."""
+        """The replays, the runs on constant nodes for each P_jmax and each bin, and the no-cost bound of the base."""
         found = [task(TaskKind.BOUND, self.base, inputs), task(TaskKind.STATIC_BINS, self.base, inputs)]
         for cell in self.cells:
             found += [task(TaskKind.REPLAY, cell, inputs), task(TaskKind.STATIC, cell, inputs)]
@@ -47,7 +47,7 @@ def default_plan(base: Cell) -> ReportPlan:
 
 
 def full_plan(base: Cell, policies: Sequence[str]) -> ReportPlan:
-    """The paper's values, and every policy given."""
+    """The paper's values, and all given policies."""
     base = replace(base, detail=True)
     plan = _plan(
         base,

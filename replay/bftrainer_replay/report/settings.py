@@ -20,7 +20,7 @@ from bftrainer_replay.figures.settings import (
 )
 from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.report.items import Chapter, Picture, Table, picture
+from bftrainer_replay.report.page import Chapter, Picture, Table
 from bftrainer_replay.simulation.per_event import SPANS_S
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import Detail, read_detail
@@ -30,14 +30,14 @@ from bftrainer_replay.sweep.results import SweepRow
 def forward_chapter(
     rows: Sequence[SweepRow], others: Sequence[SweepRow], shown: Detail, window: LogWindow, level: Level | None
 ) -> Chapter:
-    """T_fwd: what it brings, what it costs, and how often a forecast is overtaken by a preemption."""
+    """T_fwd: its effect on U, its cost, and how often a preemption comes before the forecast is over."""
     details = [read_detail(row.result["detail"]) for row in rows]
     lines = [_line(rows[0].cell.objective, rows, "forward_s", lambda r: r.efficiency or 0.0)]
     if len({row.cell.forward_s for row in others}) > 1:
         lines.append(_line(others[0].cell.objective, others, "forward_s", lambda r: r.efficiency or 0.0))
     efficiency = efficiency_over_forward_figure(lines, () if level is None else (level,))
     taken = [
-        Line("a node in training is taken", shown.taken_within),
+        Line("a node in training is preempted", shown.taken_within),
         Line("any idle node leaves", tuple((s, followed_by_a_leave(window, s)) for s in SPANS_S)),
     ]
     spread = {r.cell.forward_s: d.returns.quantiles for r, d in zip(rows, details, strict=True) if d.returns.quantiles}
@@ -49,9 +49,9 @@ def forward_chapter(
         for point, (_, done), d in zip(back, outcome, details, strict=True)
     ]
     return Chapter(
-        "How far to look ahead (T_fwd)",
-        "A decision weighs what a rescale costs against what it gains within T_fwd. Too short, and nothing is worth a rescale; "
-        "too long, and nodes are gone before it has paid.",
+        "Forward-looking time (T_fwd)",
+        "A decision compares the cost of a rescale with its gain within T_fwd. If T_fwd is too short, no rescale pays off; if "
+        "it is too long, nodes leave before the rescale has paid off.",
         (
             _of("efficiency-over-forward-s", efficiency, lines, "forward_s", "efficiency"),
             _of(
@@ -61,8 +61,8 @@ def forward_chapter(
                 "forward_s",
                 "share",
             ),
-            picture("rescale-cost-over-forward-s", rescale_cost_figure(cost), ("forward_s", "million_samples"), cost),
-            picture(
+            Picture("rescale-cost-over-forward-s", rescale_cost_figure(cost), ("forward_s", "million_samples"), cost),
+            Picture(
                 "return-on-rescaling",
                 return_figure(back, outcome, spread),
                 ("forward_s", "samples_per_sample", "million_samples", "event_p10", "p25", "p50", "p75", "p90"),
@@ -73,12 +73,12 @@ def forward_chapter(
 
 
 def parallel_chapter(rows: Sequence[SweepRow]) -> Chapter:
-    """P_jmax: more at once train more in all, and each takes longer."""
+    """P_jmax: more concurrent trainers train more in total, and each takes longer."""
     done = [(float(r.cell.max_parallel), r.samples / 1e6) for r in rows]
     best = max(done, key=lambda point: point[1])
     outcome = lines_figure(
-        "Outcome over the number of trainers at once",
-        f"Read: {best[0]:g} at once train most, {best[1]:,.0f} million samples; {done[0][0]:g} at once train "
+        "Outcome over the number of concurrent trainers",
+        f"Read: {best[0]:g} concurrent trainers train most, {best[1]:,.0f} million samples; {done[0][0]:g} train "
         f"{1 - done[0][1] / best[1] if best[1] else 0:.1%} less.",
         [Line("outcome", tuple(done))],
         x="P_jmax",
@@ -98,14 +98,16 @@ def parallel_chapter(rows: Sequence[SweepRow]) -> Chapter:
     ]
     if len(hours) > 1:
         runtime = runtime_figure([Line("runtime", tuple(hours))])
-        items.append(picture("runtime-over-max-parallel", runtime, ("max_parallel", "hours"), hours))
-    return Chapter("How many at once (P_jmax)", "Trainers run more efficiently on few nodes each.", tuple(items))
+        items.append(Picture("runtime-over-max-parallel", runtime, ("max_parallel", "hours"), hours))
+    return Chapter(
+        "Concurrent trainers (P_jmax)", "A trainer uses its nodes more efficiently if it has few of them.", tuple(items)
+    )
 
 
 def objective_chapter(rows: Sequence[SweepRow], parallel: Sequence[SweepRow]) -> Chapter:
-    """Fig. 12, Tables 3 and 4: who gets done when under which objective, and with how many at once."""
+    """Fig. 12, Tables 3 and 4: runtimes by model, objective and number of concurrent trainers."""
     models = _models(rows)
-    cells = tuple((model, *(_told(row, model) for row in rows)) for model in models)
+    cells = tuple((model, *(_runtime(row, model) for row in rows)) for model in models)
     whole = (
         ("million samples", *(f"{row.samples / 1e6:,.0f}" for row in rows)),
         ("one-node hours", *(f"{float(row.result['outcome_one_node_h']):,.0f}" for row in rows)),
@@ -114,27 +116,27 @@ def objective_chapter(rows: Sequence[SweepRow], parallel: Sequence[SweepRow]) ->
     fairest = rows[int(np.argmax(one_node))].cell.objective
     table = Table(
         "objectives",
-        "Mean hours from admission to end, by model and objective (trainers done)",
-        f"Read: throughput favours models with cheap samples; {fairest} gives most one-node hours, a measure that counts "
-        "every model alike.",
+        "Mean hours from admission to completion, by model and objective (completed trainers)",
+        f"Read: throughput favors models with cheap samples; {fairest} gives the most one-node hours, a measure that weighs "
+        "all models equally.",
         ("model", *(row.cell.objective for row in rows)),
         (*cells, *whole),
     )
     hours = {row.cell.objective: {m: h for m in models if (h := _hours(row, m)) is not None} for row in rows}
     bars = [(objective, model, h) for objective, each in hours.items() for model, h in each.items()]
     return Chapter(
-        "What to maximise (objective)",
-        "Matters only where trainers differ.",
+        "Objective",
+        "The objective makes a difference only if trainers differ.",
         (
             table,
-            picture("runtime-by-model", runtimes_figure(hours), ("objective", "model", "hours"), bars),
+            Picture("runtime-by-model", runtimes_figure(hours), ("objective", "model", "hours"), bars),
             *_runtime_tables(parallel),
         ),
     )
 
 
 def _runtime_tables(rows: Sequence[SweepRow]) -> list[Table]:
-    """Tables 3 and 4: one per objective that was replayed with more than one P_jmax."""
+    """Tables 3 and 4: one for each objective that was replayed with more than one P_jmax."""
     tables = []
     for objective in dict.fromkeys(row.cell.objective for row in rows):
         mine = sorted((r for r in rows if r.cell.objective == objective), key=lambda r: r.cell.max_parallel)
@@ -146,20 +148,20 @@ def _runtime_tables(rows: Sequence[SweepRow]) -> list[Table]:
         }
         if len(mine) < 2:
             continue
-        told = "the log is too short for trainers of one model to be done with few at once and with many."
+        sentence = "the log is too short: no model has completed trainers with both the fewest and the most at once."
         if grown:
             worst, best = max(grown, key=lambda m: grown[m]), min(grown, key=lambda m: grown[m])
-            told = (
-                f"from {first.cell.max_parallel} to {last.cell.max_parallel} at once a trainer of {worst} takes "
-                f"{grown[worst]:.1f} times as long, one of {best} {grown[best]:.1f} times: it is not the same for all."
+            sentence = (
+                f"with {last.cell.max_parallel} concurrent trainers instead of {first.cell.max_parallel}, a trainer of {worst} "
+                f"takes {grown[worst]:.1f} times as long, a trainer of {best} {grown[best]:.1f} times."
             )
         tables.append(
             Table(
                 f"runtimes-{objective}",
-                f"Mean hours from admission to end over P_jmax, objective {objective} (trainers done)",
-                f"Read: {told}",
+                f"Mean hours from admission to completion by P_jmax, objective {objective} (completed trainers)",
+                f"Read: {sentence}",
                 ("model", *(f"P_jmax {row.cell.max_parallel}" for row in mine)),
-                tuple((model, *(_told(row, model) for row in mine)) for model in _models(mine)),
+                tuple((model, *(_runtime(row, model) for row in mine)) for model in _models(mine)),
             )
         )
     return tables
@@ -170,24 +172,24 @@ def _models(rows: Sequence[SweepRow]) -> list[str]:
 
 
 def _hours(row: SweepRow, model: str) -> float | None:
-    """Mean hours from admission to end, as the paper's tables count; None where no trainer of the model was done."""
+    """Mean hours from admission to completion, as in the paper's tables; None if no trainer of the model completed."""
     found = row.result["models"].get(model)
     hours: float | None = None if found is None else found["mean_served_h"]
     return hours
 
 
-def _told(row: SweepRow, model: str) -> str:
+def _runtime(row: SweepRow, model: str) -> str:
     hours = _hours(row, model)
-    return "none done" if hours is None else f"{hours:.1f} h ({row.result['models'][model]['completed']})"
+    return "none completed" if hours is None else f"{hours:.1f} h ({row.result['models'][model]['completed']})"
 
 
 def cost_chapter(rows: Sequence[SweepRow]) -> Chapter:
-    """Fig. 16."""
+    """Fig. 16: U if rescaling costs more than assumed."""
     lines = [_line("U", rows, "cost_factor", lambda r: r.efficiency or 0.0)]
     figure = efficiency_over_cost_figure(lines)
     item = _of("efficiency-over-rescale-cost", figure, lines, "cost_factor", "efficiency")
     return Chapter(
-        "If rescaling is slower than assumed", "Measure your own trainers' costs before you trust this.", (item,)
+        "Higher rescale costs", "Measure the costs of your own trainers before you rely on this figure.", (item,)
     )
 
 
@@ -207,4 +209,4 @@ def _axis(cell: Cell, name: str) -> float:
 
 def _of(name: str, figure: Figure, lines: Sequence[Line], x: str, y: str) -> Picture:
     rows = [(line.name, at, value) for line in lines for at, value in line.points]
-    return picture(name, figure, ("line", x, y), rows)
+    return Picture(name, figure, ("line", x, y), rows)

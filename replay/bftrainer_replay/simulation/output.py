@@ -9,7 +9,8 @@ from pathlib import Path
 
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import csv_bytes
-from bftrainer_replay.figures.costs import costs_figure
+from bftrainer_replay.figures.bins import bins_of
+from bftrainer_replay.figures.replays import lost_figure
 from bftrainer_replay.figures.style import png
 from bftrainer_replay.figures.timeline import timeline_figure
 from bftrainer_replay.logs.event_log import format_time
@@ -28,11 +29,12 @@ _DECISION_COLUMNS = (
 
 def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> tuple[Path, ...]:
     """Write all files into ``out`` by atomic rename. summary.json comes last: if it exists, the others are complete."""
+    bins = bins_of(scenario.window, outcome.entries, outcome.totals)
     files = {
         "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
         "decisions.csv.gz": gzip.compress(csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
         "timeline.png": png(timeline_figure(scenario, outcome, summary)),
-        "costs.png": png(costs_figure(scenario, outcome, summary)),
+        "costs.png": png(lost_figure({summary.policy: bins})),
         "summary.json": (json.dumps(summary.as_dict(), indent=2) + "\n").encode(),
     }
     for name, data in files.items():

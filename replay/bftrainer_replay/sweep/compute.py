@@ -45,7 +45,7 @@ def compute(task: Task, inputs: Inputs) -> Result:
     if task.kind is TaskKind.STATIC:
         return {"samples": static_outcome(whole)}
     if task.kind is TaskKind.STATIC_BINS:
-        return {"samples": static_outcomes(whole, bin_edges(whole.window)[1].tolist())}
+        return {"samples": static_outcomes(whole, bin_edges(whole.window).tolist())}
     if task.kind is TaskKind.BOUND:
         return {"samples": no_cost_bound(whole)}
     began_s = time.process_time()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer_replay.figures.bins import bins_of
+from bftrainer_replay.figures.bins import Bins, bins_of
 from bftrainer_replay.simulation.per_event import RescaleReturns, returns, taken_within
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 
@@ -38,6 +38,10 @@ class Detail:
     trainers: tuple[tuple[str, str, float, float, bool], ...]
     taken_within: tuple[tuple[float, float], ...]
     returns: RescaleReturns
+
+    @property
+    def bins(self) -> Bins:
+        return Bins(self.bin_edges_s, self.samples, self.lost_to_preemption, self.lost_to_rescale)
 
 
 def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:

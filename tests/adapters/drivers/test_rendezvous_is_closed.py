@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bftrainer.errors import InvalidValueError
-from bftrainer_adapters.drivers.common.network import interface_address
+from bftrainer.system.network import interface_address
 from bftrainer_adapters.drivers.horovod.plain_pickle import worker_registration
 from bftrainer_adapters.drivers.horovod.rendezvous import Callbacks, RendezvousServer
 

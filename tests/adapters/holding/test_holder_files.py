@@ -44,7 +44,7 @@ def test_released_is_written_in_place_and_is_not_kept(tmp_path: Path, files: Hol
     """In place: a network file system shows another file under the same name only after a while."""
     files.hold("n1#1")
     before = (tmp_path / "n1#1" / "lease").stat()
-    files.say_released("n1#1")
+    files.mark_released("n1#1")
     files.renew()
     after = (tmp_path / "n1#1" / "lease").stat()
     assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size)
@@ -74,7 +74,7 @@ def test_one_whose_lease_cannot_be_taken_back_is_not_kept_and_the_others_are(
     lease = tmp_path / "n1#1" / "lease"
     text = lease.read_bytes()
     spoil(lease)
-    files.say_released("n1#1")
+    files.mark_released("n1#1")
     lease.rmdir()
     lease.write_bytes(text)  # what a payload still sees
     files.renew()

@@ -35,8 +35,8 @@ class Job:
 class Jobs:
     """A scheduler. ``while_asked`` happens after it has made its answer and before that is read."""
 
-    manners: SchedulerTraits = field(
-        default_factory=lambda: SchedulerTraits("Fake", "fake", "fsub", hurry_s=1.0, failures_in_a_row=2)
+    traits: SchedulerTraits = field(
+        default_factory=lambda: SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2)
     )
     jobs: dict[str, Job] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Jobs:
 
     def begin(self) -> None: ...
 
-    def why_none(self) -> str:
+    def why_no_holder(self) -> str:
         if self.against == "?":
             raise CommandError(["fqueue"], "no answer")
         return self.against
@@ -111,7 +111,7 @@ def test_a_mark_that_is_younger_than_the_answer_is_no_second_queueing(house: Hou
     assert house.jobs.ended == []
 
 
-@pytest.mark.parametrize(("phase", "why"), [(JobPhase.WAITS, "queued again"), (JobPhase.SUSPENDED, "suspended")])
+@pytest.mark.parametrize(("phase", "why"), [(JobPhase.WAITS, "requeued"), (JobPhase.SUSPENDED, "suspended")])
 def test_one_that_waits_again_or_is_suspended_is_ended_until_it_is_over(
     house: House, phase: JobPhase, why: str
 ) -> None:
@@ -143,14 +143,14 @@ def test_one_that_is_not_listed_is_gone_only_when_its_id_is_unknown_too(house: H
     assert [[f.phase for f in house.poll()] for _ in range(3)] == [[FragmentPhase.READY]] * 3
     del hidden[fragment.id]
     (gone,) = house.poll()
-    assert (gone.phase, gone.why) == (FragmentPhase.GONE, "no longer known to Fake")
+    assert (gone.phase, gone.why) == (FragmentPhase.GONE, "unknown to Fake")
 
 
 def test_two_failures_in_a_row_end_a_round(house: House) -> None:
     house.jobs.fails = True
     acquired = house.holder.acquire(tuple(NodeRequest(f"n{i}") for i in range(4)))
     assert house.jobs.submitted == 2
-    assert [r.reason for r in acquired.refusals[2:]] == ["not asked: fsub failed just before"] * 2
+    assert [r.reason for r in acquired.refusals[2:]] == ["not tried: fsub has just failed"] * 2
     assert all(r.retry_s > 0 for r in acquired.refusals)
 
 
@@ -179,4 +179,4 @@ def test_a_waiting_one_that_a_successor_finds_goes_on_waiting(house: House, tmp_
 def test_two_claims_for_one_node_are_one_holder(house: House) -> None:
     acquired = house.holder.acquire((NodeRequest("n1"), NodeRequest("n1")))
     assert [f.node for f in acquired.fragments] == ["n1"]
-    assert [r.reason for r in acquired.refusals] == ["is held already"]
+    assert [r.reason for r in acquired.refusals] == ["already held"]

@@ -16,7 +16,7 @@ from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
 from bftrainer_adapters.holding.job_holder import _MARKS_AT_ONCE, JobHolder
 
 NODES = 2 * _MARKS_AT_ONCE + 1
-MANNERS = SchedulerTraits("made up", "made_up", "submit", hurry_s=1.0, failures_in_a_row=2)
+TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, failures_in_a_row=2)
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Patience:
 
 @dataclass
 class Jobs:
-    manners: SchedulerTraits = MANNERS
+    traits: SchedulerTraits = TRAITS
     jobs: dict[str, Job] = field(default_factory=dict)
     lists: int = 0
 
     def begin(self) -> None:
         pass
 
-    def why_none(self) -> str:
+    def why_no_holder(self) -> str:
         return ""
 
     def submit(self, claim: NodeRequest) -> str:

@@ -308,6 +308,6 @@ def test_released_by_its_lease(tmp_path: Path, started: list[subprocess.Popen[by
     holder = start_payload(tmp_path, started, MARK_S=PATIENCE_S)
     files.hold(NAME)
     files.renew()
-    files.say_released(NAME)
+    files.mark_released(NAME)
     assert holder.wait(PATIENCE_S) == 0
     assert " released killed=0" in (files.leaving(NAME) or "")

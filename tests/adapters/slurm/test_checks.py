@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from recorded_slurm import recorded
 
+from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.holding.finding import SiteFinding, Weight
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import Qos, parse_config, parse_partitions, parse_qos
@@ -21,18 +21,18 @@ def judged(
     settings: SlurmSettings | None = SETTINGS,
     qos: dict[str, Qos] | None = None,
     change: Callable[[str], str] = lambda text: text,
-) -> dict[str, SiteFinding]:
+) -> dict[str, Check]:
     """Findings by name, of answers that were changed."""
     config, partitions = change(recorded(f"site-{site}.config.txt")), change(recorded(f"site-{site}.partitions.txt"))
     found = judge(settings, config, parse_partitions(partitions), qos, "me")
     for one in found:
-        assert (one.remedy == "") == (one.weight is Weight.FINE), f"every failed check says a remedy: {one}"
+        assert (one.remedy == "") == (one.state is CheckStatus.OK), f"every failed check says a remedy: {one}"
         assert "\n" not in one.detail + one.remedy
     return {one.name: one for one in found}
 
 
-def weights(found: dict[str, SiteFinding], weight: Weight) -> set[str]:
-    return {name for name, one in found.items() if one.weight is weight}
+def weights(found: dict[str, Check], weight: CheckStatus) -> set[str]:
+    return {name for name, one in found.items() if one.state is weight}
 
 
 def swap(old: str, new: str) -> Callable[[str], str]:
@@ -45,11 +45,11 @@ BY_QOS = swap("preempt/partition_prio", "preempt/qos")
 
 def test_the_recommended_set_up_and_slurms_defaults() -> None:
     recommended, defaults = judged("recommended"), judged("defaults")
-    assert weights(recommended, Weight.WARNING) == {"tracking"}, "the tests' cluster has no cgroups"
-    assert weights(defaults, Weight.WARNING) == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
+    assert weights(recommended, CheckStatus.WARNING) == {"tracking"}, "the tests' cluster has no cgroups"
+    assert weights(defaults, CheckStatus.WARNING) == {"tracking", "kill wait", "user signal", "epilog", "scheduler"}
     for found in (recommended, defaults):
-        assert weights(found, Weight.ERROR) == set()
-        assert found["preemption"].detail == "PriorityTier 1: main preempts holders, which are cancelled"
+        assert weights(found, CheckStatus.BROKEN) == set()
+        assert found["preemption"].detail == "PriorityTier 1: main preempts holders, which are canceled"
         assert found["version"].detail == "22.05.8"
     assert "bf_interval=10" in defaults["scheduler"].remedy
 
@@ -57,21 +57,21 @@ def test_the_recommended_set_up_and_slurms_defaults() -> None:
 FAULTS = [
     ("version", "WARNING", "20.11.9", "= 22.05.8", "= 20.11.9"),
     ("version", "WARNING", "27.11.0", "= 22.05.8", "= 27.11.0"),
-    ("privacy", "ERROR", "other users' jobs", PRIVATE + "none", PRIVATE + "jobs"),
-    ("privacy", "ERROR", "nodes", PRIVATE + "none", PRIVATE + "nodes,users"),
-    ("preemption", "ERROR", "preempt/none", "preempt/partition_prio", "preempt/none"),
-    ("preemption", "ERROR", "slurm.qos is empty", "preempt/partition_prio", "preempt/qos"),
-    ("preemption", "ERROR", "keep memory and GPUs", "PreemptMode=CANCEL", "PreemptMode=SUSPEND"),
-    ("preemption", "ERROR", "nothing ends a holder", "PreemptMode=CANCEL", "PreemptMode=OFF"),
-    ("preemption", "ERROR", "no partition with its nodes is above", "PriorityTier=10", "PriorityTier=1"),
-    ("preemption", "FINE", "main preempts", "PreemptMode=CANCEL", "PreemptMode=REQUEUE"),
-    ("partition", "ERROR", "no partition 'scavenge'; there are main, other", "=scavenge", "=other"),
-    ("partition", "ERROR", "is DOWN", "State=UP", "State=DOWN"),
-    ("partition", "ERROR", "MaxTime 14400 s", "MaxTime=UNLIMITED", "MaxTime=04:00:00"),
-    ("partition", "FINE", "8 nodes", "MaxTime=UNLIMITED", "MaxTime=7-00:00:00"),
-    ("partition", "ERROR", "RootOnly", "RootOnly=NO", "RootOnly=YES"),
+    ("privacy", "BROKEN", "other users' jobs", PRIVATE + "none", PRIVATE + "jobs"),
+    ("privacy", "BROKEN", "nodes", PRIVATE + "none", PRIVATE + "nodes,users"),
+    ("preemption", "BROKEN", "preempt/none", "preempt/partition_prio", "preempt/none"),
+    ("preemption", "BROKEN", "slurm.qos is empty", "preempt/partition_prio", "preempt/qos"),
+    ("preemption", "BROKEN", "keep memory and GPUs", "PreemptMode=CANCEL", "PreemptMode=SUSPEND"),
+    ("preemption", "BROKEN", "nothing ends a holder", "PreemptMode=CANCEL", "PreemptMode=OFF"),
+    ("preemption", "BROKEN", "no partition with its nodes is above", "PriorityTier=10", "PriorityTier=1"),
+    ("preemption", "OK", "main preempts", "PreemptMode=CANCEL", "PreemptMode=REQUEUE"),
+    ("partition", "BROKEN", "no partition 'scavenge'; there are main, other", "=scavenge", "=other"),
+    ("partition", "BROKEN", "is DOWN", "State=UP", "State=DOWN"),
+    ("partition", "BROKEN", "MaxTime 14400 s", "MaxTime=UNLIMITED", "MaxTime=04:00:00"),
+    ("partition", "OK", "8 nodes", "MaxTime=UNLIMITED", "MaxTime=7-00:00:00"),
+    ("partition", "BROKEN", "RootOnly", "RootOnly=NO", "RootOnly=YES"),
     ("epilog", "WARNING", "none", "= /bin/true\nEpilogMsgTime", "= (null)\nEpilogMsgTime"),
-    ("epilog", "FINE", "there is one", "Epilog                  =", "Epilog[0]               ="),
+    ("epilog", "OK", "configured", "Epilog                  =", "Epilog[0]               ="),
     ("scheduler", "WARNING", "without planned starts", "sched/backfill", "sched/builtin"),
     ("scheduler", "WARNING", "every 60 s", "bf_interval=1,", "bf_interval=60,"),
     ("kill wait", "WARNING", "KillWait 60 s", "KillWait                = 5", "KillWait                = 60"),
@@ -79,18 +79,18 @@ FAULTS = [
     ("user signal", "WARNING", "when GraceTime is over", ",preempt_send_user_signal", ""),
     (
         "user signal",
-        "FINE",
+        "OK",
         "one that workers ignore",
         ",preempt_send_user_signal",
         "\nPreemptParameters = send_user_signal",
     ),
-    ("exempt time", "ERROR", "600 s", "PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
-    ("tracking", "FINE", "cgroups", "proctrack/linuxproc", "proctrack/cgroup"),
+    ("exempt time", "BROKEN", "600 s", "PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
+    ("tracking", "OK", "cgroups", "proctrack/linuxproc", "proctrack/cgroup"),
 ]
 CGROUPS = swap("proctrack/linuxproc", "proctrack/cgroup")
 WITH_CGROUPS = [
-    ("epilog", "next turn", "= /bin/true\nEpilogMsgTime", "= (null)\nEpilogMsgTime"),
-    ("user signal", "1 to 2 s late", ",preempt_send_user_signal", ""),
+    ("epilog", "next cycle", "= /bin/true\nEpilogMsgTime", "= (null)\nEpilogMsgTime"),
+    ("user signal", "by 1 to 2 s", ",preempt_send_user_signal", ""),
 ]
 
 
@@ -99,16 +99,16 @@ def test_one_thing_at_a_time(name: str, weight: str, words: str, old: str, new: 
     both = recorded("site-recommended.config.txt") + recorded("site-recommended.partitions.txt")
     assert old in both, "the fault is planted"
     found = judged(change=swap(old, new))
-    assert found[name].weight is Weight[weight], found[name]
+    assert found[name].state is CheckStatus[weight], found[name]
     assert words in found[name].detail
-    assert weights(found, Weight.ERROR) <= {name}, "nothing else is blamed"
+    assert weights(found, CheckStatus.BROKEN) <= {name}, "nothing else is blamed"
 
 
 @pytest.mark.parametrize(("name", "words", "old", "new"), WITH_CGROUPS)
 def test_what_matters_more_with_cgroups(name: str, words: str, old: str, new: str) -> None:
     without, found = judged(change=swap(old, new)), judged(change=lambda text: CGROUPS(swap(old, new)(text)))
     assert words not in without[name].detail
-    assert (found[name].weight, words in found[name].detail) == (Weight.WARNING, True), found[name]
+    assert (found[name].state, words in found[name].detail) == (CheckStatus.WARNING, True), found[name]
 
 
 def test_partitions_whose_jobs_holders_would_keep_waiting() -> None:
@@ -119,19 +119,19 @@ def test_partitions_whose_jobs_holders_would_keep_waiting() -> None:
         return lambda text: text + line if text.startswith("PartitionName") else text
 
     found = judged(change=with_debug("node[07-08]"))
-    assert found["preemption"].weight is Weight.WARNING
+    assert found["preemption"].state is CheckStatus.WARNING
     assert "jobs of debug wait for holders, those of main do not" in found["preemption"].detail
-    assert judged(change=with_debug("other[1-2]"))["preemption"].weight is Weight.FINE, "they share no node"
+    assert judged(change=with_debug("other[1-2]"))["preemption"].state is CheckStatus.OK, "they share no node"
 
 
 def test_root_and_slurm_user_see_everything_and_a_window_may_be_assumed() -> None:
     text = recorded("site-recommended.config.txt").replace(PRIVATE + "none", PRIVATE + "jobs,nodes")
     shown = parse_partitions(recorded("site-recommended.partitions.txt"))
     found = {f.name: f for f in judge(SETTINGS, text, shown, None, "root")}
-    assert found["privacy"].weight is Weight.FINE
+    assert found["privacy"].state is CheckStatus.OK
     assumed = SlurmSettings(partition="scavenge", assume_window_s=600.0)
     found = judged(settings=assumed, change=swap(PRIVATE + "none", PRIVATE + "jobs"))
-    assert found["privacy"].weight is Weight.WARNING
+    assert found["privacy"].state is CheckStatus.WARNING
     assert "600 s at most" in found["privacy"].detail
 
 
@@ -142,21 +142,21 @@ QOSES = "normal|scavenger|cluster|1.000000\nscavenger||cancel|0.000000\n"
 @pytest.mark.parametrize(
     ("text", "weight", "words"),
     [
-        (QOSES, Weight.FINE, "normal preempts scavenger"),
-        (QOSES.replace("normal|scavenger|", "normal||"), Weight.ERROR, "no QOS lists scavenger"),
-        (QOSES.replace("0.000000", "1.000000"), Weight.WARNING, "UsageFactor 1"),
+        (QOSES, CheckStatus.OK, "normal preempts scavenger"),
+        (QOSES.replace("normal|scavenger|", "normal||"), CheckStatus.BROKEN, "no QOS lists scavenger"),
+        (QOSES.replace("0.000000", "1.000000"), CheckStatus.WARNING, "UsageFactor 1"),
         (
             QOSES.replace("\nscavenger|", "\nother|"),
-            Weight.ERROR,
+            CheckStatus.BROKEN,
             "there is no QOS 'scavenger'; there are normal, other",
         ),
-        (None, Weight.ERROR, "needs accounting"),
+        (None, CheckStatus.BROKEN, "needs accounting"),
     ],
 )
-def test_a_site_that_preempts_by_qos(text: str | None, weight: Weight, words: str) -> None:
+def test_a_site_that_preempts_by_qos(text: str | None, weight: CheckStatus, words: str) -> None:
     known = None if text is None else parse_qos(text)
     found = judged(settings=SlurmSettings(qos="scavenger"), qos=known, change=BY_QOS)
-    assert found["qos"].weight is weight
+    assert found["qos"].state is weight
     assert words in found["qos"].detail
     assert "preemption" not in found
 

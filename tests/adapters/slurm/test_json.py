@@ -7,10 +7,10 @@ import json
 import pytest
 from recorded_slurm import foreign, recorded
 
-from bftrainer.domain.cluster import flags_of
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm.jobs import JOB_PHASES
+from bftrainer_adapters.slurm.states import flags_of
 
 
 def test_a_job_list_without_plans_is_refused() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_slurm import MOMENTS, foreign, recorded
 
-from bftrainer.domain.cluster import Hidden, NodeFlag, PendingJob, Reservation, flags_of
-from bftrainer.errors import BFTrainerError, SchedulerError, UnknownStateError
+from bftrainer.domain.cluster import Hidden, PendingJob, Reservation
+from bftrainer.errors import BFTrainerError, SchedulerError
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.jobs import JobPhase, parse_list, parse_submitted, parse_worker_steps
+from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
 
@@ -25,16 +27,15 @@ def test_text_and_json_of_one_moment_say_the_same_of_nodes(moment: str) -> None:
     assert [node.name for node in text] == [f"node{n:02d}" for n in range(1, 9)]
     for node in text:
         other = by_json[node.name]
-        assert (node.flags, node.partitions, node.features, node.gpus, node.cpus) == (
-            other.flags, other.partitions, other.features, other.gpus, other.cpus,
-        )  # fmt: skip
+        assert flags_of(node.state) == flags_of(other.state)
+        assert node == replace(other, state=node.state)
 
 
 def test_states_are_kept_whole() -> None:
     nodes = slurm_text.parse_nodes(recorded("moment-future_resv.nodes.txt"))
     states = {node.name: node.state for node in nodes}
     assert states["node01"] == "IDLE+DRAIN"
-    assert NodeFlag.PLANNED in next(node for node in nodes if "PLANNED" in node.state).flags
+    assert NodeFlag.PLANNED in flags_of(next(node for node in nodes if "PLANNED" in node.state).state)
 
 
 def test_pending_jobs_with_bars_in_their_names() -> None:
@@ -142,20 +143,6 @@ def test_no_text_at_all_makes_a_parser_fail_otherwise(text: str) -> None:
             parser(text)
 
 
-@pytest.mark.parametrize("state", ["", "IDLE+", "IDLE+SHINY", "sleepy", "IDLE IDLE", "*"])
-def test_an_unknown_state_is_raised_with_its_text(state: str) -> None:
-    with pytest.raises(UnknownStateError) as caught:
-        flags_of(state)
-    assert repr(state) in str(caught.value)
-
-
-def test_suffixes_and_short_words_are_flags_too() -> None:
-    assert flags_of("idle*") == {NodeFlag.IDLE, NodeFlag.NOT_RESPONDING}
-    assert flags_of("mixed-") == {NodeFlag.MIXED, NodeFlag.PLANNED}
-    assert flags_of("idle~") == {NodeFlag.IDLE, NodeFlag.POWERED_DOWN}
-    assert flags_of("drained$") == {NodeFlag.IDLE, NodeFlag.DRAIN, NodeFlag.MAINTENANCE}
-
-
 @pytest.mark.data
 @pytest.mark.parametrize("version", ["24.11.7", "26.05.2"])
 def test_nodes_and_times_of_later_versions(version: str) -> None:
@@ -172,7 +159,7 @@ def test_nodes_and_times_of_later_versions(version: str) -> None:
 @pytest.mark.data
 def test_maintenance_of_25_11_and_outputs_that_are_refused() -> None:
     nodes = slurm_text.parse_nodes(foreign("scheduler-output-samples", "sckyzo-text/scontrol_nodes.txt"))
-    assert nodes[0].flags >= {NodeFlag.MAINTENANCE, NodeFlag.RESERVED, NodeFlag.DRAIN}
+    assert flags_of(nodes[0].state) >= {NodeFlag.MAINTENANCE, NodeFlag.RESERVED, NodeFlag.DRAIN}
     # Not in seconds, relative, or of 2017 without an epoch.
     for name in ("reservations.txt", "reservations_relative_time.txt"):
         text = foreign("scheduler-output-samples", f"sckyzo-text/{name}")

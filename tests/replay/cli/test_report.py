@@ -55,8 +55,8 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
     assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
     assert "U is then above 100 %" in text
-    assert "This log does not say who waited in the queue" in text
-    for chapter in ("What lies idle", "What that is in a month", "What if", "T_fwd", "P_jmax", "objective", "slower"):
+    assert "This log does not contain the job queue" in text
+    for chapter in ("Idle nodes", "Per month", "All replays", "T_fwd", "P_jmax", "Objective", "rescale costs"):
         assert re.search(f"<h2 id=.*{chapter}", text), chapter
     assert text.count("<figcaption>Read: ") == 15
     names = {path.stem for path in (folder / "out" / "pictures").iterdir()}

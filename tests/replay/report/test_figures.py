@@ -35,7 +35,7 @@ def test_the_caption_says_what_the_numbers_say() -> None:
     window = cut(generate(64, 2, 1), machine_nodes=64)
     for figure, start in (
         (fragments_figure(window), "Read: 58% of the "),
-        (idle_nodes_figure(window), "Read: on average 5."),
+        (idle_nodes_figure(window), "Read: on average, 5."),
     ):
         assert any(text.get_text().startswith(start) for text in figure.texts)
 
@@ -65,22 +65,25 @@ def test_bars_lie_in_the_lowest_free_lane() -> None:
 def test_efficiency_over_time_counts_the_bins() -> None:
     figure = efficiency_over_time_figure([0.0, 3600.0, 7200.0, 9000.0], {"a": [0.5, 1.2, 0.8], "b": [0.6, 0.9, 0.7]})
     told = figure.texts[1].get_text().replace("\n", " ")
-    assert "under a the bins are between 50% and 120%, in 2 of 3 above b, at most 30 points" in told
+    assert "under a, U of a bin is between 50% and 120%; it is above b in 2 of 3 bins, by up to 30 points" in told
     assert png(figure).startswith(b"\x89PNG")
 
 
 def test_runtimes_by_model_say_who_takes_longest() -> None:
     hours = {"throughput": {"cheap": 1.0, "dear": 14.0}, "scaling-efficiency": {"cheap": 2.0, "dear": 3.0}}
     told = runtimes_figure(hours).texts[1].get_text().replace("\n", " ")
-    assert "under throughput dear takes 14.0 times as long as cheap" in told
-    assert "under scaling-efficiency dear takes 1.5 times as long as cheap" in told
-    assert "no trainer was done" in runtimes_figure({"throughput": {}}).texts[1].get_text()
+    assert "under throughput, dear takes 14.0 times as long as cheap" in told
+    assert "under scaling-efficiency, dear takes 1.5 times as long as cheap" in told
+    assert "no trainer completed" in runtimes_figure({"throughput": {}}).texts[1].get_text()
 
 
 def test_returns_of_single_events_need_not_exist_everywhere() -> None:
     outcome = [(30.0, 100.0), (120.0, 110.0)]
     figure = return_figure([(30.0, 0.0), (120.0, 20.0)], outcome, {120.0: (0.0, 2.0, 30.0, 80.0, 400.0)})
     told = figure.texts[1].get_text().replace("\n", " ")
-    assert "Of single events at 120 s half return more than 30, one in ten 0.0 or less, one in ten 400 or more" in told
+    assert (
+        "At 120 s, half of the single events return more than 30, one in ten 0.0 or less, one in ten 400 or more"
+        in told
+    )
     assert png(figure).startswith(b"\x89PNG")
     assert "single events" not in return_figure([(30.0, 5.0), (120.0, 2.0)], outcome, {}).texts[1].get_text()

@@ -102,10 +102,10 @@ def test_without_noise_what_was_measured_is_believed_at_the_end() -> None:
     said = replace(plain, arrivals=with_curve_error(plain.arrivals, "learn"))
     world = ReplayWorld(said.window, said.arrivals, meter=Meter())
     state = run(world, State(6), POLICY, Ledger(world))
-    assert state.lessons
+    assert state.measurements
     for a in state.active:
         truth = world.runs[a.trainer.id].trainer.curve
-        lesson = dict(state.lessons).get(a.trainer.model)
+        lesson = dict(state.measurements).get(a.trainer.model)
         for point in lesson.points if lesson else ():
             assert point.rate == truth.at(point.nodes)
             assert a.trainer.curve.at(point.nodes) == pytest.approx(point.rate, rel=0.0201)

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from horovod.runner.elastic.discovery import HostDiscovery
+from horovod.runner.elastic.driver import ElasticDriver
+from horovod.runner.elastic.registration import FAILURE, READY
+
 from bftrainer_adapters.drivers.horovod.membership import Member
 from bftrainer_adapters.drivers.horovod.notices import notify
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses
 from bftrainer_adapters.drivers.horovod.rendezvous import Callbacks, RendezvousServer
-from horovod.runner.elastic.discovery import HostDiscovery
-from horovod.runner.elastic.driver import ElasticDriver
-from horovod.runner.elastic.registration import FAILURE, READY
 
 NOTICE_EVERY_S = 1.0
 RECONCILE_S = 0.2

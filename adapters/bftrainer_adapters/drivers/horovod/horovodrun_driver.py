@@ -19,6 +19,7 @@ def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
             "allow_stock_horovodrun where nobody else reaches this host"
         )
     import horovod.runner  # noqa: F401  # say so now if it is missing
+
     from bftrainer_adapters.drivers.horovod.stock_run import StockRun
 
     return StockRun(directory, directory.read_trainer(), settings, events)

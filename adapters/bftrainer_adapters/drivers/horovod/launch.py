@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerOrder
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter, exit_code
 from bftrainer_adapters.drivers.horovod.membership import Member
 from bftrainer_adapters.drivers.horovod.rendezvous import RendezvousServer
 from bftrainer_adapters.drivers.horovod.warm import WaitingWorkers
-from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 Key = tuple[str, int]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import socket
 import time
 
-from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses
 from horovod.runner.common.util.network import Wire
 from horovod.runner.elastic.worker import HostsUpdatedRequest, HostUpdateResult
+
+from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses
 
 TIMEOUT_S = 2.0
 

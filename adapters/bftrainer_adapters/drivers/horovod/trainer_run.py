@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from bftrainer.errors import InputFileError
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.network import interface_address
 from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
 from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
-from bftrainer_adapters.drivers.common.network import interface_address
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 from bftrainer_adapters.drivers.horovod.driver import AnnouncedHosts, FragmentDriver

@@ -15,7 +15,7 @@ import threading
 from typing import Any
 
 from bftrainer.errors import BFTrainerError
-from bftrainer_adapters.drivers.common.network import interface_address
+from bftrainer.system.network import interface_address
 
 
 class NoTorchError(BFTrainerError):

@@ -31,8 +31,8 @@
   }
 
   function interactive(box) {
-    const told = JSON.parse(box.dataset.series), edges = told.edges, names = Object.keys(told.series);
-    const percent = told.unit === "%", last = edges.length - 1, hidden = new Set(names.slice(told.shown));
+    const chart = JSON.parse(box.dataset.series), edges = chart.edges, names = Object.keys(chart.series);
+    const percent = chart.unit === "%", last = edges.length - 1, hidden = new Set(names.slice(chart.shown));
     const show = value => percent ? (100 * value).toFixed(1) + "%" : value.toLocaleString("en", {maximumFractionDigits: 1});
     const picture = box.querySelector("picture"), alt = picture.querySelector("img").alt;
     const live = add(box, "div", {class: "live"});
@@ -45,7 +45,7 @@
     names.forEach((name, i) => {
       const button = add(legend, "button", {type: "button", "aria-pressed": String(!hidden.has(name))});
       const key = add(button, "svg", {viewBox: "0 0 22 8", width: 22, height: 8, "aria-hidden": "true"});
-      add(key, "path", {d: "M0 4H22", ...look(i), ...(told.area && i === 0 ? {"stroke-width": 8, opacity: .45} : {})});
+      add(key, "path", {d: "M0 4H22", ...look(i), ...(chart.area && i === 0 ? {"stroke-width": 8, opacity: .45} : {})});
       button.append(" " + name);
       button.addEventListener("click", () => {
         if (hidden.has(name)) hidden.delete(name); else hidden.add(name);
@@ -55,9 +55,9 @@
     });
 
     function look(i) {
-      const round = Math.floor(i / LOOKS.length), [colour, dashes] = LOOKS[i % LOOKS.length];
-      const dashed = round ? (dashes ? "" : "3 3") : told.area ? "" : dashes;
-      return {fill: "none", stroke: `var(${colour})`, "stroke-width": 1.6, "stroke-dasharray": dashed};
+      const round = Math.floor(i / LOOKS.length), [color, dashes] = LOOKS[i % LOOKS.length];
+      const dashed = round ? (dashes ? "" : "3 3") : chart.area ? "" : dashes;
+      return {fill: "none", stroke: `var(${color})`, "stroke-width": 1.6, "stroke-dasharray": dashed};
     }
     const x = at_s => left + wide * (at_s - edges[from]) / (edges[to] - edges[from]);
     const index = px => {
@@ -75,7 +75,7 @@
       wide = width - left - 10;
       high = height - 40;
       const seen = names.filter(name => !hidden.has(name));
-      const inside = seen.map(name => told.series[name].slice(from, to));
+      const inside = seen.map(name => chart.series[name].slice(from, to));
       const top = 1.06 * Math.max(percent ? .01 : 1, ...inside.map(values => Math.max(...values)));
       const least = Math.min(0, ...inside.map(values => Math.min(...values)));
       const y = value => 10 + high * (1 - (value - least) / (top - least));
@@ -89,17 +89,17 @@
         add(svg, "line", {x1: x(at), x2: x(at), y1: 10, y2: 10 + high, class: "grid"});
         if (x(at) < left + wide - 12) add(svg, "text", {x: x(at), y: 26 + high, "text-anchor": "middle"}, when(at));
       }
-      add(svg, "text", {x: 11, y: 10 + high / 2, "text-anchor": "middle", transform: `rotate(-90 11 ${10 + high / 2})`}, told.y);
+      add(svg, "text", {x: 11, y: 10 + high / 2, "text-anchor": "middle", transform: `rotate(-90 11 ${10 + high / 2})`}, chart.y);
       names.forEach((name, i) => {
         if (hidden.has(name)) return;
         let d = "";
         for (let k = from; k < to; k += 1) {
-          const level = y(told.series[name][k]).toFixed(1);
+          const level = y(chart.series[name][k]).toFixed(1);
           d += (d ? "V" + level : `M${x(edges[k]).toFixed(1)} ${level}`) + "H" + x(edges[k + 1]).toFixed(1);
         }
-        if (told.area && i === 0) {
-          const [colour] = LOOKS[0];
-          add(svg, "path", {d: d + `V${y(0)}H${left}Z`, fill: `var(${colour})`, opacity: .4, stroke: "none"});
+        if (chart.area && i === 0) {
+          const [color] = LOOKS[0];
+          add(svg, "path", {d: d + `V${y(0)}H${left}Z`, fill: `var(${color})`, opacity: .4, stroke: "none"});
         } else add(svg, "path", {d, ...look(i)});
       });
       point(cursor);
@@ -116,8 +116,8 @@
       }
       const middle = x((edges[cursor] + edges[cursor + 1]) / 2);
       add(svg, "line", {x1: middle, x2: middle, y1: 10, y2: 10 + high, class: "cursor"});
-      const values = names.filter(name => !hidden.has(name)).map(name => name + " " + show(told.series[name][cursor]));
-      out.textContent = moment(edges[cursor], edges[1] - edges[0]) + ": " + values.join(", ") + (percent ? "" : " " + told.unit);
+      const values = names.filter(name => !hidden.has(name)).map(name => name + " " + show(chart.series[name][cursor]));
+      out.textContent = moment(edges[cursor], edges[1] - edges[0]) + ": " + values.join(", ") + (percent ? "" : " " + chart.unit);
     }
 
     function zoom(first, end) {

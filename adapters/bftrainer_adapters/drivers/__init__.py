@@ -1,0 +1,1 @@
+"""What starts the workers of trainers: one driver per trainer, one package per launcher."""

@@ -1,0 +1,125 @@
+"""The site ``lsf``: ``holder = "lsf"`` and the table ``[lsf]``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from bftrainer.config.pilot import NodesConfig, PilotConfig
+from bftrainer.config.validation import ConfigTable, check_table
+from bftrainer.core.windows import Ours
+from bftrainer.domain.checks import Check
+from bftrainer.domain.ports import Clock
+from bftrainer.errors import SchedulerError, UserError
+from bftrainer.live.job_chaining import OwnJob
+from bftrainer.live.observed import ObservedSite
+from bftrainer.live.site import JobNodes, Site, SitePlugin
+from bftrainer_adapters.holding.reload import pilot_name, reloaded
+from bftrainer_adapters.lsf import pilot_job
+from bftrainer_adapters.lsf import text as lsf_text
+from bftrainer_adapters.lsf.allocation import HOSTFILE, nodes_of_job, prefix_of_job
+from bftrainer_adapters.lsf.config import RELOADED, LsfSettings
+from bftrainer_adapters.lsf.doctor import examine_lsf
+from bftrainer_adapters.lsf.hold import LsfHolder
+from bftrainer_adapters.lsf.observe import LsfScheduler, ask, hosts_argv
+
+NAME = "lsf"
+_JOB_ID = "LSB_JOBID"
+_NOT_FOR_WORKERS = ("SLURM_", "SBATCH_", "SRUN_", "LSB_", "LS_")
+
+
+class LsfSite:
+    """The plug-in."""
+
+    table: type[ConfigTable] = LsfSettings
+    init_values: Mapping[str, object] = {}
+    runs_here = False
+
+    @property
+    def batch(self) -> LsfBatch:
+        return LsfBatch()
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        settings = _settings(config, "configuration")
+        holders = (state_dir / "holders").absolute()
+        prefix = [sys.executable, "-m", "bftrainer_adapters.lsf.worker", str(holders), "{node}", "{fragment_id}"]
+        driver: dict[str, object] = {"prefix": prefix, "drop_environment": list(_NOT_FOR_WORKERS)}
+        times = config.times
+        holder = LsfHolder(settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s)
+        ours = Ours(partitions=frozenset({settings.queue}))
+        return Site(LsfScheduler(settings, clock), holder, ours, driver, settings=settings)
+
+    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
+        fresh, kept = reloaded(site.settings, _settings(config, "configuration"), RELOADED)
+        assert isinstance(site.holder, LsfHolder)
+        site.holder.reconfigure(fresh, config.times.poll_s)
+        return tuple(f"{NAME}.{key}" for key in kept)
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        return [] if config is None else examine_lsf(_settings(config, where), keep)
+
+
+class LsfBatch:
+    """LSF around a pilot, and as ``bftrainer record`` observes it."""
+
+    def job_id(self, environment: Mapping[str, str]) -> str:
+        return environment.get(_JOB_ID, "")
+
+    def own_job(self, job: str, state_dir: Path, clock: Clock) -> OwnJob:
+        return pilot_job.LsfPilotJob(job, state_dir, clock)
+
+    def job_is_gone(self, job: str) -> bool | None:
+        return pilot_job.job_is_gone(job)
+
+    def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
+        if HOSTFILE not in environment:
+            return None
+        table = config.site_table(NAME)
+        return JobNodes(nodes_of_job(environment, bool(table.get("launch_node"))), tuple(prefix_of_job(table)))
+
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
+    ) -> ObservedSite:
+        nodes = NodesConfig() if config is None else config.nodes
+        classes = {} if config is None else config.classes
+        settings, remarks = _to_observe(config, where, slots_per_node, env)
+        ours = Ours(partitions=frozenset({settings.queue} - {""}), assume_window_s=math.inf)
+        return ObservedSite(LsfScheduler(settings, clock, env), ours, nodes, remarks, classes)
+
+
+def _settings(config: PilotConfig, where: str) -> LsfSettings:
+    return check_table(config.site_table(NAME), LsfSettings, f"{where}: {NAME}")
+
+
+def _to_observe(
+    config: PilotConfig | None, where: str, slots_per_node: int | None, env: Mapping[str, str]
+) -> tuple[LsfSettings, tuple[str, ...]]:
+    """The settings, and remarks. Without any LSF is asked for the size of a node."""
+    if config is not None and config.site_table(NAME):
+        settings = _settings(config, where)
+        if slots_per_node not in (None, settings.slots_per_node):
+            raise UserError(
+                f"--slots-per-node {slots_per_node}: {where} says {settings.slots_per_node}; give one of them"
+            )
+        return settings, ()
+    if slots_per_node is not None:
+        return _bare(slots_per_node), ()
+    found = _bare(1)
+    hosts = ask(hosts_argv(found), lsf_text.parse_hosts_json, found.timeout_s, env)
+    sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
+    if not sizes:
+        raise SchedulerError("bhosts shows no host's number of slots (MAX); give --slots-per-node")
+    slots, count = max(sizes.items(), key=lambda size: (size[1], size[0]))
+    remark = f"a node has {slots} slots, as {count:,} of {len(hosts):,} hosts have (change it with --slots-per-node)"
+    return _bare(slots), (remark,)
+
+
+def _bare(slots: int) -> LsfSettings:
+    """Settings to observe with: there is no holders' queue."""
+    return LsfSettings.model_construct(queue="", slots_per_node=slots)
+
+
+SITE: SitePlugin = LsfSite()

@@ -1,0 +1,119 @@
+"""The site ``slurm``: ``holder = "slurm"`` and the table ``[slurm]``."""
+
+from __future__ import annotations
+
+import getpass
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import ConfigTable, check_table
+from bftrainer.core.windows import Ours
+from bftrainer.domain.checks import Check
+from bftrainer.domain.ports import Clock
+from bftrainer.errors import BFTrainerError, UserError
+from bftrainer.live.job_chaining import OwnJob
+from bftrainer.live.observed import ObservedSite
+from bftrainer.live.site import JobNodes, Site, SitePlugin
+from bftrainer_adapters.holding.reload import pilot_name, reloaded
+from bftrainer_adapters.slurm import pilot_job
+from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
+from bftrainer_adapters.slurm.doctor import examine_slurm
+from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
+from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
+from bftrainer_adapters.slurm.text import parse_hostlist
+
+NAME = "slurm"
+_JOB_ID = "SLURM_JOB_ID"
+_STEP = ("--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none", "--export=ALL")
+
+
+class SlurmSite:
+    """The plug-in."""
+
+    table: type[ConfigTable] = SlurmSettings
+    init_values: Mapping[str, object] = {}
+    runs_here = False
+
+    @property
+    def batch(self) -> SlurmBatch:
+        return SlurmBatch()
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        settings = _settings(config, "configuration")
+        gres = [f"--gres={settings.gres}"] if settings.gres else []
+        prefix = ["srun", "--jobid={fragment_id}", *_STEP, *gres]
+        commands = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s)
+        name, times = pilot_name(state_dir), config.times
+        holder = SlurmHolder(settings, state_dir / "holders", name, clock, times.lease_s, times.poll_s)
+        check_hosts(config.nodes.hosts)
+        peers = SlurmPeerPilots(
+            name, getpass.getuser(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s
+        )
+        return Site(
+            PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
+            holder,
+            Ours(partitions=frozenset({settings.partition} - {""}), assume_window_s=settings.assume_window_s),
+            {"prefix": prefix},
+            peers,
+            settings,
+        )
+
+    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
+        fresh, kept = reloaded(site.settings, _settings(config, "configuration"), RELOADED)
+        assert isinstance(site.holder, SlurmHolder)
+        site.holder.reconfigure(fresh, config.times.poll_s)
+        return tuple(f"{NAME}.{key}" for key in kept)
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        if config is None:
+            return examine_slurm(None) if pilot_job.is_installed() else []
+        try:
+            return examine_slurm(_settings(config, where))
+        except BFTrainerError as error:
+            return [Check.broken(NAME, str(error), "fix the table [slurm]")]
+
+
+class SlurmBatch:
+    """Slurm around a pilot, and as ``bftrainer record`` observes it."""
+
+    def job_id(self, environment: Mapping[str, str]) -> str:
+        return environment.get(_JOB_ID, "")
+
+    def own_job(self, job: str, state_dir: Path, clock: Clock) -> OwnJob:
+        return pilot_job.SlurmPilotJob(job, state_dir / "successor.sh")
+
+    def job_is_gone(self, job: str) -> bool | None:
+        return pilot_job.job_is_gone(job)
+
+    def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
+        job, names = environment.get(_JOB_ID, ""), environment.get("SLURM_JOB_NODELIST", "")
+        if not job and not names:
+            return None
+        prefix = ("srun", f"--jobid={job}", *_STEP) if job else ()
+        return JobNodes(tuple(sorted(parse_hostlist(names))) or ("localhost",), prefix)
+
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
+    ) -> ObservedSite:
+        if slots_per_node is not None:
+            raise UserError(f"--slots-per-node {slots_per_node}: Slurm tells the size of a node; remove the option")
+        if config is None:
+            return ObservedSite(SlurmScheduler(env=env), Ours(assume_window_s=math.inf))
+        scheduler, ours = SlurmScheduler(env=env), Ours(assume_window_s=math.inf)
+        if config.site_table(NAME):
+            settings = _settings(config, where)
+            scheduler = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s, env)
+            ours = Ours(partitions=frozenset({settings.partition} - {""}), assume_window_s=math.inf)
+        return ObservedSite(scheduler, ours, config.nodes, classes=config.classes)
+
+
+def _settings(config: PilotConfig, where: str) -> SlurmSettings:
+    return check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
+
+
+SITE: SitePlugin = SlurmSite()

@@ -1,0 +1,146 @@
+"""Slurm's node states and gres, and what they mean for the core. Pure.
+
+Rule: a state that is not known here raises with its text. Unknown is not idle.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+
+from bftrainer.domain.cluster import Availability, Device, NodeView
+from bftrainer.errors import UnknownStateError
+
+
+class NodeFlag(Enum):
+    """A base state or flag of a node, by Slurm's names (slurm.h and the OpenAPI schemas v0.0.41 .. v0.0.45)."""
+
+    IDLE = "IDLE"
+    ALLOCATED = "ALLOCATED"
+    MIXED = "MIXED"
+    DOWN = "DOWN"
+    ERROR = "ERROR"
+    FUTURE = "FUTURE"
+    EXTERNAL = "EXTERNAL"
+    UNKNOWN = "UNKNOWN"
+    INVALID = "INVALID"
+    PLANNED = "PLANNED"
+    COMPLETING = "COMPLETING"
+    DRAIN = "DRAIN"
+    UNDRAIN = "UNDRAIN"
+    FAIL = "FAIL"
+    MAINTENANCE = "MAINTENANCE"
+    RESERVED = "RESERVED"
+    NOT_RESPONDING = "NOT_RESPONDING"
+    BLOCKED = "BLOCKED"
+    CLOUD = "CLOUD"
+    DYNAMIC_NORM = "DYNAMIC_NORM"
+    DYNAMIC_FUTURE = "DYNAMIC_FUTURE"
+    INVALID_REG = "INVALID_REG"
+    PERFCTRS = "PERFCTRS"
+    POWERED_DOWN = "POWERED_DOWN"
+    POWERING_DOWN = "POWERING_DOWN"
+    POWERING_UP = "POWERING_UP"
+    POWER_DOWN = "POWER_DOWN"
+    POWER_DOWN_ASAP = "POWER_DOWN_ASAP"
+    POWER_DOWN_FORCE = "POWER_DOWN_FORCE"
+    POWER_DRAIN = "POWER_DRAIN"
+    POWER_UP = "POWER_UP"
+    REBOOT_REQUESTED = "REBOOT_REQUESTED"
+    REBOOT_ISSUED = "REBOOT_ISSUED"
+    REBOOT_CANCELED = "REBOOT_CANCELED"
+    RESUME = "RESUME"
+
+
+# Other spellings of the same: sinfo's words for a state, and older versions' names.
+_SPELLINGS = {
+    "ALLOC": ("ALLOCATED",),
+    "MIX": ("MIXED",),
+    "COMP": ("COMPLETING",),
+    "DRAINED": ("IDLE", "DRAIN"),
+    "DRAINING": ("ALLOCATED", "DRAIN"),
+    "DRNG": ("ALLOCATED", "DRAIN"),
+    "MAINT": ("MAINTENANCE",),
+    "RESV": ("RESERVED",),
+    "PLND": ("PLANNED",),
+    "FAILING": ("ALLOCATED", "FAIL"),
+    "FAILG": ("ALLOCATED", "FAIL"),
+    "FUTR": ("FUTURE",),
+    "UNK": ("UNKNOWN",),
+    "INVAL": ("INVALID_REG",),
+    "BOOT": ("REBOOT_ISSUED",),
+    "REBOOT": ("REBOOT_REQUESTED",),
+    "REBOOT_CANCEL": ("REBOOT_CANCELED",),
+    "NO_RESPOND": ("NOT_RESPONDING",),
+    "POW_DN": ("POWERED_DOWN",),
+    "POW_UP": ("POWERING_UP",),
+    "BLOCK": ("BLOCKED",),
+}
+# What sinfo appends to a state (man sinfo, NODE STATE CODES).
+_SUFFIXES = {
+    "*": NodeFlag.NOT_RESPONDING,
+    "~": NodeFlag.POWERED_DOWN,
+    "#": NodeFlag.POWERING_UP,
+    "!": NodeFlag.POWER_DOWN,
+    "%": NodeFlag.POWERING_DOWN,
+    "$": NodeFlag.MAINTENANCE,
+    "@": NodeFlag.REBOOT_REQUESTED,
+    "^": NodeFlag.REBOOT_ISSUED,
+    "-": NodeFlag.PLANNED,
+}
+
+
+@lru_cache(maxsize=1024)
+def flags_of(state: str) -> frozenset[NodeFlag]:
+    """All flags of a state as Slurm writes it: ``IDLE+DRAIN``, ``idle*``, ``mixed-``.
+
+    Raises :class:`~bftrainer.errors.UnknownStateError` with the text: what nobody knows is not idle.
+    """
+    flags: set[NodeFlag] = set()
+    for word in state.split("+"):
+        name = word.strip().rstrip("".join(_SUFFIXES))
+        flags.update(_SUFFIXES[suffix] for suffix in word.strip()[len(name) :])
+        for spelling in _SPELLINGS.get(name.upper(), (name.upper(),)):
+            if spelling not in NodeFlag.__members__:
+                raise UnknownStateError("node", state)
+            flags.add(NodeFlag[spelling])
+    return frozenset(flags)
+
+
+# Flags that say how a node came to be, not what it may be used for.
+_HARMLESS = frozenset({NodeFlag.CLOUD, NodeFlag.DYNAMIC_NORM})
+_RUNS_JOBS = frozenset({NodeFlag.ALLOCATED, NodeFlag.MIXED})
+
+
+@lru_cache(maxsize=1024)
+def availability_of(state: str) -> Availability:
+    """What a state means; raises :class:`~bftrainer.errors.UnknownStateError` with its text.
+
+    A node is free if its only flags are IDLE and such that do not matter (``sinfo -t idle`` also lists drained, reserved and
+    maintenance nodes; measured with 22.05.8). IDLE+PLANNED: backfill keeps it for a job that cannot start yet. The flag
+    disappears once a holder is on the node, so the end of the window comes from that job's plan, never from the flag.
+    """
+    flags = flags_of(state) - _HARMLESS
+    if flags == {NodeFlag.IDLE}:
+        return Availability.FREE
+    if flags == {NodeFlag.IDLE, NodeFlag.PLANNED}:
+        return Availability.PLANNED
+    return Availability.BUSY if flags & _RUNS_JOBS else Availability.UNUSABLE
+
+
+@lru_cache(maxsize=1024)
+def gpus_of(gres: str) -> tuple[Device, ...]:
+    """The GPUs in a list such as ``gpu:a100:4(S:0-3),nvme:1``, in its order."""
+    found = []
+    for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
+        name, *rest = (word for word in entry.strip().split(":") if word != "no_consume")
+        if name == "gpu":
+            count = int(rest.pop()) if rest and rest[-1].isdecimal() else 1
+            found.append(Device(":".join(rest), count))
+    return tuple(found)
+
+
+def node_view(name: str, state: str, partitions: tuple[str, ...], gres: str, cpus: int) -> NodeView:
+    """A node of Slurm's, as text, JSON or pyslurm tells it."""
+    return NodeView(name, availability_of(state), partitions, gpus_of(gres), cpus, state=state)

@@ -1,0 +1,102 @@
+"""Options whose values are names: fixed ones (``click.Choice``), and those that installed packages extend.
+
+:class:`NameChoice` loads its names when a value is checked or completed, so ``--help`` imports no plug-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from bftrainer.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[str]  # generic since click 8.4
+else:
+    _ParamType = click.ParamType
+
+
+class NameChoice(_ParamType):
+    """One of ``names()``. ``custom``: ``module:function`` is accepted as well, unchecked.
+
+    ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names joined by commas.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        names: Callable[[], Iterable[str]],
+        *,
+        custom: bool = False,
+        parameters: bool = False,
+        several: bool = False,
+    ) -> None:
+        self.name = kind
+        self._names = names
+        self._custom = custom
+        self._parameters = parameters
+        self._several = several
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """In the list of options: the names are not loaded for it."""
+        return "NAME,..." if self._several else "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value itself, if all of its names exist."""
+        valid: list[str] | None = None
+        for text in str(value).split(",") if self._several else [str(value)]:
+            name = text.strip().partition("?")[0] if self._parameters else text.strip()
+            if self._custom and ":" in name:
+                continue
+            valid = sorted(self._names()) if valid is None else valid
+            if name not in valid:
+                self.fail(str(UnknownNameError(self.name, name, valid)), param, ctx)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names that begin as the last word does."""
+        head, comma, last = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        return [CompletionItem(f"{head}{comma}{name}") for name in sorted(self._names()) if name.startswith(last)]
+
+
+def _policies() -> Iterable[str]:
+    from bftrainer.plugins import policy_names
+
+    return policy_names()
+
+
+def _objectives() -> Iterable[str]:
+    from bftrainer.allocation.objectives import OBJECTIVES
+
+    return OBJECTIVES
+
+
+def _sites() -> Iterable[str]:
+    from bftrainer.plugins import site_names
+
+    return site_names()
+
+
+def _schedulers() -> Iterable[str]:
+    from bftrainer.live.site import batch_systems
+
+    return (name for name, _ in batch_systems())
+
+
+def _launchers() -> Iterable[str]:
+    from bftrainer.plugins import launcher_names
+
+    return launcher_names()
+
+
+POLICY = NameChoice("policy", _policies, custom=True, parameters=True)
+POLICIES = NameChoice("policy", _policies, custom=True, parameters=True, several=True)
+OBJECTIVE = NameChoice("objective", _objectives, custom=True)
+OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
+LAUNCHER = NameChoice("launcher", _launchers)
+HOLDER = NameChoice("holder", _sites)
+SCHEDULER = NameChoice("scheduler", _schedulers)
+SOLVER = click.Choice(["auto", "exact", "highs", "gurobi"])

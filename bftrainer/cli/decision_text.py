@@ -1,0 +1,27 @@
+"""A decision as one line of text, for ``events``, ``explain``, ``top`` and the pilot's log."""
+
+from __future__ import annotations
+
+from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.state import Plan
+
+
+def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
+    """The event, the new node counts in the order of admission, and the solver: ``+2 nodes -> 3 1 (exact, 1 ms)``."""
+    what = []
+    for change in event.changes:
+        match change:
+            case PoolChanged(joined, left):
+                what += [f"+{len(joined)} nodes"] * bool(joined) + [f"-{len(left)} nodes"] * bool(left)
+            case TrainerSubmitted(trainer):
+                what.append(f"{trainer.id} submitted")
+            case TrainerFinished(name):
+                what.append(f"{name} finished")
+            case ParallelChanged(number):
+                what.append(f"max_parallel {number}")
+            case TimerDue():
+                what.append("timer")
+    counts = " ".join(map(str, plan.decision.counts)) or "no trainers"
+    answer = plan.decision.answer
+    by = "" if answer is None else f" ({answer.solver}, {1e3 * took_s:.0f} ms)"
+    return f"{', '.join(what)} -> {counts}{by}"

@@ -1,0 +1,1 @@
+"""``bftrainer doctor``: the installation, a pilot's directory and its site."""

@@ -1,0 +1,82 @@
+"""``bftrainer doctor``: what of this installation works, shown by using it, and how to fix what does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from bftrainer.domain.checks import Check
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
+@click.option(
+    "--lsf",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Check only LSF, with [lsf] of this configuration: run every query of the pilot. Reads only.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("lsf-answers"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Folder for LSF output that is not understood.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=lambda: os.environ.get("BFTRAINER_STATE"),
+    show_default="$BFTRAINER_STATE",
+    metavar="DIR",
+    help="Check a pilot's state directory, too: the directory, its site, Horovod. Reads only.",
+)
+def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> None:
+    """Check this installation: Python, solvers, plots, job scripts; with --state, a pilot's directory and site.
+
+    Every solver is tried on a small problem. Exit status 0 if all that is required works, 1 otherwise; a WARNING is not
+    required. On a Slurm cluster the site is always checked; without --state nothing of it is required.
+
+    \b
+    Example:
+      bftrainer doctor
+      bftrainer doctor --state ~/.bftrainer
+      bftrainer doctor --lsf bftrainer.toml
+    """
+    from bftrainer.cli.doctor.frame import is_healthy, print_json, print_lines
+    from bftrainer.cli.doctor.installation import examine
+
+    checks = [*examine(), *_live(state, keep)] if lsf is None else _lsf(lsf, keep)
+    if as_json:
+        print_json(checks)
+    else:
+        print_lines(checks)
+    if not is_healthy(checks):
+        raise click.exceptions.Exit(1)
+
+
+def _live(state: Path | None, keep: Path) -> list[Check]:
+    """What a pilot needs: of its state directory and configuration, else of the schedulers that are here, if any."""
+    if state is not None:
+        from bftrainer.cli.doctor.pilot import examine_pilot
+
+        return examine_pilot(state, keep)
+    from bftrainer.live.site import find_site
+    from bftrainer.plugins import site_names
+
+    found = (check for name in site_names() for check in find_site(name).check(None, "", keep))
+    return [dataclasses.replace(check, required=False) for check in found]
+
+
+def _lsf(config: Path, keep: Path) -> list[Check]:
+    """The site's LSF instead of the installation."""
+    from bftrainer.config.pilot import read_config
+    from bftrainer.live.site import find_site
+
+    return find_site("lsf").check(read_config(config), str(config), keep)

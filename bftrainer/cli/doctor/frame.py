@@ -1,0 +1,48 @@
+"""What every check of doctor's shares: a guard around it, and how it is printed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+
+import click
+
+from bftrainer.domain.checks import Check, CheckStatus
+
+_COLORS = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}
+
+
+def guarded(name: str, look: Callable[[], Check], remedy: str, required: bool = True) -> Check:
+    """The check; any exception is its finding, since a broken package may raise anything."""
+    try:
+        return look()
+    except Exception as error:
+        return Check(name, CheckStatus.BROKEN, first_line(error), remedy, required)
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says, or its class where it says nothing."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def is_healthy(checks: Sequence[Check]) -> bool:
+    """Whether all that is required works."""
+    return all(check.state is CheckStatus.OK for check in checks if check.is_required)
+
+
+def print_json(checks: Sequence[Check]) -> None:
+    """One object."""
+    found = [
+        {**dataclasses.asdict(check), "state": check.state.name, "required": check.is_required} for check in checks
+    ]
+    click.echo(json.dumps({"ok": is_healthy(checks), "checks": found}, indent=2))
+
+
+def print_lines(checks: Sequence[Check]) -> None:
+    """A line each, and the remedy below it."""
+    for check in checks:
+        label = click.style(f"{check.label:<18}", fg=_COLORS.get(check.state, "yellow"))
+        click.echo(f"{label}  {check.name:<10}  {check.detail}")
+        if check.remedy:
+            click.echo(f"{'':<18}  {'':<10}  -> {check.remedy}")

@@ -1,0 +1,146 @@
+"""``bftrainer doctor --state``: a pilot's directory, configuration, user and site, and what its drivers need."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import shutil
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from bftrainer.cli.pilot import CONFIG_NAME, read
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError
+from bftrainer.live.site import SitePlugin, find_site
+from bftrainer.persistence.spool import open_state_dir
+from bftrainer.persistence.store import DB_NAME, open_store
+from bftrainer.system import command
+from bftrainer.system.network import interface_address
+from bftrainer.system.processes import is_alive
+
+_LITTLE_BYTES = 100_000_000
+_IMPORT_S = 120.0
+_PROBE = """
+import json, torch, horovod, horovod.torch
+print(json.dumps([torch.__version__, horovod.__version__, bool(horovod.torch.gloo_built())]))
+"""
+
+
+def examine_pilot(state: Path, keep: Path) -> list[Check]:
+    """All checks; the site is that of the configuration."""
+    try:
+        folder = open_state_dir(state)
+    except StateDirError as error:
+        remedy = f"`bftrainer init --state {state}`" if not state.exists() else (
+            "a directory of your own with mode 700, below directories that only you and root can change"
+        )  # fmt: skip
+        return [Check.broken("state", str(error), remedy)]
+    checks = [_space(folder), _pilot(folder)]
+    try:
+        config = read(folder, None)
+        site = find_site(config.nodes.holder)
+    except BFTrainerError as error:
+        return [*checks, Check.broken("config", str(error), "fix it; `bftrainer init` shows every key")]
+    source = CONFIG_NAME if (folder / CONFIG_NAME).exists() else "defaults"
+    checks.append(Check.ok("config", f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}"))
+    return [
+        *checks,
+        _root(config, site),
+        *_interface(config, site),
+        _horovod(),
+        *site.check(config, str(folder / CONFIG_NAME), keep),
+    ]
+
+
+def _space(folder: Path) -> Check:
+    free = shutil.disk_usage(folder).free
+    if free < _LITTLE_BYTES:
+        remedy = "make room: a pilot that cannot write its journal ends"
+        return Check.warning("state", f"{folder}: {free / 1e6:.0f} MB are free", remedy)
+    return Check.ok(
+        "state",
+        f"{folder}: mode 700, yours, and nobody else can replace it; {free / 1e9:.1f} GB are free",
+    )
+
+
+def _pilot(folder: Path) -> Check:
+    """Whether the journal opens, and which pilot writes it."""
+    if not (folder / DB_NAME).exists():
+        return Check.ok("journal", "none yet")
+    try:
+        with closing(open_store(folder)) as store:
+            holder = store.holder()
+    except StateDirError as error:
+        migrates = "migrates it" in str(error)
+        weight, remedy = (
+            (CheckStatus.WARNING, "start the pilot") if migrates else (CheckStatus.BROKEN, "use the newer bftrainer")
+        )
+        return Check("journal", weight, str(error), remedy)
+    except BFTrainerError as error:
+        return Check.broken("journal", str(error), "look at the disk; the last copy is pilot.db.schema-*")
+    if holder is None:
+        return Check.ok("journal", "no pilot runs")
+    job = f", job {holder.job_id}" if holder.job_id else ""
+    seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
+    here = "" if holder.host != os.uname().nodename else ", alive" if is_alive(holder.process) else ", dead"
+    return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
+
+
+def _root(config: PilotConfig, site: SitePlugin) -> Check:
+    if os.geteuid() != 0:
+        return Check.ok("user", f"uid {os.geteuid()}: trainers run with its rights")
+    if config.workers.allow_root:
+        remedy = "an ordinary user is enough for everything"
+        return Check.warning(
+            "user",
+            "root, as workers.allow_root says: trainers run as root",
+            remedy,
+        )
+    detail = "root: every trainer's command would run as root"
+    if site.runs_here:  # the pilot would start: see refuse_root
+        return Check.warning("user", f"{detail}, on this machine only", "run it as an ordinary user")
+    return Check.broken("user", detail, "run it as an ordinary user, or set workers.allow_root = true")
+
+
+def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
+    name, networks = config.workers.interface, config.workers.allow_from
+    try:
+        address = interface_address(name)
+        allowed = [ipaddress.ip_network(network) for network in networks]
+    except (InvalidValueError, ValueError) as error:
+        remedy = "set workers.interface (`ip -4 address` lists them) and workers.allow_from"
+        return [Check.broken("interface", str(error), remedy)]
+    if not any(ipaddress.ip_address(address) in network for network in allowed):
+        detail = f"{name} has {address}, and workers.allow_from has {', '.join(networks)}: no worker could connect"
+        return [Check.broken("interface", detail, "set workers.allow_from to the nodes' networks")]
+    if not site.runs_here and ipaddress.ip_address(address).is_loopback:
+        detail = f"{name} is {address}: Horovod workers on other hosts could not connect"
+        remedy = "set workers.interface and workers.allow_from to the nodes' network"
+        return [Check.warning("interface", detail, remedy)]
+    return [Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}")]
+
+
+def _horovod() -> Check:
+    """Imported in a process of its own: it may take long, or end the interpreter."""
+    remedy = "docs/horovod.md says how to build it; trainers with launcher restart need neither"
+    try:
+        text = command.run([sys.executable, "-c", _PROBE], timeout_s=_IMPORT_S)
+        torch, horovod, gloo = json.loads(text.splitlines()[-1])
+    except CommandError as error:
+        state = CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN
+        return Check("horovod", state, error.problem.rpartition(" / ")[2][:160], remedy, required=False)
+    except (ValueError, IndexError) as error:
+        return Check.broken("horovod", f"prints something else: {error}", remedy, required=False)
+    if not gloo:
+        built = "HOROVOD_WITH_GLOO=1 pip install --no-cache-dir --force-reinstall horovod"
+        return Check.broken(
+            "horovod",
+            f"{horovod} is built without gloo, which elastic runs need",
+            built,
+            required=False,
+        )
+    return Check.ok("horovod", f"{horovod} with gloo, torch {torch}", required=False)

@@ -1,0 +1,41 @@
+"""``bftrainer events``: the latest decisions and notes of the pilot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
+from bftrainer.cli.state import opened_registry, state_option
+
+
+@click.command()
+@click.option(
+    "-n", "--last", default=20, show_default=True, type=click.IntRange(min=1), metavar="N", help="Number of events."
+)
+@state_option
+@json_option
+def events(last: int, state: Path, as_json: bool) -> None:
+    """List the latest decisions with the events that led to them, and the pilot's other notes.
+
+    \b
+    Example:
+      bftrainer events -n 50
+    """
+    from bftrainer.cli.decision_text import describe_decision
+    from bftrainer.persistence.journal import entries
+
+    with opened_registry(state) as registry:
+        newest = registry.store.read("SELECT coalesce(max(number), 0) AS n FROM journal")[0]["n"]
+        decisions = list(entries(registry.store, after=max(newest - last, 0)))
+        notes = registry.notes(last)
+    rows: list[tuple[float, str, str]] = [
+        (e.event.at_s, "decision", describe_decision(e.event, e.plan, e.took_s)) for e in decisions
+    ]
+    rows += [(n.at_s, n.kind, f"{n.subject}: {n.text}" if n.subject else n.text) for n in notes]
+    rows = sorted(rows, key=lambda row: row[0])[-last:]
+    if as_json:
+        show_json([{"time": at_s, "kind": kind, "text": text} for at_s, kind, text in rows])
+        return
+    show_rows(("time", "", ""), [(clock_time(at_s), kind, text) for at_s, kind, text in rows])

@@ -1,0 +1,111 @@
+"""An explanation of a trainer's node count as text, as rows, and as JSON: for ``explain`` and ``top``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from bftrainer.cli.decision_text import describe_decision
+from bftrainer.cli.output import clock_time, counted
+from bftrainer.live.explain import Explanation, explain, quantity
+from bftrainer.persistence.registry import TrainerStatus
+
+if TYPE_CHECKING:
+    from bftrainer.allocation.what_if import WhatIf
+    from bftrainer.persistence.registry import Registry, TrainerRecord
+
+
+def as_lines(registry: Registry, trainer: str) -> list[str]:
+    """The explanation of a trainer's current node count, line by line."""
+    if reason := idle_reason(registry.trainer(trainer)):
+        return [f"{trainer} has no nodes: {reason}"]
+    found = explain(registry.store, trainer)
+    return [headline(found), "", *(f"{key:<15} {text}" for key, text in rows(found))]
+
+
+def idle_reason(record: TrainerRecord) -> str | None:
+    """Why a trainer takes no part in decisions now; None if it does."""
+    if record.status.is_final:
+        return f"it is {record.status.value}" + (f" ({record.reason})" if record.reason else "")
+    if record.status is TrainerStatus.PAUSED:
+        return f"it is paused; resume it with `bftrainer resume {record.name}`"
+    if record.failures and record.not_before_s > datetime.now().timestamp():
+        return f"it failed ({record.reason}) and will be restarted at {clock_time(record.not_before_s)}"
+    return None
+
+
+def headline(found: Explanation) -> str:
+    """The explanation in one sentence."""
+    nodes, since = counted(found.share.after, "node"), clock_time(found.entry.event.at_s)
+    return f"{found.trainer} has {nodes} since {since}: {found.why}."
+
+
+def rows(found: Explanation) -> list[tuple[str, str]]:
+    """The facts behind the sentence."""
+    entry, stake, share = found.entry, found.stake, found.share
+    table = [
+        ("decision", f"{entry.number}: {describe_decision(entry.event, entry.plan, entry.took_s)}"),
+        ("pool", f"{counted(found.pool, 'node')}, {found.free} free, {counted(found.queue, 'trainer')} in the queue"),
+    ]
+    held = sorted((s for s in found.shares if s.after or s.before), key=lambda s: -s.after)
+    shown = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in held[:6])
+    table.append(("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else "")))
+    if stake is not None:
+        rate, gain = quantity(stake.rate), quantity(stake.gain)
+        change, cost = _change(share.before, share.after), quantity(stake.cost)
+        table += [
+            ("value", f"{rate} {stake.unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
+            ("rescaling cost", f"{change} nodes: {cost} {stake.unit}"),
+            ("more nodes", _what_if(stake.more, stake.unit)),
+            ("fewer nodes", _what_if(stake.less, stake.unit)),
+        ]
+    s = entry.settings
+    table.append(("decided by", f"policy {s.policy}, objective {s.objective}, T_fwd {s.forward_s:g} s"))
+    if (answer := entry.plan.decision.answer) is not None:
+        gap = f", gap {answer.gap:.2g}" if answer.gap else ""
+        table.append(("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms"))
+        table += [("fallback from", f"{f.solver}: {f.reason.value} ({f.detail})") for f in answer.fallbacks]
+    return table
+
+
+def as_dict(found: Explanation) -> dict[str, object]:
+    """The JSON object of an explanation."""
+    entry, stake, answer = found.entry, found.stake, found.entry.plan.decision.answer
+    table: dict[str, object] = {
+        "trainer": found.trainer, "nodes": found.share.after, "nodes_before": found.share.before, "why": found.why,
+        "decision": entry.number, "time": entry.event.at_s, "pool": found.pool, "free": found.free,
+        "queue": found.queue, "place_in_queue": found.place, "policy": entry.settings.policy,
+        "objective": entry.settings.objective, "forward_s": entry.settings.forward_s,
+        "counts": {s.id: s.after for s in found.shares},
+    }  # fmt: skip
+    if stake is not None:
+        table["stake"] = {
+            "unit": stake.unit, "per_s": stake.rate, "gain": stake.gain, "rescale_cost": stake.cost,
+            "more": _what_if_dict(stake.more), "less": _what_if_dict(stake.less),
+        }  # fmt: skip
+    if answer is not None:
+        table["solver"] = {
+            "name": answer.solver, "status": answer.status.value, "gap": answer.gap, "took_s": entry.took_s,
+            "fallbacks": [{"solver": f.solver, "reason": f.reason.value, "detail": f.detail} for f in answer.fallbacks],
+        }  # fmt: skip
+    return table
+
+
+def _what_if(found: WhatIf | None, unit: str) -> str:
+    if found is None:
+        return "not possible"
+    moved = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in found.others[:4])
+    return f"{found.count}: {quantity(found.change, signed=True)} {unit} over all trainers" + (
+        f" ({moved})" if moved else ""
+    )
+
+
+def _what_if_dict(found: WhatIf | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    others = {s.id: {"before": s.before, "after": s.after, "gain": s.gain} for s in found.others}
+    return {"nodes": found.count, "change": found.change, "own": found.own, "others": others}
+
+
+def _change(before: int, after: int) -> str:
+    return f"{after}" if before == after else f"{before} -> {after}"

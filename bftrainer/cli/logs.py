@@ -1,0 +1,88 @@
+"""``bftrainer logs``: the output of a trainer's workers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from bftrainer.cli.state import opened_registry, pending_submissions, state_option
+from bftrainer.errors import UserError
+
+_POLL_S = 0.5
+
+
+@click.command()
+@click.argument("trainer", metavar="NAME")
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer has ended.")
+@click.option(
+    "-n",
+    "--lines",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Last lines per worker.",
+)
+@state_option
+def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:
+    """Print the output of a trainer's workers since its last start.
+
+    \b
+    Example:
+      bftrainer logs digits
+      bftrainer logs -f digits
+    """
+    from bftrainer.live.trainers.launcher import read_logs
+    from bftrainer.persistence.spool import open_state_dir
+
+    folder = open_state_dir(state)
+    _wait_for_pilot(folder, trainer, follow)
+    root = folder / "trainers"
+    offsets: dict[Path, int] = {}
+    first = True
+    while True:
+        with opened_registry(folder) as registry:
+            ended = registry.trainer(trainer).finished_s is not None
+        found = read_logs(root, trainer)
+        if not found and first:
+            _nothing_yet(f"trainer {trainer!r} has not written any output yet", follow and not ended)
+        for path in found:
+            _print_new(path, offsets, lines if first else None, named=len(found) > 1)
+        if not follow or ended:
+            return
+        first = False
+        time.sleep(_POLL_S)
+
+
+def _wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
+    """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the pilot."""
+
+    def is_pending() -> bool:
+        return any(request.trainer == trainer for request in pending_submissions(folder))
+
+    if is_pending():
+        _nothing_yet(f"trainer {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)", follow)
+        while is_pending():
+            time.sleep(_POLL_S)
+
+
+def _nothing_yet(text: str, follow: bool) -> None:
+    if not follow:
+        raise UserError(text)
+    click.echo(f"note: {text}; waiting", err=True)
+
+
+def _print_new(path: Path, offsets: dict[Path, int], tail: int | None, *, named: bool) -> None:
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        begin = offsets.get(path, 0)
+        file.seek(begin if begin <= size else 0)
+        data = file.read()
+        offsets[path] = file.tell()
+    text = data.decode(errors="replace").splitlines()
+    if tail is not None:
+        text = text[-tail:] if tail else []
+    for line in text:
+        click.echo(f"{path.stem}: {line}" if named else line)

@@ -1,0 +1,62 @@
+"""``bftrainer nodes``: the held nodes and their audit trail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
+from bftrainer.cli.state import opened_registry, state_option
+
+if TYPE_CHECKING:
+    from bftrainer.persistence.registry import FragmentRecord
+
+_COLUMNS = ("fragment", "trainer", "taken", "release requested", "released", "took, s", "why")
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Include released nodes.")
+@state_option
+@json_option
+def nodes(everything: bool, state: Path, as_json: bool) -> None:
+    """List the held nodes: since when, and by which trainer. With --all, also when each was released.
+
+    A release is requested by the scheduler (preemption) or by the pilot.
+
+    \b
+    Example:
+      bftrainer nodes --all
+    """
+    from bftrainer.persistence.journal import last_state
+
+    with opened_registry(state) as registry:
+        fragments = registry.fragments(open_only=not everything)
+        found = last_state(registry.store)
+    users = {} if found is None else {n: a.trainer.id for a in found.active for n in a.nodes}
+    if as_json:
+        show_json([_as_dict(f, users.get(f.name)) for f in fragments])
+        return
+    rows = [
+        (
+            f.name, users.get(f.name, "-") if f.released_s is None else "", clock_time(f.taken_s),
+            clock_time(f.asked_back_s), clock_time(f.released_s), _release_s(f), f.reason,
+        )
+        for f in fragments
+    ]  # fmt: skip
+    show_rows(_COLUMNS, rows, right=("took, s",))
+
+
+def _release_s(fragment: FragmentRecord) -> str:
+    """Seconds from the request to the release."""
+    if fragment.asked_back_s is None or fragment.released_s is None:
+        return ""
+    return f"{fragment.released_s - fragment.asked_back_s:.2f}"
+
+
+def _as_dict(f: FragmentRecord, user: str | None) -> dict[str, object]:
+    return {
+        "fragment": f.name, "node": f.node, "trainer": user if f.released_s is None else None, "asked_s": f.asked_s,
+        "taken_s": f.taken_s, "asked_back_s": f.asked_back_s, "released_s": f.released_s, "reason": f.reason,
+    }  # fmt: skip

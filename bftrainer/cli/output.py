@@ -1,0 +1,55 @@
+"""How the commands print: tables, JSON lines, times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def json_option(command: F) -> F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(command)
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Print a table; it is not cut to a width when the output is not a terminal."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table, markup=False)  # a cell may contain what looks like markup: pip install 'x[y]'
+
+
+def show_json(rows: Sequence[dict[str, object]]) -> None:
+    """Print one object per line."""
+    for row in rows:
+        click.echo(json.dumps(row))
+
+
+def clock_time(at_s: float | None) -> str:
+    """Local time to the second; a dash for an event that has not happened."""
+    return "-" if at_s is None else datetime.fromtimestamp(at_s).astimezone().strftime("%m-%d %H:%M:%S")
+
+
+def hours(node_s: float) -> str:
+    """Node-hours."""
+    return f"{node_s / 3600:,.2f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,38 @@
+"""``bftrainer usage``: node-hours by trainer or by user."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import click
+
+from bftrainer.cli.output import hours, json_option, show_json, show_rows
+from bftrainer.cli.state import opened_registry, state_option
+
+
+@click.command()
+@click.option(
+    "--by", type=click.Choice(["user", "trainer"]), default="trainer", show_default=True, help="Unit of the sums."
+)
+@state_option
+@json_option
+def usage(by: str, state: Path, as_json: bool) -> None:
+    """Sum node-hours: held for trainers, trained, and stalled (starting, rescaling, stopping).
+
+    \b
+    Example:
+      bftrainer usage --by user
+    """
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    with opened_registry(state) as registry:
+        for t in registry.trainers():
+            row = sums[t.owner if by == "user" else t.name]
+            for i, node_s in enumerate((t.held_node_s, t.trained_node_s, t.stalled_node_s)):
+                row[i] += node_s
+    if as_json:
+        names = ("held_node_h", "trained_node_h", "stalled_node_h")
+        show_json([{by: k, **{n: v / 3600 for n, v in zip(names, row, strict=True)}} for k, row in sums.items()])
+        return
+    columns = (by, "held", "trained", "stalled")
+    show_rows(columns, [(name, *map(hours, row)) for name, row in sums.items()], right=columns[1:])

@@ -1,0 +1,152 @@
+"""Lists of nodes as configurations, schedulers and logs write them: ``node[01-03,7],gpu*``.
+
+One parser for all of them. It is bounded: a range that would fill the memory is an error before a name of it is made. Not
+ClusterShell's NodeSet, which serves :mod:`bftrainer_adapters.slurm`: it has no bound, no wildcards, and forgets the order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+
+from bftrainer.errors import InvalidValueError
+
+MOST_NODES = 200_000
+"""More in one list is a mistake or a damaged line (the largest machine so far had 158,976 nodes)."""
+MOST_WILD = 1_000
+"""Names with a wildcard in one list; each is compared with every node."""
+
+_NAME = re.compile(r"[\w.*?-]+", re.ASCII)
+_EXPECTED = "expected node names such as node[01-03,7] or gpu*"
+
+
+def expand(text: str, most: int = MOST_NODES) -> list[str]:
+    """The names of a host list, in its order. Widths are kept (``n[08-10]`` is n08, n09, n10), and so are ``*`` and ``?``.
+
+    Raises :class:`~bftrainer.errors.InvalidValueError` for text that is not a host list, and for more than ``most`` names.
+    """
+    names: list[str] = []
+    for part in _parts(text):
+        names.extend(_expand_part(part, most - len(names), most))
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class HostPatterns:
+    """What a host list stands for: plain names, and one expression for those with a wildcard."""
+
+    names: frozenset[str] = frozenset()
+    wild: re.Pattern[str] | None = None
+
+    def __contains__(self, node: str) -> bool:
+        return node in self.names or (self.wild is not None and self.wild.match(node) is not None)
+
+
+@lru_cache(maxsize=64)  # asked for thousands of nodes in a row
+def host_patterns(patterns: tuple[str, ...]) -> HostPatterns:
+    """The patterns of a configuration. Raises :class:`~bftrainer.errors.InvalidValueError`, so it is also their check."""
+    return _compiled(name for pattern in patterns for name in _checked(pattern))
+
+
+@lru_cache(maxsize=64)
+def readable_patterns(patterns: tuple[str, ...], most: int = MOST_NODES) -> HostPatterns:
+    """What can be understood of patterns that another user wrote, ``most`` names at most; the rest is left out."""
+    names: list[str] = []
+    room_for_wild = MOST_WILD
+    for pattern in patterns:
+        try:
+            found = _checked(pattern, most - len(names))
+        except InvalidValueError:
+            continue
+        wild = sum(map(_is_wild, found))
+        if wild <= room_for_wild:
+            room_for_wild -= wild
+            names += found
+    return _compiled(names)
+
+
+def matches(node: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a node is in a list of a configuration."""
+    return node in host_patterns(patterns)
+
+
+def _checked(pattern: str, most: int = MOST_NODES) -> list[str]:
+    names = expand(pattern, most)
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise InvalidValueError(f"{_EXPECTED}, got {pattern[:60]!r}")
+    if sum(map(_is_wild, names)) > MOST_WILD:
+        raise InvalidValueError(f"{_EXPECTED}, got {pattern[:60]!r}: more than {MOST_WILD:,} names with * or ?")
+    return names
+
+
+def _compiled(names: Iterable[str]) -> HostPatterns:
+    every = frozenset(names)
+    wild = sorted(filter(_is_wild, every))
+    return HostPatterns(every.difference(wild), re.compile("|".join(map(translate, wild))) if wild else None)
+
+
+def _is_wild(name: str) -> bool:
+    return "*" in name or "?" in name
+
+
+def _parts(text: str) -> list[str]:
+    """Split at the commas outside of brackets."""
+    if "[" not in text and "]" not in text:
+        parts = text.split(",")
+    else:
+        parts, depth, start = [], 0, 0
+        for place, letter in enumerate(text):
+            if letter == "[":
+                depth += 1
+            elif letter == "]":
+                depth -= 1
+            elif letter == "," and not depth:
+                parts.append(text[start:place])
+                start = place + 1
+            if depth not in (0, 1):
+                raise InvalidValueError(f"{_EXPECTED}, got {text[:60]!r}: its brackets do not match")
+        if depth:
+            raise InvalidValueError(f"{_EXPECTED}, got {text[:60]!r}: a bracket is not closed")
+        parts.append(text[start:])
+    for part in parts:
+        is_name = part and part.isascii() and part.isprintable() and " " not in part
+        if not is_name or (len(part) > 4096 and "[" not in part):
+            raise InvalidValueError(f"{_EXPECTED}, got {part[:60]!r} in {text[:60]!r}")
+    return parts
+
+
+def _expand_part(part: str, room: int, most: int) -> list[str]:
+    names, whole = [""], part
+    while part:
+        before, bracket, rest = part.partition("[")
+        names = [name + before for name in names]
+        if not bracket:
+            break
+        inside, _, part = rest.partition("]")
+        endings: list[str] = []
+        for piece in inside.split(","):
+            endings += _numbers(piece, whole, room - len(endings), most)
+        if len(names) * len(endings) > room:
+            raise InvalidValueError(f"{whole[:60]!r} is more than {most:,} nodes in one list")
+        names = [name + ending for name in names for ending in endings]
+    if len(names) > room:
+        raise InvalidValueError(f"{whole[:60]!r} is more than {most:,} nodes in one list")
+    return names
+
+
+def _numbers(piece: str, whole: str, room: int, most: int) -> list[str]:
+    first, dash, last = piece.partition("-")
+    if not dash:
+        last = first
+    if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()) or len(piece) > 40:
+        raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece[:40]}] is not a range of numbers")
+    start, end = int(first), int(last)
+    if end < start:
+        raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece}] counts backwards")
+    if end - start >= room:
+        raise InvalidValueError(f"{whole[:60]!r} is more than {most:,} nodes in one list")
+    return [str(number).zfill(len(first)) for number in range(start, end + 1)]

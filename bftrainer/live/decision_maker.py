@@ -1,0 +1,68 @@
+"""Policy, solver and journal of a running pilot: exchanged together when the configuration is reloaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bftrainer.allocation.chain import build_allocator
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.ports import Allocator, Policy
+from bftrainer.live.facts import Listener, TellingJournal
+from bftrainer.persistence import codec
+from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Settings, TimedPolicy
+from bftrainer.persistence.store import Store
+from bftrainer.plugins import build_policy, find_objective
+from bftrainer.policies.guard import unguarded
+from bftrainer.policies.needs import refusal
+from bftrainer.policies.settings import PolicySettings
+
+
+def settings_of(config: PilotConfig) -> Settings:
+    """The settings of decisions, as the journal records them."""
+    d = config.decisions
+    return Settings(d.policy, d.solver, d.objective, d.forward_s, d.seed, d.max_parallel)
+
+
+def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
+    """The policy of these settings, on this allocator. From now on its memories can be journaled."""
+    objective = find_objective(settings.objective)
+    policy = build_policy(settings.policy, PolicySettings(allocator, objective, settings.forward_s, settings.seed))
+    codec.allow(type(unguarded(policy)).__module__)
+    return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a configuration asks for, built and not yet in use."""
+
+    settings: Settings
+    allocator: Allocator
+    policy: Policy
+
+
+class DecisionMaker:
+    """The policy with its journal. Listeners hear of each decision once it is on disk."""
+
+    def __init__(self, config: PilotConfig, store: Store, listeners: list[Listener]) -> None:
+        settings = settings_of(config)
+        self._recorder = RecordingAllocator(build_allocator(settings.solver, config.decisions.solve_s))
+        self.policy = TimedPolicy(policy_of(settings, self._recorder))
+        self._journal = LiveJournal(store, self._recorder, self.policy, settings)
+        self.journal = TellingJournal(self._journal, self.policy, listeners)
+
+    def prepare(self, config: PilotConfig) -> Prepared:
+        """Build what a new configuration asks for. Raises ``UserError``, and changes nothing."""
+        settings = settings_of(config)
+        allocator = build_allocator(settings.solver, config.decisions.solve_s)
+        return Prepared(settings, allocator, policy_of(settings, self._recorder))
+
+    def use(self, prepared: Prepared, now_s: float) -> None:
+        """Decide by this from now on."""
+        self._journal.begin(prepared.settings, now_s)
+        self._recorder.exchange(prepared.allocator)
+        self.policy.exchange(prepared.policy)
+
+    def refusal(self, trainer: Trainer) -> str | None:
+        """Why the present policy cannot serve a trainer."""
+        return refusal(self.policy.policy, trainer)

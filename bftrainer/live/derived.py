@@ -1,0 +1,80 @@
+"""Values worked out from others, five times a second for thousands of nodes, but only when there is something new.
+
+The one mechanism for that in the pilot. Whoever uses a derived value need not know when it was computed: it is always the
+function's value for the present arguments. Two rules make that true: arguments are compared by value, and they are frozen.
+A collection that changes (:class:`Table`) takes part by its frozen snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, KeysView
+from typing import Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+class Derived(Generic[P, T]):
+    """A pure function that remembers its last call. Called with equal (frozen) arguments, it returns the same object.
+
+    If other arguments give an equal value, the old object is returned as well, so what is derived from it stays, too.
+    Comparing costs little where nothing changed: Python compares the same object with itself in no time.
+    """
+
+    __slots__ = ("_arguments", "_function", "_value")
+
+    def __init__(self, function: Callable[P, T]) -> None:
+        self._function = function
+        self._arguments: tuple[object, ...] | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        assert not kwargs, "positional arguments only"
+        if args != self._arguments:
+            value = self._function(*args, **kwargs)
+            if self._arguments is None or value != self._value:
+                self._value: T = value
+            self._arguments = args
+        return self._value
+
+
+class Table(Generic[V]):
+    """Frozen values by name, in the order in which the names came; with snapshots that functions may keep."""
+
+    __slots__ = ("_rows", "_snapshot")
+
+    def __init__(self) -> None:
+        self._rows: dict[str, V] = {}
+        self._snapshot: tuple[V, ...] | None = ()
+
+    def __getitem__(self, name: str) -> V:
+        return self._rows[name]
+
+    def __setitem__(self, name: str, value: V) -> None:
+        self._rows[name] = value
+        self._snapshot = None
+
+    def __delitem__(self, name: str) -> None:
+        del self._rows[name]
+        self._snapshot = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, name: str) -> V | None:
+        return self._rows.get(name)
+
+    def names(self) -> KeysView[str]:
+        return self._rows.keys()
+
+    def values(self) -> tuple[V, ...]:
+        """All values, frozen: the same tuple until the table changes."""
+        if self._snapshot is None:
+            self._snapshot = tuple(self._rows.values())
+        return self._snapshot

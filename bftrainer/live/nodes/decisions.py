@@ -1,0 +1,234 @@
+"""Which nodes to request, which to give back, which to release: what is known in, steps out. Pure; no clock, no I/O.
+
+A node goes in three steps, so that no trainer is cut off: it leaves the pool (:class:`GiveBack`), its trainer leaves it or
+runs out of time, its holder ends (:class:`Release`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bftrainer.allocation.placement import in_name_order
+from bftrainer.config.pilot import PilotConfig, is_quiet
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.domain.state import Nodes
+from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.sharing import room_beside, surplus
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off."""
+
+    request: NodeRequest
+    node_class: str
+    not_before_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemandCap:
+    """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
+
+    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.)
+    """
+
+    node_class: str
+    trainers: frozenset[str]
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What a decision remembers for the next: (fragment, since when it is unused) of the pool, and demand caps by class."""
+
+    unused_since: tuple[tuple[str, float], ...] = ()
+    caps: tuple[DemandCap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All that a decision depends on but the time.
+
+    ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
+    has to be given back), where the scheduler's plans are known. ``peer_holders`` are the holder jobs of peer pilots.
+    ``answers``: the last poll of the scheduler succeeded.
+    """
+
+    config: PilotConfig
+    fragments: tuple[HeldFragment, ...] = ()
+    pool: Nodes = frozenset()
+    used: Nodes = frozenset()
+    window_ends: tuple[tuple[str, float], ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    peer_holders: tuple[str, ...] = ()
+    trainers: frozenset[str] = frozenset()
+    demand: PoolDemand = field(default_factory=PoolDemand)
+    answers: bool = True
+    memory: NodeMemory = field(default_factory=NodeMemory)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When the decision is made: seconds since 1970, the local time, seconds since the scheduler last answered."""
+
+    now_s: float
+    local_time: datetime
+    silent_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Request these nodes."""
+
+    requests: tuple[NodeRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Take these fragments out of the pool. ``back_off`` is (node, no request before)."""
+
+    names: tuple[str, ...]
+    reason: str
+    back_off: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """End the holders of these fragments."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDecision:
+    """Steps in order. With the same facts there is nothing more to do for ``again_after_s``."""
+
+    steps: tuple[Ask | GiveBack, ...]
+    memory: NodeMemory
+    again_after_s: float = math.inf
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A decision in the making: ``kept`` are fragments that are not given back, ``due_s`` the times to decide again."""
+
+    kept: list[HeldFragment]
+    steps: list[Ask | GiveBack] = field(default_factory=list)
+    due_s: list[float] = field(default_factory=list)
+
+    def give_back(self, names: Iterable[str], reason: str, back_off: tuple[tuple[str, float], ...] = ()) -> bool:
+        gone = frozenset(names)
+        if gone and (found := tuple(sorted(h.name for h in self.kept if h.name in gone))):
+            self.kept = [h for h in self.kept if h.name not in gone]
+            self.steps.append(GiveBack(found, reason, back_off))
+            return True
+        return False
+
+
+def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
+    """What to request and what to give back: unused nodes, those above a cap, those whose window ends.
+
+    Nothing is requested in a decision that gives unused nodes back.
+    """
+    nodes, times = known.config.nodes, known.config.times
+    draft = _Draft([h for h in known.fragments if h.given_back_s is None])
+    if at.silent_s > times.stale_after_s:
+        draft.give_back((h.name for h in draft.kept if h.is_ready), "the scheduler does not answer")
+        return NodeDecision(tuple(draft.steps), known.memory, times.poll_s / 10)
+    draft.due_s.append(at.now_s + times.stale_after_s - at.silent_s)
+    draft.give_back(
+        [name for name, end_s in known.window_ends if at.now_s > end_s], "planned: the scheduler's window ends"
+    )
+    draft.due_s += [end_s for _, end_s in known.window_ends if end_s >= at.now_s]
+    draft.give_back([h.name for h in _above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
+    draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
+    memory, gives = _give_unused(known, at, draft)
+    if not gives and (requests := _requests(known, at, draft)):
+        draft.steps.append(Ask(requests))
+    return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0))
+
+
+def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: float, now_s: float) -> Release | None:
+    """Release what was given back and is no longer in use, or has been for longer than ``patience_s``."""
+    free = frozenset(
+        h.name
+        for h in given_back
+        if h.name not in in_use or (h.given_back_s is not None and now_s - h.given_back_s >= patience_s)
+    )
+    return Release(free) if free else None
+
+
+def _above(kept: list[HeldFragment], used: Nodes, most: int) -> list[HeldFragment]:
+    """Fragments above the cap: unused ones first, the latest first."""
+    if len(kept) <= most:
+        return []
+    return sorted(kept, key=lambda h: (h.name in used, -h.asked_s, h.name))[: len(kept) - most]
+
+
+def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemory, bool]:
+    """Give back what no trainer has used for ``unused_after_s``; at once, what is more than trainers could use at all.
+
+    The class's demand is capped at what they did use. Not if every unused node had a window that ends: then its end is
+    why it was not used, and the node is backed off from until then.
+    """
+    memory = known.memory
+    kept_unused = {h.name: h for h in draft.kept if h.name in idle} if (idle := known.pool - known.used) else {}
+    if not kept_unused:
+        return NodeMemory((), memory.caps), False
+    nodes, ends, since = known.config.nodes, dict(known.window_ends), dict(memory.unused_since)
+    unused_since = {name: since.get(name, at.now_s) for name in sorted(kept_unused)}
+    in_pool = Counter(h.node_class for h in draft.kept if h.name in known.pool)
+    caps = {cap.node_class: cap for cap in memory.caps}
+    found: list[str] = []
+    for node_class in sorted({h.node_class or "" for h in kept_unused.values()}):
+        mine = sorted((s, n) for n, s in unused_since.items() if (kept_unused[n].node_class or "") == node_class)
+        wanted = min(_demand(known, node_class), nodes.max_nodes)
+        beyond = max(in_pool[node_class] - wanted, 0)
+        gone = [n for i, (s, n) in enumerate(mine) if i < beyond or at.now_s - s >= nodes.unused_after_s]
+        if any(name not in ends for name in gone):
+            caps[node_class] = DemandCap(node_class, known.trainers, in_pool[node_class] - len(gone))
+        found += gone
+    back_off = tuple((kept_unused[name].node, ends[name]) for name in found if name in ends)
+    draft.give_back(found, "unused", back_off)
+    draft.due_s += [s + nodes.unused_after_s for s in unused_since.values()]
+    return NodeMemory(tuple(unused_since.items()), tuple(caps[name] for name in sorted(caps))), bool(found)
+
+
+def _demand(known: NodeFacts, node_class: str) -> int:
+    demand = known.demand.of(node_class)
+    for cap in known.memory.caps:
+        if cap.node_class == node_class and cap.trainers == known.trainers:
+            return min(demand, cap.nodes)
+    return demand
+
+
+def _requests(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeRequest, ...]:
+    """As many nodes as are in demand and allowed: long windows first, then in name order."""
+    nodes, times = known.config.nodes, known.config.times
+    wanted = min(known.demand.total, room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes)
+    room = int(wanted) - len(draft.kept)
+    if room <= 0 or not known.answers:
+        return ()
+    draft.due_s += [c.not_before_s for c in known.candidates if c.not_before_s > at.now_s]
+    free = {c.request.node: c for c in known.candidates if c.not_before_s <= at.now_s}
+    if not free:
+        return ()
+    draft.due_s.append(at.now_s + times.poll_s / 10)
+    room = min(room, nodes.max_pending - sum(h.fragment.phase is FragmentPhase.PENDING for h in known.fragments))
+    if room <= 0 or is_quiet(nodes.quiet_hours, at.local_time):
+        return ()
+    for held in known.fragments:
+        free.pop(held.node, None)
+    there = Counter(h.node_class for h in draft.kept)
+    left = {name: _demand(known, name) - there[name] for name in {c.node_class for c in free.values()}}
+    chosen: list[NodeRequest] = []
+    for node in sorted(in_name_order(free), key=lambda node: -free[node].request.window_s):
+        if len(chosen) < room and left[free[node].node_class] > 0:
+            left[free[node].node_class] -= 1
+            chosen.append(free[node].request)
+    return tuple(chosen)

@@ -1,0 +1,38 @@
+"""Which nodes of an observation the configuration lets the pilot request, and for how long. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from bftrainer.config.hosts import matches
+from bftrainer.config.pilot import NodesConfig
+from bftrainer.core.windows import Ours, free_nodes, window_ends
+from bftrainer.domain.cluster import Observation
+
+
+def may_be_held(node: str, config: NodesConfig) -> bool:
+    """Whether ``nodes.hosts`` and ``nodes.exclude`` allow a node."""
+    if config.hosts and not matches(node, config.hosts):
+        return False
+    return not matches(node, config.exclude)
+
+
+def offered(
+    seen: Observation, ours: Ours, config: NodesConfig, class_of: Callable[[str], str | None] = lambda _: None
+) -> dict[str, float]:
+    """Idle nodes that the configuration allows, each with the rest of its backfill window in seconds."""
+    return {
+        free.node.name: free.window_s(seen.at_s)
+        for free in free_nodes(seen, ours)
+        if may_be_held(free.node.name, config)
+        and (not config.partitions or not set(config.partitions).isdisjoint(free.node.partitions))
+        and config.node_class in (None, class_of(free.node.name) or free.node.node_class)
+        and free.window_s(seen.at_s) >= config.min_window_s
+    }
+
+
+def window_ends_here(seen: Observation, ours: Ours, now_s: float) -> dict[str, float]:
+    """When the windows of nodes end, held nodes included, by this host's clock; without the windows that do not end."""
+    ends = window_ends(seen, ours).items()
+    return {node: now_s + end.at_s - seen.at_s for node, end in ends if end.at_s < math.inf}

@@ -1,0 +1,35 @@
+"""A cluster that is observed and of which nothing is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from bftrainer.config.pilot import NodeClassConfig, NodesConfig
+from bftrainer.core.windows import Ours
+from bftrainer.domain.cluster import NodeView
+from bftrainer.domain.ports import Scheduler
+from bftrainer.live.nodes.classifier import class_of
+from bftrainer.live.nodes.selection import may_be_held
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSite:
+    """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know of."""
+
+    scheduler: Scheduler
+    ours: Ours
+    nodes: NodesConfig = field(default_factory=NodesConfig)
+    remarks: tuple[str, ...] = ()
+    classes: Mapping[str, NodeClassConfig] = field(default_factory=dict)
+
+    def chosen(self, views: Iterable[NodeView]) -> frozenset[str]:
+        """The names of the nodes that the configuration allows: partitions, hosts, exclude, node_class."""
+        partitions, kind = set(self.nodes.partitions), self.nodes.node_class
+        return frozenset(
+            node.name
+            for node in views
+            if may_be_held(node.name, self.nodes)
+            and (not partitions or not partitions.isdisjoint(node.partitions))
+            and kind in (None, class_of(node, self.classes))
+        )

@@ -1,0 +1,52 @@
+"""Signals to the pilot's process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+
+@dataclass(slots=True)
+class Signals:
+    """Signals received so far. Each field is set by a handler, and may be set by whoever runs the pilot in its own process.
+
+    SIGTERM and SIGINT end the pilot, SIGUSR1 announces the end of its job, SIGHUP reloads the configuration.
+    """
+
+    ends: bool = False
+    reloads: bool = False
+    job_ends_soon: bool = False
+
+    @contextmanager
+    def caught(self) -> Iterator[Signals]:
+        """Install the handlers, and restore the old ones at the end."""
+
+        def end(signum: int, frame: FrameType | None) -> None:
+            self.ends = True
+
+        def reload(signum: int, frame: FrameType | None) -> None:
+            self.reloads = True
+
+        def job_ends(signum: int, frame: FrameType | None) -> None:
+            self.job_ends_soon = True
+
+        wanted = {signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: reload, signal.SIGUSR1: job_ends}
+        before = {signum: signal.signal(signum, handler) for signum, handler in wanted.items()}
+        try:
+            yield self
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+
+    def take_reload(self) -> bool:
+        """Whether a reload was requested since the last call."""
+        reloads, self.reloads = self.reloads, False
+        return reloads
+
+    def take_job_ends_soon(self) -> bool:
+        """Whether the end of the job was announced since the last call."""
+        soon, self.job_ends_soon = self.job_ends_soon, False
+        return soon

@@ -1,0 +1,202 @@
+"""Sites: plug-ins that tell a pilot which nodes there are, hold them, and know the batch system around it.
+
+A package registers a site under the entry point group ``bftrainer.sites``, NAME = "module:object", where the object is a
+:class:`SitePlugin`. NAME is what ``nodes.holder`` selects, and the table of the configuration that is the site's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, cast
+
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import ConfigTable
+from bftrainer.core.windows import Ours
+from bftrainer.domain.checks import Check
+from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
+from bftrainer.errors import InvalidValueError, UnknownNameError
+from bftrainer.live.job_chaining import OwnJob
+from bftrainer.live.observed import ObservedSite
+from bftrainer.plugins import load_site, site_names
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a pilot runs on. ``driver`` is what drivers find in driver.json, such as the prefix that starts a worker.
+
+    ``settings`` is the site's own table as it is in effect.
+    """
+
+    scheduler: Scheduler
+    holder: NodeHolder
+    ours: Ours = field(default_factory=Ours)
+    driver: dict[str, object] = field(default_factory=dict)
+    peers: PeerPilots | None = None
+    settings: ConfigTable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobNodes:
+    """The nodes of a batch job, and the command words that start a worker on one of them ({node})."""
+
+    nodes: tuple[str, ...]
+    prefix: tuple[str, ...] = ()
+
+
+class BatchSystem(Protocol):
+    """What a site with a scheduler can tell besides: of jobs that pilots run in, and of a cluster that is only observed."""
+
+    def job_id(self, environment: Mapping[str, str]) -> str:
+        """The job that this process runs in; empty outside of any."""
+
+    def own_job(self, job: str, state_dir: Path, clock: Clock) -> OwnJob:
+        """The pilot's own job, for job chaining."""
+
+    def job_is_gone(self, job: str) -> bool | None:
+        """Whether a job is over; None while the scheduler does not say."""
+
+    def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
+        """The nodes of the job that this process runs in; None outside of any."""
+
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
+    ) -> ObservedSite:
+        """The cluster for ``bftrainer record``, from the configuration (of file ``where``) or from nothing at all.
+
+        No node is held, so a hidden window counts as endless. ``slots_per_node`` is for schedulers that do not tell what a
+        whole node is. Raises :class:`~bftrainer.errors.SchedulerError` where the scheduler is asked for it in vain.
+        """
+
+
+class SitePlugin(Protocol):
+    """A site as a package brings it."""
+
+    @property
+    def table(self) -> type[ConfigTable] | None:
+        """The model of the site's own table; ``bftrainer init`` writes it with every key, default and description."""
+
+    @property
+    def init_values(self) -> Mapping[str, object]:
+        """What ``bftrainer init`` sets for this site, by ``table_key``."""
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether workers are processes on this host."""
+
+    @property
+    def batch(self) -> BatchSystem | None:
+        """The scheduler behind the site, if there is one."""
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        """The site of a configuration. Raises ``UserError`` where its table has a mistake."""
+
+    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
+        """Apply what can change while a pilot runs; the keys (``slurm.partition``) that wait for the next start."""
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        """Whether a pilot with this configuration (of file ``where``) could work here; reads only.
+
+        Without a configuration: what holds for every pilot here; nothing where the site's commands are not installed. Output
+        that is not understood is kept in the folder ``keep``.
+        """
+
+
+def find_site(name: str) -> SitePlugin:
+    """An installed site; raises :class:`UnknownNameError`."""
+    if name not in site_names():
+        raise UnknownNameError("holder", name, site_names())
+    return cast(SitePlugin, load_site(name))
+
+
+def batch_systems() -> Iterator[tuple[str, BatchSystem]]:
+    """The installed sites with a scheduler, by name."""
+    for name in site_names():
+        if (batch := find_site(name).batch) is not None:
+            yield name, batch
+
+
+def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+    """The site that ``nodes.holder`` names, with what every driver is told."""
+    site = find_site(config.nodes.holder).build(config, state_dir, clock)
+    _check_shared_cap(site, config)
+    site.driver.update(_driver_settings(config))
+    return site
+
+
+def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
+    """Apply a configuration that was read again; the keys of the site's table that wait for the next start.
+
+    What drivers are told changes for trainers that start from now on.
+    """
+    _check_shared_cap(site, config)
+    kept = find_site(config.nodes.holder).reconfigure(site, config)
+    site.driver.update(_driver_settings(config))
+    return kept
+
+
+def observed_site(
+    scheduler: str,
+    config: PilotConfig | None,
+    where: str,
+    clock: Clock,
+    slots_per_node: int | None = None,
+    env: Mapping[str, str] | None = None,
+) -> ObservedSite:
+    """The cluster of a scheduler, only to be observed; raises :class:`UnknownNameError`."""
+    known = dict(batch_systems()) if scheduler not in site_names() else {scheduler: find_site(scheduler).batch}
+    batch = known.get(scheduler)
+    if batch is None:
+        raise UnknownNameError("scheduler", scheduler, dict(batch_systems()))
+    return batch.observe(config, where, clock, slots_per_node, env or {})
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """The batch job that the pilot runs in. ``id`` is empty outside of any.
+
+    ``is_gone`` tells whether another pilot's job is over (None: the scheduler does not say).
+    """
+
+    id: str
+    own: OwnJob | None
+    is_gone: Callable[[str], bool | None]
+
+
+def batch_job(environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock) -> BatchJob:
+    """The job around a pilot. Where the holder has a scheduler, that one's; else that of any scheduler with a job here."""
+    batch = find_site(holder).batch
+    if batch is None:
+        batch = next((found for _, found in batch_systems() if found.job_id(environment)), None)
+    if batch is None:
+        return BatchJob("", None, _is_gone_everywhere)
+    job = batch.job_id(environment)
+    return BatchJob(job, batch.own_job(job, state_dir, clock) if job else None, batch.job_is_gone)
+
+
+def _is_gone_everywhere(job: str) -> bool | None:
+    """Outside of a job nobody knows which scheduler had the other pilot's: one that lists it has the last word."""
+    said = {batch.job_is_gone(job) for _, batch in batch_systems()}
+    return False if False in said else True if True in said else None
+
+
+def _driver_settings(config: PilotConfig) -> dict[str, object]:
+    workers = config.workers
+    return {
+        "interface": workers.interface,
+        "allow_from": list(workers.allow_from),
+        "hang_s": workers.hang_s,
+        "warm": workers.warm,
+        "log_bytes": workers.log_bytes,
+        "poll_s": config.times.file_poll_s,
+        "allow_stock_horovodrun": workers.allow_stock_horovodrun,
+    }
+
+
+def _check_shared_cap(site: Site, config: PilotConfig) -> None:
+    if config.nodes.site_max_nodes is not None and site.peers is None:
+        raise InvalidValueError(
+            f"nodes.site_max_nodes: holder {config.nodes.holder!r} cannot count other pilots' nodes; remove the key "
+            '(holder "slurm" can count them)'
+        )

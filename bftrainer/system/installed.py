@@ -1,0 +1,47 @@
+"""Files that are installed beside the packages: job scripts and examples."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sysconfig
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+import bftrainer
+from bftrainer.errors import UserError
+
+
+class Installed(Enum):
+    """A kind of file: its folder in a checkout. Installed, it is in ``share/bftrainer/`` and the last part of that."""
+
+    JOBSCRIPT = "jobscripts"
+    EXAMPLE = "docs/examples"
+
+    @property
+    def share(self) -> str:
+        return f"share/bftrainer/{Path(self.value).name}"
+
+
+def installed_folder(kind: Installed) -> Path | None:
+    """The folder of such files: the checkout's, else the installed one; None where there is none."""
+    return next((folder for folder in _places(kind) if folder.is_dir()), None)
+
+
+def installed_file(kind: Installed, name: str) -> Path:
+    """The file; raises :class:`UserError` with the places that were searched."""
+    places = list(_places(kind))
+    for folder in places:
+        if (folder / name).is_file():
+            return (folder / name).absolute()
+    raise UserError(f"{name} is neither in {' nor in '.join(map(str, places))}; install bftrainer again")
+
+
+def _places(kind: Installed) -> Iterator[Path]:
+    yield Path(bftrainer.__file__).parents[1] / kind.value
+    # pip's record knows whatever scheme pip used: a virtual environment, --user, --prefix, a distribution's own.
+    for file in importlib.metadata.files("bftrainer") or ():
+        if file.parent.as_posix().endswith(kind.share):  # not the __pycache__ that pip makes for examples
+            yield Path(str(file.locate())).resolve().parent
+            return
+    yield Path(sysconfig.get_path("data")) / kind.share  # a system package need not bring a record

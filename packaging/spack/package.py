@@ -1,0 +1,43 @@
+"""A Spack recipe, for a repository of the site's own: REPO/packages/bftrainer/package.py (``spack repo create``).
+
+Tried: a test executes it against a stand-in of Spack's directives, and compares it with pyproject.toml.
+Not tried: Spack itself (1.0 or newer), neither concretizing nor building. The repository ``spack-packages`` had no
+``py-structlog`` when this was written; ``spack create --template python py-structlog`` makes one. There is no released archive
+yet, so the source is a checkout: ``spack develop --path /path/to/checkout bftrainer@0.1.0`` in an environment.
+"""
+
+from spack.package import default_args, depends_on, license, variant, version
+from spack_repo.builtin.build_systems.python import PythonPackage
+
+
+class Bftrainer(PythonPackage):
+    """Train neural networks on the supercomputer nodes that the batch scheduler cannot fill."""
+
+    homepage = "https://arxiv.org/abs/2106.12091"
+
+    license("Apache-2.0")
+
+    version("0.1.0")
+
+    variant("metrics", default=False, description="GET /metrics of the pilot")
+    variant("mpi", default=False, description="Sweeps of replays over many machines")
+    variant("top", default=False, description="The screen of bftrainer top")
+
+    depends_on("python@3.10:", type=("build", "run"))
+    depends_on("py-hatchling@1.25:", type="build")
+
+    with default_args(type=("build", "run")):
+        depends_on("py-click@8.1:")
+        depends_on("py-clustershell@1.9:")
+        depends_on("py-highspy@1.7:")
+        depends_on("py-jinja2@3.1:")
+        depends_on("py-matplotlib@3.7:")
+        depends_on("py-numpy@1.24:")
+        depends_on("py-pydantic@2.7:")
+        depends_on("py-rich@13:")
+        depends_on("py-structlog@24:")
+        depends_on("py-tomli@2:", when="^python@:3.10")
+
+        depends_on("py-prometheus-client@0.20:", when="+metrics")
+        depends_on("py-mpi4py@4:", when="+mpi")
+        depends_on("py-textual@6:", when="+top")

@@ -1,0 +1,200 @@
+"""The paper's experiments as cells of a sweep: the part of the log, the trainers, the settings.
+
+As in the authors' replayer, decisions are made only when the pool changes, and rescaling costs lumps of samples.
+There are three windows of the same nodes: the week of 5.1, its first 60 h (5.4.1), and the whole log, for experiments that run
+until all trainers complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.domain.model import Curve
+from bftrainer.errors import UserError
+from bftrainer_papers.bftrainer.claims import PARALLEL
+from bftrainer_replay.logs.event_log import format_time, parse_time
+from bftrainer_replay.logs.model import EventLog, LogWindow, cut
+from bftrainer_replay.logs.node_list import spread
+from bftrainer_replay.simulation.play import resource_integral_node_s
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.world import Arrival, DecideOn
+from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
+from bftrainer_replay.workload.workload import diverse, hpo, submissions
+
+START_S = parse_time("2021-02-10T20:21:15")
+"""Row 1,000 of the authors' log, where their replayer begins."""
+NODES = 1024
+WEEK_H, SHORT_H = 168.0, 60.0
+TRIALS, SPACING_S = 1000, 36.0
+BASE_MODEL = "shufflenet"
+DIVERSE = "diverse"
+HIGH_UP = f"hpo-{BASE_MODEL}, R_up dearer"  # part of the cells' keys
+OBJECTIVES = ("throughput", "scaling-efficiency")
+BASE_FORWARD_S = 120.0
+REPLAYER_FORWARD_S = 10.0
+"""The default of the authors' replayer; the paper does not state the T_fwd of 5.3."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSources:
+    """The log, the nodes in order of preference, the curves, and the authors' diverse trainers if they are available."""
+
+    log: EventLog
+    nodes: Sequence[str]
+    curves: Mapping[str, Curve]
+    trainers: tuple[Arrival, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentGrid:
+    """The values of the settings; ``trials`` and ``solves`` are smaller in tests only."""
+
+    forward_s: tuple[float, ...]
+    parallel: tuple[int, ...]
+    cost_factors: tuple[float, ...]
+    solver_trainers: tuple[int, ...] = (5, 10, 20, 35)
+    solver_nodes: tuple[int, ...] = (100, 200, 400, 800)
+    solves: int = 10
+    trials: int = TRIALS
+
+
+QUICK = ExperimentGrid((10.0, 60.0, 120.0, 300.0), (5, 10, 35), (1.0, 2.0, 10.0), (5, 10, 35), (100, 400, 800), 3)
+FULL = ExperimentGrid(
+    (10.0, 20.0, 30.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 480.0, 600.0),
+    PARALLEL,
+    (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0),
+)
+
+
+def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
+    """``machine``: all nodes from the paper's start on; ``week``, ``60 h`` and ``whole``: the first 1,024 of the nodes.
+
+    A log that does not contain the paper's start is used from its own start. A log with fewer nodes is used whole.
+    """
+    first_s, last_s = sources.log.events[0].at_s, sources.log.events[-1].at_s
+    start_s = START_S if first_s <= START_S < last_s else first_s
+    if start_s >= last_s:
+        raise UserError(f"the log has only one row ({format_time(first_s)}), expected changes after it")
+    chosen = sources.nodes[:NODES]
+
+    def part(hours: float | None) -> LogWindow:
+        end_s = last_s if hours is None else min(start_s + hours * 3600, last_s)
+        return replace(cut(sources.log, start_s=start_s, end_s=end_s, nodes=chosen), queue=None)
+
+    if not resource_integral_node_s(part(SHORT_H)):
+        raise UserError(
+            f"none of the {len(chosen):,} nodes is idle in the first {SHORT_H:g} h from {format_time(start_s)}"
+        )
+    machine = cut(sources.log, start_s=start_s, nodes=sources.nodes)
+    return {"machine": machine, "week": part(WEEK_H), "60 h": part(SHORT_H), "whole": part(None)}
+
+
+def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
+    """The nodes in the order of the authors' columns; without that list, in the order of the hashes of their names."""
+    seen = log.nodes()
+    if listed is None:
+        return spread(seen, len(seen))
+    if set(seen).isdisjoint(listed[:NODES]):
+        raise UserError(
+            f"none of the first {NODES} nodes of --node-list is in the log, whose names look like {seen[0]}"
+        )
+    return tuple(listed)
+
+
+def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
+    """Windows and trainers by name: ``hpo-MODEL`` for each model, the diverse trainers, the base with only R_up increased."""
+    windows = windows_of(sources)
+    start_s = windows["week"].start_s
+    times = submissions(start_s, grid.trials, SPACING_S)
+    mixed = sources.trainers or diverse(times, 1, sources.curves)
+    arrivals: dict[tuple[str, str, int], tuple[Arrival, ...]] = {}
+    for log in ("week", "60 h", "whole"):
+        arrivals[log, DIVERSE, 0] = mixed
+        for model in sources.curves:
+            arrivals[log, f"hpo-{model}", 0] = hpo(model, times, sources.curves)
+    factor = grid.cost_factors[-1]
+    arrivals["week", HIGH_UP, 0] = tuple(
+        replace(a, trainer=replace(a.trainer, scale_up_s=factor * a.trainer.scale_up_s))
+        for a in arrivals["week", f"hpo-{BASE_MODEL}", 0]
+    )
+    return Inputs(windows, arrivals)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentPlan:
+    """Cells by figure. ``base`` is the MILP at T_fwd 120, ``equal`` is equal share; both and ``forward`` store their detail.
+
+    ``parallel_short`` is ``parallel`` at the default T_fwd of the authors' replayer; ``models_all`` decides at every event;
+    ``high_up`` is the last of ``costs`` with only R_up increased.
+    """
+
+    base: Cell
+    equal: Cell
+    forward: tuple[Cell, ...]
+    until_done: Mapping[str, Cell]
+    objectives: Mapping[str, tuple[Cell, ...]]
+    parallel: Mapping[str, tuple[Cell, ...]]
+    parallel_short: Mapping[str, tuple[Cell, ...]]
+    models: Mapping[str, Cell]
+    models_all: Mapping[str, Cell]
+    costs: tuple[Cell, ...]
+    high_up: Cell
+    all_events: Cell
+    stall: Cell
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, each once, the base first."""
+        groups = (*self.objectives.values(), *self.parallel.values(), *self.parallel_short.values())
+        every = [self.base, self.equal, *self.forward, *self.costs, *self.models.values(), *self.models_all.values()]
+        every += [
+            *self.until_done.values(),
+            self.high_up,
+            self.all_events,
+            self.stall,
+            *(cell for group in groups for cell in group),
+        ]
+        return tuple(dict.fromkeys(every))
+
+    def tasks(self, inputs: Inputs) -> tuple[Task, ...]:
+        """The replays, the runs on constant nodes, one no-cost bound, and A_s of each six hours."""
+        found = [task(TaskKind.REPLAY, cell, inputs) for cell in self.cells]
+        found += [task(TaskKind.STATIC, cell, inputs) for cell in self.cells]
+        found += [task(TaskKind.BOUND, self.base, inputs), task(TaskKind.STATIC_BINS, self.base, inputs)]
+        return tuple({each.key: each for each in found}.values())
+
+
+def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
+    """The cells of a grid, for the given models."""
+    base = Cell(
+        "week",
+        f"hpo-{BASE_MODEL}",
+        forward_s=BASE_FORWARD_S,
+        cost_model=CostModel.PAPER,
+        decide_on=DecideOn.POOL,
+        detail=True,
+    )
+    bare = replace(base, detail=False)
+    mixed = replace(bare, workload=DIVERSE)
+    whole = replace(mixed, log="whole")
+
+    parallel = {o: tuple(replace(whole, objective=o, max_parallel=p) for p in grid.parallel) for o in OBJECTIVES}
+    by_model = {m: replace(bare, log="60 h", workload=f"hpo-{m}") for m in models}
+    return ExperimentPlan(
+        base=base,
+        equal=replace(base, policy="equal-share"),
+        forward=tuple(replace(base, forward_s=s) for s in grid.forward_s),
+        until_done={m: replace(bare, log="whole", workload=f"hpo-{m}") for m in ("alexnet", BASE_MODEL) if m in models},
+        objectives={o: tuple(replace(mixed, objective=o, forward_s=s) for s in grid.forward_s) for o in OBJECTIVES},
+        parallel=parallel,
+        parallel_short={
+            o: tuple(replace(cell, forward_s=REPLAYER_FORWARD_S) for cell in cells) for o, cells in parallel.items()
+        },
+        models=by_model,
+        models_all={m: replace(by_model[m], decide_on=DecideOn.ALL) for m in ("alexnet", "densenet") if m in by_model},
+        costs=tuple(base if f == 1.0 else replace(bare, cost_factor=f) for f in grid.cost_factors),
+        high_up=replace(bare, workload=HIGH_UP),
+        all_events=replace(bare, decide_on=DecideOn.ALL),
+        stall=replace(bare, decide_on=DecideOn.ALL, cost_model=CostModel.STALL),
+    )

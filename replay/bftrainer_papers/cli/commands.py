@@ -1,0 +1,13 @@
+"""The commands that this package brings to ``bftrainer`` (entry point ``bftrainer.commands``)."""
+
+from __future__ import annotations
+
+from bftrainer.cli.command_table import CommandEntry
+
+TABLE = (
+    CommandEntry(
+        "replay reproduce",
+        "bftrainer_papers.cli.reproduce:reproduce",
+        "Run a paper's experiment; print published values beside ours.",
+    ),
+)

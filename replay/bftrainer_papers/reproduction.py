@@ -1,0 +1,82 @@
+"""The result of a reproduction: rows with the paper's value, ours, and a verdict by a tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class ResultVerdict(Enum):
+    """``SHOWN``: the paper gives no value, or no tolerance was set, and ours is for information."""
+
+    WITHIN = "within"
+    DIRECTION = "direction only"
+    FAILED = "FAILED"
+    SHOWN = "shown"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperResult:
+    """One row: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <= ``tolerance`` (None: nothing is claimed).
+
+    With ``signed``, the sign is a direction (better or worse) and must be right, too. Values without a direction (shares of
+    jobs, numbers of nodes) are within or have failed. If the paper gives a direction and no value, ours must have the
+    ``sign`` (+1 or -1).
+    """
+
+    what: str
+    paper: float | None
+    ours: float
+    unit: str = "%"
+    tolerance: float | None = None
+    sign: int = 0
+    signed: bool = True
+    why: str = ""
+
+    @property
+    def verdict(self) -> ResultVerdict:
+        """By the rules above; NaN fails."""
+        if self.paper is None or self.tolerance is None:
+            if not self.sign:
+                return ResultVerdict.SHOWN
+            return ResultVerdict.DIRECTION if self.ours * self.sign > 0 else ResultVerdict.FAILED
+        near = abs(self.ours - self.paper) <= self.tolerance
+        if not self.signed or self.paper == 0:
+            return ResultVerdict.WITHIN if near else ResultVerdict.FAILED
+        if self.ours * self.paper > 0:
+            return ResultVerdict.WITHIN if near else ResultVerdict.DIRECTION
+        return ResultVerdict.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The rows of one paper; ``model`` lists what was generated (with its seeds) and assumed."""
+
+    name: str
+    source: str
+    model: tuple[str, ...]
+    rows: tuple[PaperResult, ...]
+
+
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReproductionOptions:
+    """The extent of a run: ``seeds`` of generated workloads; with ``full``, every setting of the paper."""
+
+    seeds: Sequence[int] = (1, 2, 3)
+    full: bool = False
+    on_step: OnStep | None = None
+
+    def step(self, text: str) -> None:
+        """Report progress."""
+        if self.on_step is not None:
+            self.on_step(text)
+
+
+def change(ours: float, base: float) -> float:
+    """The change from ``base`` to ``ours`` in percent of ``base``; NaN if ``base`` is 0."""
+    return 100.0 * (ours - base) / base if base else math.nan

@@ -1,0 +1,67 @@
+"""A figure of ``style.sheet`` for a page: without its title and caption, once for a wide screen and once for a narrow one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from bftrainer_replay.figures.style import png
+
+_EDGE = 0.015  # share of the image that stays free around all labels
+
+
+def screens(figure: Figure) -> tuple[bytes, bytes]:
+    """PNGs for a wide screen and for one of 400 pixels; the figure itself is changed."""
+    for text in figure.texts[:2]:
+        text.set_visible(False)
+    _fit(figure, 8, 4)
+    wide = png(figure)
+    for axes in figure.axes:
+        _narrow(axes)
+    _fit(figure, 4, 3.6)
+    return wide, png(figure)
+
+
+def _fit(figure: Figure, width: float, height: float) -> None:
+    """Set the size in inches and margins that hold all labels, which ``style.sheet`` does not measure."""
+    figure.set_size_inches(width, height)
+    sides = {"left": 0.11, "right": 0.97, "top": 0.96, "bottom": 0.14}
+    _margins(figure, sides)
+    FigureCanvasAgg(figure).draw()
+    boxes = [box for axes in figure.axes if (box := axes.get_tightbbox()) is not None]
+    across, down = width * figure.dpi, height * figure.dpi
+    sides["left"] += _EDGE - min(box.x0 for box in boxes) / across
+    sides["right"] += min(1 - _EDGE - max(box.x1 for box in boxes) / across, 0.0)
+    sides["bottom"] += _EDGE - min(box.y0 for box in boxes) / down
+    sides["top"] += min(1 - _EDGE - max(box.y1 for box in boxes) / down, 0.0)
+    _margins(figure, sides)
+
+
+def _narrow(axes: Axes) -> None:
+    """Half the width: slanted ticks, smaller text, and a long legend above the axes instead of on them."""
+    axes.tick_params(axis="x", rotation=45)
+    axes.xaxis.label.set_fontsize(8)
+    for text in axes.texts:
+        text.set_fontsize(min(text.get_fontsize(), 6 if len(axes.patches) > 7 else 10))
+    legend = axes.get_legend()
+    if legend is None:
+        return
+    entries = len(legend.get_texts())
+    if entries > 3:
+        legend = axes.legend(
+            *axes.get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False,
+            ncols=3 if entries > 4 else 2, columnspacing=0.8,
+        )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_fontsize(8)
+
+
+def _margins(figure: Figure, sides: Mapping[str, float]) -> None:
+    for axes in figure.axes:
+        place = axes.get_subplotspec()
+        assert place is not None, "a sheet's axes are on its grid"
+        place.get_gridspec().update(**sides)  # type: ignore[attr-defined]  # the stubs know the base only
+        axes.set_position(place.get_position(figure))

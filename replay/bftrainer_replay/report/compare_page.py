@@ -1,0 +1,138 @@
+"""The page of ``replay compare``: policies side by side on one log and workload."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from bftrainer_replay.analysis.compare import COLUMNS, RankedPolicy, lost_share
+from bftrainer_replay.figures.policies import (
+    completion_figure,
+    costs_by_policy_figure,
+    decision_time_figure,
+    efficiency_figure,
+    fairness_figure,
+    nodes_by_policy_figure,
+    outcome_figure,
+)
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.report.page import Chapter, Page, Picture, Table, step_series
+from bftrainer_replay.report.pictures import WHAT_U_IS, efficiency_picture
+from bftrainer_replay.simulation.play import Scenario, static_outcomes
+
+
+def compare_page(
+    ranking: Sequence[RankedPolicy], scenario: Scenario, name: str, left_out: Sequence[str], command: str
+) -> Page:
+    """The page; ``left_out`` are policies that cannot run on a pool of whole nodes."""
+    best = ranking[0]
+    chapters = (
+        Chapter("Ranking", _settings(scenario), (_ranking(ranking), _outcome(ranking))),
+        Chapter("Use of the nodes", "", (_efficiency(ranking), *_over_time(ranking, scenario)), note=WHAT_U_IS),
+        Chapter("Completion time and fairness", "", (_completion(ranking), _fairness(ranking))),
+        Chapter("Costs", "", (_costs(ranking), _decisions(ranking))),
+    )
+    summary = best.summary
+    lost = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
+    tiles = (
+        ("most one-node hours", best.name),
+        ("shortest mean completion time", _name_of_least(ranking, [p.felt.mean_s for p in ranking])),
+        ("fairest by Jain's index", _name_of_least(ranking, [-p.felt.jain for p in ranking])),
+        ("least lost to preemption", _name_of_least(ranking, lost)),
+    )
+    hours = (scenario.window.end_s - scenario.window.start_s) / 3600
+    lead = (
+        f"On {summary.resource_integral_node_h:,.0f} idle node-hours in {hours:,.3g} h, {best.name} trains most: "
+        f"{summary.outcome_one_node_h:,.0f} one-node hours, U {summary.efficiency or 0:.0%}"
+    )
+    equal = next((p for p in ranking if p.name == "equal-share"), None)
+    if equal is not None and equal is not best and equal.summary.outcome_one_node_h:
+        lead += f", {summary.outcome_one_node_h / equal.summary.outcome_one_node_h - 1:.1%} more than equal-share"
+    warnings = _warnings(ranking, scenario, left_out)
+    return Page(f"{name}: {len(ranking)} policies side by side", f"{lead}.", warnings, tiles, chapters, (command,))
+
+
+def _settings(scenario: Scenario) -> str:
+    return (
+        f"{len(scenario.arrivals):,} trainers, {scenario.max_parallel} at once (P_jmax), cost model "
+        f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table does not contain are generated; "
+        "they are the same for all policies."
+    )
+
+
+def _warnings(ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]) -> tuple[str, ...]:
+    found = [scenario.window.note] if scenario.window.note else []
+    ran_out = [p.name for p in ranking if p.summary.work_ran_out_at is not None]
+    if ran_out:
+        found.append(
+            f"The work ran out before the end of the log under {', '.join(ran_out)}, which makes their outcomes alike. Add "
+            "trainers to compare these policies"
+        )
+    if left_out:
+        found.append(f"Left out, because they cannot run on a pool of whole nodes: {', '.join(left_out)}")
+    return tuple(found)
+
+
+def _ranking(ranking: Sequence[RankedPolicy]) -> Table:
+    return Table(
+        "ranking",
+        "All policies, best first",
+        "Read: ranked by one-node hours, then by mean completion time. Completion, queueing and fairness cover the trainers "
+        "that completed. Losses are shares of the training that was possible. p50 and p99 are times of one decision.",
+        ("policy", *(heading for heading, _ in COLUMNS)),
+        tuple((p.name, *(cell(p) for _, cell in COLUMNS)) for p in ranking),
+        main=0,
+    )
+
+
+def _outcome(ranking: Sequence[RankedPolicy]) -> Picture:
+    rows = [(p.name, p.summary.outcome_one_node_h, p.summary.outcome_samples) for p in ranking]
+    return Picture("outcome", outcome_figure(ranking), ("policy", "one_node_h", "samples"), rows)
+
+
+def _efficiency(ranking: Sequence[RankedPolicy]) -> Picture:
+    rows = [(p.name, p.summary.efficiency, p.summary.static_outcome_samples) for p in ranking]
+    return Picture("efficiency", efficiency_figure(ranking), ("policy", "efficiency", "static_outcome_samples"), rows)
+
+
+def _over_time(ranking: Sequence[RankedPolicy], scenario: Scenario) -> tuple[Picture, Picture]:
+    """U of each bin, and nodes in training; the page's script shows all policies, the pictures the first four."""
+    details = {p.name: p.detail for p in ranking}
+    first = ranking[0].detail
+    static_bins = static_outcomes(scenario, first.bin_edges_s.tolist())
+    edges_s = first.edges_s.tolist()
+    nodes = {"idle": first.idle.tolist()} | {name: detail.used.tolist() for name, detail in details.items()}
+    rows = list(zip((format_time(round(at)) for at in edges_s[:-1]), *nodes.values(), strict=True))
+    series = step_series(edges_s, nodes, "nodes", "nodes", area=True, shown=5)
+    return (
+        efficiency_picture(details, static_bins),
+        Picture("nodes", nodes_by_policy_figure(ranking), ("time", *nodes), rows, series),
+    )
+
+
+def _completion(ranking: Sequence[RankedPolicy]) -> Picture:
+    rows = [(p.name, p.felt.completed, p.felt.mean_s, p.felt.p95_s, p.felt.queueing_s) for p in ranking]
+    return Picture("completion", completion_figure(ranking), ("policy", "done", "mean_s", "p95_s", "queueing_s"), rows)
+
+
+def _fairness(ranking: Sequence[RankedPolicy]) -> Picture:
+    rows = [(p.name, p.felt.jain, p.felt.worst_slowdown) for p in ranking]
+    return Picture("fairness", fairness_figure(ranking), ("policy", "jain", "worst_slowdown"), rows)
+
+
+def _costs(ranking: Sequence[RankedPolicy]) -> Picture:
+    rows = [
+        (p.name, lost_share(p, p.summary.preemption_cost_samples), lost_share(p, p.summary.rescale_cost_samples))
+        for p in ranking
+    ]
+    return Picture("costs", costs_by_policy_figure(ranking), ("policy", "lost_to_preemption", "lost_to_rescale"), rows)
+
+
+def _decisions(ranking: Sequence[RankedPolicy]) -> Picture:
+    rows = [(p.name, p.summary.decision_s.p50, p.summary.decision_s.p99, p.summary.decision_s.max) for p in ranking]
+    return Picture("decision-time", decision_time_figure(ranking), ("policy", "p50_s", "p99_s", "max_s"), rows)
+
+
+def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:
+    known = [(value, p.name) for value, p in zip(values, ranking, strict=True) if not math.isnan(value)]
+    return min(known, key=lambda pair: pair[0])[1] if known else "none completed"

@@ -1,0 +1,253 @@
+"""The page of ``replay report``: one log, from the replays of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.figures.sweeps import Level
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.report.page import Chapter, Page, Table
+from bftrainer_replay.report.pictures import (
+    WHAT_U_IS,
+    efficiency_picture,
+    idle_pictures,
+    lost_picture,
+    nodes_picture,
+    trainers_picture,
+)
+from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
+from bftrainer_replay.sweep.cell import Cell
+from bftrainer_replay.sweep.detail import read_detail
+from bftrainer_replay.sweep.results import SweepRow
+from bftrainer_replay.workload.workload import SAMPLES_TOTAL
+
+_MONTH_H = 30 * 24.0
+# Table 1 of the paper: system, span, INC/h, DEC/h, idle share, eq-nodes.
+_TABLE_1 = (
+    ("Summit (paper)", "2 months", "41.7", "28.6", "11.1%", "524"),
+    ("Theta (paper)", "1 year", "6.3", "6.2", "12.5%", "547"),
+    ("Mira (paper)", "1 year", "2.8", "2.4", "10.3%", "5,071"),
+)
+
+
+def log_page(
+    window: LogWindow,
+    found: Characteristics,
+    plan: ReportPlan,
+    rows: Mapping[Cell, SweepRow],
+    static_bins: Sequence[float],
+    name: str,
+    commands: tuple[str, ...],
+) -> Page:
+    """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s of each bin in samples."""
+    base = rows[plan.base]
+    months = _MONTH_H / found.span_h
+    forward = forward_chapter(
+        [rows[c] for c in plan.forward],
+        [
+            rows[c]
+            for c in plan.objectives
+            if c.objective != plan.base.objective and c.max_parallel == plan.base.max_parallel
+        ],
+        read_detail(base.result["detail"]),
+        window,
+        None if base.no_cost_bound is None else Level(f"no-cost bound {base.no_cost_bound:.1%}", base.no_cost_bound),
+    )
+    at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
+    chapters = (
+        _idle(window, found),
+        _queue(found, window),
+        _training(plan, rows, static_bins),
+        _month(base, found, months),
+        _replays(plan, rows),
+        forward,
+        parallel_chapter([rows[c] for c in plan.parallel]),
+        objective_chapter(
+            [r for r in at_base if r.cell.max_parallel == plan.base.max_parallel],
+            [*(rows[c] for c in plan.parallel), *(r for r in at_base if r.cell.objective != plan.base.objective)],
+        ),
+        cost_chapter([rows[c] for c in plan.costs]),
+    )
+    tiles = (
+        ("idle node-hours", f"{found.node_hours:,.0f}"),
+        (f"idle share of {found.machine_nodes:,} nodes", f"{found.idle_share:.1%}"),
+        ("efficiency U", f"{base.efficiency or 0.0:.1%}"),
+        ("one-node hours of training per month", f"{months * float(base.result['outcome_one_node_h']):,.0f}"),
+    )
+    return Page(
+        f"{name}: training on idle nodes", _lead(found, plan, rows), _warnings(window, base), tiles, chapters, commands
+    )
+
+
+def _lead(found: Characteristics, plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
+    base = rows[plan.base]
+    equal = next((rows[cell] for cell in plan.policies if cell.policy == "equal-share"), None)
+    gain = (
+        ""
+        if equal is None or not equal.samples
+        else f", and {_signed(base.samples / equal.samples - 1)} than equal sharing"
+    )
+    lead = (
+        f"In {_span(found.span_h)}, {found.node_hours:,.0f} node-hours were idle, {found.idle_share:.1%} of the machine. On "
+        f"these nodes, bftrainer would have trained {base.samples / 1e6:,.0f} million samples: {base.efficiency or 0.0:.0%} of "
+        f"what {found.eq_nodes:,.0f} dedicated nodes would have trained{gain}."
+    )
+    most = max((rows[c] for c in plan.parallel), key=lambda row: row.samples)
+    if most.samples > 1.02 * base.samples:
+        lead += (
+            f" With {most.cell.max_parallel} concurrent trainers instead of {plan.base.max_parallel}, the result is "
+            f"{_signed(most.samples / base.samples - 1)}."
+        )
+    return lead
+
+
+def _idle(window: LogWindow, found: Characteristics) -> Chapter:
+    """Numbers of the idle nodes beside the paper's, and pictures."""
+    row = (
+        "this log", _span(found.span_h), f"{found.per_hour(found.increases):.1f}", f"{found.per_hour(found.decreases):.1f}",
+        f"{found.idle_share:.1%}", f"{found.eq_nodes:,.0f}",
+    )  # fmt: skip
+    table = Table(
+        "table-1",
+        "Idle nodes, compared with Table 1 of the paper",
+        "Read: INC/h and DEC/h are how often per hour the number of idle nodes increases and decreases; eq-nodes is the "
+        "constant number of nodes that would give the same node-hours.",
+        ("system", "span", "INC/h", "DEC/h", "idle share", "eq-nodes"),
+        (row, *_TABLE_1),
+        main=0,
+    )
+    return Chapter(
+        "Idle nodes",
+        f"From {format_time(window.start_s)} to {format_time(window.end_s)} ({window.clock}).",
+        (table, *idle_pictures(window)),
+    )
+
+
+def _queue(found: Characteristics, window: LogWindow) -> Chapter:
+    title = "Idle nodes and waiting jobs"
+    if found.idle_while is None:
+        return Chapter(
+            title,
+            "This log does not contain the job queue. The report therefore cannot tell idle nodes that the scheduler could "
+            "have filled from those that it could not. The scheduler's own job log contains the queue.",
+            (),
+        )
+    causes = found.idle_while
+    no_job, fits, larger = causes.shares()
+    table = Table(
+        "idle-while",
+        "Jobs that waited while nodes were idle",
+        f"Read: during {fits:.1%} of the idle node-time, a waiting job requested no more nodes than were idle. The log does "
+        "not say why it did not start (time limit, memory, partition, priority). On a machine that is filled better, less "
+        f"remains for training. Waits under {window.debounce_s:g} s do not count.",
+        ("idle node-time while", "node-hours", "share"),
+        (
+            ("no job waits", f"{causes.no_job_waits_node_h:,.0f}", f"{no_job:.1%}"),
+            ("a waiting job is small enough to fit", f"{causes.a_waiting_job_fits_node_h:,.0f}", f"{fits:.1%}"),
+            ("only larger jobs wait", f"{causes.only_larger_jobs_wait_node_h:,.0f}", f"{larger:.1%}"),
+        ),
+        main=1,
+    )
+    text = f"At least {no_job + larger:.1%} of the idle node-time could not have been filled, by the size of the waiting jobs."
+    return Chapter(title, text, (table,))
+
+
+def _training(plan: ReportPlan, rows: Mapping[Cell, SweepRow], static_bins: Sequence[float]) -> Chapter:
+    """The base in pictures, with equal share for comparison."""
+    base = rows[plan.base]
+    details = {
+        cell.policy: read_detail(rows[cell].result["detail"]) for cell in plan.policies if "detail" in rows[cell].result
+    }
+    policy = plan.base.policy
+    return Chapter(
+        "Training on the idle nodes",
+        f"T_fwd {plan.base.forward_s:g} s, {plan.base.max_parallel} concurrent trainers, objective {plan.base.objective}, "
+        f"policy {policy}; {int(base.result['completed']):,} trainers completed.",
+        (
+            nodes_picture(details[policy], policy, base.efficiency),
+            efficiency_picture(details, static_bins),
+            trainers_picture(details[policy], policy),
+            lost_picture(details),
+        ),
+        note=WHAT_U_IS,
+    )
+
+
+def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
+    result = base.result
+    used = float(result["resource_integral_node_h"]) - float(result["unused_node_h"])
+
+    def both(value: float) -> tuple[str, str]:
+        return f"{value:,.0f}", f"{value * months:,.0f}"
+
+    table = Table(
+        "per-month",
+        "This log, and 30 days like it",
+        "Read: one-node hours are the time that one dedicated node would need for the same samples. This measure does not "
+        "favor models with cheap samples.",
+        ("", "this log", "a month"),
+        (
+            ("idle node-hours", *both(found.node_hours)),
+            ("node-hours in training", *both(used)),
+            ("million samples", *both(base.samples / 1e6)),
+            ("trainings of 100 epochs of ImageNet", *both(base.samples / SAMPLES_TOTAL)),
+            ("one-node hours of training", *both(float(result["outcome_one_node_h"]))),
+            ("nodes preempted while in training", *both(float(result["preemptions"]))),
+        ),
+        main=2,
+    )
+    return Chapter("Per month", "The numbers of this log, scaled to 30 days.", (table,))
+
+
+def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
+    base = rows[plan.base]
+
+    def row(each: SweepRow) -> tuple[str, ...]:
+        cell, result = each.cell, each.result
+        mean = result["mean_runtime_h"]
+        return (
+            cell.policy, cell.objective, f"{cell.forward_s:g} s", f"{cell.max_parallel}", f"{cell.cost_factor:g}",
+            "–" if each.efficiency is None else f"{each.efficiency:.1%}",  # noqa: RUF001  # a dash
+            f"{each.samples / base.samples - 1:+.1%}" if base.samples else "",
+            f"{float(result['outcome_one_node_h']):,.0f}", f"{int(result['completed']):,}",
+            "" if mean is None else f"{mean:.1f}", f"{int(result['preemptions']):,}", f"{int(result['rescales']):,}",
+        )  # fmt: skip
+
+    every = tuple(row(rows[cell]) for cell in plan.cells)
+    ranked = sorted((rows[c] for c in plan.policies), key=lambda r: -r.samples)
+    words = ", ".join(f"{r.cell.policy} {r.samples / 1e6:,.0f}" for r in ranked)
+    table = Table(
+        "replays",
+        "All replays of this report",
+        f"Read: the first row is the replay shown above; each other row changes one setting. Million samples by policy: "
+        f"{words}.",
+        (
+            "policy", "objective", "T_fwd", "P_jmax", "costs", "U", "samples", "one-node h", "done", "mean h", "preempted",
+            "rescales",
+        ),
+        every,
+        main=0,
+    )  # fmt: skip
+    text = (
+        "U is relative to the same number of dedicated nodes and of concurrent trainers. The samples are relative to the first "
+        "row."
+    )
+    return Chapter("All replays", text, (table,))
+
+
+def _warnings(window: LogWindow, base: SweepRow) -> tuple[str, ...]:
+    found = [window.note] if window.note else []
+    if base.result["work_ran_out_at"] is not None:
+        found.append(f"The work ran out at {base.result['work_ran_out_at']}; from then on, U counts idle nodes as lost")
+    return tuple(found)
+
+
+def _signed(share: float) -> str:
+    return f"{share:.1%} more" if share >= 0 else f"{-share:.1%} less"
+
+
+def _span(hours: float) -> str:
+    return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:.3g} days"

@@ -1,0 +1,85 @@
+"""The public API: every name exists, is documented and sorted; the policy template needs nothing else and is clean."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from command_line import bftrainer as command_line
+from patience import PATIENCE
+
+from bftrainer import api
+from bftrainer_replay import api as replay_api
+
+ROOT = Path(__file__).parents[2]
+ALIASES = {"Change", "Nodes", "CHECKS", "TABLE_2"}
+"""Type aliases and values: they have no docstring of their own."""
+
+
+@pytest.mark.parametrize("module", [api, replay_api], ids=lambda module: module.__name__)
+def test_every_public_name_exists_and_is_documented(module: ModuleType) -> None:
+    names = list(module.__all__)
+    assert names == sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name)), (
+        "sorted as ruff sorts"
+    )
+    assert len(set(names)) == len(names)
+    imported = {
+        alias.name for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }  # fmt: skip
+    assert set(names) == imported - {"annotations"}, "nothing is imported that is not public"
+    for name in names:
+        found = getattr(module, name)
+        if name not in ALIASES:
+            text = found.__doc__ or ""
+            assert text, name
+            assert not text.startswith(f"{name}("), f"{name}: a dataclass without a docstring of its own"
+
+
+def test_the_page_names_every_entry_point_group() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    for group in ("policies", "launchers", "sites", "commands"):
+        assert f"bftrainer.{group}" in page
+        assert f"``bftrainer.{group}``" in (api.__doc__ or "")
+        assert f'[project.entry-points."bftrainer.{group}"]' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template") / "my-policy"
+    assert command_line("policy", "new", "my-policy", "--out", folder).status == 0
+    return folder
+
+
+def test_the_template_imports_only_the_api(template: Path) -> None:
+    tree = ast.parse((template / "my_policy_policy.py").read_text())
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert modules == {"dataclasses", "bftrainer.api"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "tool",
+    [
+        ("ruff", "check", "--isolated", "--select", "E,F,W,I,N,UP,B,C4,SIM,RET,PTH,RUF,D1"),
+        ("ruff", "format", "--isolated", "--check"),
+        ("mypy", "--strict", "--config-file", os.devnull, "my_policy_policy.py", "tests"),
+        ("pytest", "-q", "-p", "no:cacheprovider"),
+    ],
+    ids=lambda tool: " ".join(tool[:2]),
+)
+def test_the_template_is_clean(template: Path, tool: tuple[str, ...]) -> None:
+    # mypy wants to see the sources of an editable installation, which it does not find through an import hook.
+    sources = os.pathsep.join(map(str, (template, ROOT, ROOT / "adapters", ROOT / "replay")))
+    done = subprocess.run(
+        [sys.executable, "-m", *tool], cwd=template, capture_output=True, text=True, check=False,
+        timeout=300 * PATIENCE,
+        env={**os.environ, "PYTHONPATH": str(template), "MYPYPATH": sources, "MYPY_CACHE_DIR": os.devnull},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

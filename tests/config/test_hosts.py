@@ -1,0 +1,99 @@
+"""Host lists: what they stand for, what is refused, and how much of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bftrainer.config.hosts import MOST_NODES, expand, host_patterns, matches, readable_patterns
+from bftrainer.errors import InvalidValueError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("node01", ["node01"]),
+        ("node[08-10]", ["node08", "node09", "node10"]),
+        ("n[1,3-4],gpu2", ["n1", "n3", "n4", "gpu2"]),
+        ("r[1-2]n[1-2]x", ["r1n1x", "r1n2x", "r2n1x", "r2n2x"]),
+        ("gpu*,n?[1-2]", ["gpu*", "n?1", "n?2"]),
+        ("a[099-101]", ["a099", "a100", "a101"]),
+    ],
+)
+def test_what_a_list_stands_for(text: str, expected: list[str]) -> None:
+    assert expand(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("n[x-1]", "[x-1] is not a range of numbers"),
+        ("n[3-1]", "[3-1] counts backwards"),
+        ("n[1-3", "a bracket is not closed"),
+        ("n1-3]", "its brackets do not match"),
+        ("n[]", "[] is not a range of numbers"),
+        ("n 1", "got 'n 1'"),
+        ("", "got ''"),
+        ("n(1-3)", "got 'n(1-3)'"),
+        ("n[1-999999999]", "is more than 200,000 nodes in one list"),
+        ("n[1-1000][1-1000]", "is more than 200,000 nodes in one list"),
+        ("*[1-2000]", "more than 1,000 names with * or ?"),
+    ],
+)
+def test_what_is_no_list_says_what_was_found_and_what_is_expected(pattern: str, words: str) -> None:
+    with pytest.raises(InvalidValueError) as error:
+        host_patterns((pattern,))
+    assert words in str(error.value)
+    assert "expected node names such as node[01-03,7] or gpu*" in str(error.value) or "200,000" in words
+    assert "\n" not in str(error.value)
+
+
+def test_matches() -> None:
+    assert matches("node02", ("login", "node[01-03]"))
+    assert not matches("node2", ("login", "node[01-03]"))
+    assert matches("gpu17", ("gpu*",))
+    assert matches("n05x", ("n0?x", "a"))
+    assert not matches("xn05x", ("n0?x", "a"))
+    assert not matches("n1", ())
+    assert not matches("axb", ("a.b",)), "a dot is a dot"
+
+
+def test_what_others_wrote_is_read_as_far_as_the_budget_goes() -> None:
+    began = time.monotonic()
+    hostile = (
+        "node[1-999999999]",
+        "x[1-1000][1-1000]",
+        "[",
+        "node01 ; true",
+        *(f"*a*a*[{n}001-{n}999]" for n in range(1, 9)),
+    )
+    found = readable_patterns((*hostile, "node[01-02]"))
+    assert "node01" in found
+    assert "node03" not in found
+    assert not any(f"b{n}" in found for n in range(5000))
+    assert time.monotonic() - began < 30
+    many = readable_patterns(tuple(f"n{letter}[1-99999]" for letter in "abcdefgh"))
+    assert len(many.names) <= MOST_NODES
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 99999), min_size=1, max_size=40), st.integers(1, 6))
+def test_any_numbers_come_back(numbers: list[int], width: int) -> None:
+    names = [f"n{number:0{width}d}" for number in numbers]
+    assert expand(",".join(names)) == names
+    assert expand("n[" + ",".join(name[1:] for name in names) + "]") == names
+    assert all(matches(name, ("n[" + ",".join(name[1:] for name in names) + "]",)) for name in names)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="n01[],- *?", max_size=60), st.integers(0, 50))
+def test_nothing_but_a_bounded_list_or_a_refusal(text: str, most: int) -> None:
+    try:
+        found = expand(text, most)
+    except InvalidValueError:
+        return
+    assert 0 < len(found) <= most
+    assert all(name and " " not in name and "[" not in name and "]" not in name for name in found)

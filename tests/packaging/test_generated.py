@@ -1,0 +1,78 @@
+"""The man pages and completion files that are checked in are those of the commands as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from patience import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+MAN = ROOT / "packaging" / "man"
+COMPLETIONS = ROOT / "packaging" / "completions"
+TYPED = "bftrainer replay c"
+
+
+def ran(*command: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=60 * PATIENCE,
+        check=False,
+    )
+
+
+def test_generated_files_are_current() -> None:
+    """Else: make generated."""
+    done = ran(sys.executable, ROOT / "packaging" / "generate.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", sorted(MAN.iterdir()), ids=lambda page: page.name)
+def test_man_page_is_complete(page: Path) -> None:
+    text = page.read_text()
+    assert "\b" not in text
+    for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"):
+        assert f"\n.SH {heading}\n" in text
+    # Every line that roff takes for a request is one of ours.
+    requests = {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))}
+    assert requests <= {'.\\"', ".TH", ".SH", ".PP", ".TP", ".nf", ".fi"}
+
+
+def test_man_formats_every_page_without_a_warning() -> None:
+    if shutil.which("man") is None:
+        pytest.skip("man is not installed")
+    for page in sorted(MAN.iterdir()):
+        done = ran("man", "--warnings", "-l", page, MANWIDTH="100", LC_ALL="C.UTF-8", MAN_KEEP_FORMATTING="")
+        assert (done.returncode, done.stderr) == (0, ""), page
+        assert page.stem in done.stdout
+
+
+@pytest.mark.parametrize(("shell", "file"), [("bash", "bftrainer"), ("zsh", "_bftrainer"), ("fish", "bftrainer.fish")])
+def test_shell_reads_its_completion_file(shell: str, file: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    done = ran(shell, "-n", COMPLETIONS / file)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "file", "script"),
+    [
+        ("bash", "bftrainer", f"COMP_WORDS=({TYPED}) COMP_CWORD=2; _bftrainer_completion bftrainer; echo ${{COMPREPLY[@]}}"),
+        ("fish", "bftrainer.fish", f"complete -C '{TYPED}'"),
+    ],
+)  # fmt: skip
+def test_shell_completes_the_name_of_a_command(shell: str, file: str, script: str) -> None:
+    """zsh completes at a terminal only: tried by hand."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = ran(shell, "-c", f"source {COMPLETIONS / file}; {script}", PATH=path)
+    assert "characterize" in done.stdout.split(), done.stderr

@@ -1,0 +1,141 @@
+"""Journals that the version before wrote, and journals of policies that are not ours, decided again."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from live_house import house, spec
+
+from bftrainer.domain.state import Active, ClassMemories, State
+from bftrainer.errors import InvalidValueError, Reason
+from bftrainer.live.explain import explain
+from bftrainer.live.rerun import decide_again
+from bftrainer.persistence import codec
+from bftrainer.persistence.journal import entries, last_state
+from bftrainer.persistence.store import DB_NAME, Store, open_store
+from bftrainer.policies.flowcon import Lists
+from bftrainer.policies.guard import StarvationClock
+from bftrainer.policies.loss_phase import TrainingPhase
+
+RECORDED = sorted((Path(__file__).parents[1] / "recorded" / "journal-before").glob("*.sql"))
+
+
+def restored(path: Path, folder: Path) -> Store:
+    """A state directory with this journal."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with closing(sqlite3.connect(folder / DB_NAME)) as database:
+        database.executescript(path.read_text())
+    return open_store(folder)
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_its_decisions_are_made_again_and_its_rows_are_written_the_same(path: Path, tmp_path: Path) -> None:
+    with closing(restored(path, tmp_path)) as store:
+        verdicts = list(decide_again(store))
+        assert len(verdicts) > 10
+        assert [v for v in verdicts if v.differs] == []
+        for row in store.read("SELECT event, plan, answers FROM journal"):
+            assert [codec.dumps(codec.loads(text)) for text in row] == list(row)
+        for row in store.read("SELECT state FROM last_state"):
+            assert codec.dumps(codec.loads(row["state"])) == row["state"]
+
+
+def last(name: str, folder: Path) -> State:
+    (path,) = (path for path in RECORDED if path.stem == name)
+    with closing(restored(path, folder)) as store:
+        state = last_state(store)
+    assert state is not None
+    return state
+
+
+def test_memories_measurements_and_fallbacks_are_among_them(tmp_path: Path) -> None:
+    state = last("bftrainer-learning", tmp_path / "learning")
+    assert any(key.startswith("model stepper of ") and known.points for key, known in state.measurements)
+    assert all(isinstance(a, Active) and a.submitted is not None for a in state.active)
+    memory = last("flowcon-guarded-classes", tmp_path / "classes").memory
+    assert isinstance(memory, ClassMemories)
+    for name in ("fast", "slow"):
+        clock = dict(memory.by_class)[name]
+        assert isinstance(clock, StarvationClock)
+        assert isinstance(clock.inner, Lists)
+    assert isinstance(last("loss-phase", tmp_path / "phase").memory, TrainingPhase)
+    (path,) = (path for path in RECORDED if path.stem == "bftrainer-no-license")
+    with closing(restored(path, tmp_path / "license")) as store:
+        reasons = {f.reason for entry in entries(store) for answer in entry.answers for f in answer.fallbacks}
+    assert reasons == {Reason.NO_LICENSE, Reason.TIME_LIMIT}
+
+
+THEIRS = '''
+"""A policy of another package: first come, first served, and a count of its decisions."""
+from dataclasses import dataclass
+from bftrainer.domain.sizes import largest_legal
+from bftrainer.domain.state import Decision
+
+@dataclass(frozen=True)
+class Tally:
+    decisions: int = 0
+
+@dataclass(frozen=True)
+class Counting:
+    name: str = "counting"
+
+    def decide(self, state, event):
+        tally = state.memory if isinstance(state.memory, Tally) else Tally()
+        free, counts = len(state.pool), []
+        for active in state.active:
+            counts.append(largest_legal(active.trainer, free))
+            free -= counts[-1]
+        return Decision(tuple(counts)), Tally(tally.decisions + 1)
+'''
+
+
+def replayed(state: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "bftrainer", "replay", "journal", str(state)]
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_memories_of_another_packages_policy_are_read_where_the_policy_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"theirs_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(THEIRS)
+    monkeypatch.syspath_prepend(tmp_path)
+    home = house(tmp_path / "state", decisions={"policy": f"{module}:Counting?guard_hours=1"})
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    home.pilot(5)
+    home.pilot(5)
+    with closing(home.store()) as store:
+        assert not any(v.differs for v in decide_again(store))
+        state = last_state(store)
+        assert state is not None
+        assert isinstance(state.memory, StarvationClock)
+        assert state.memory.inner.decisions > 2  # type: ignore[attr-defined]
+        assert explain(store, "a").share.after == 2
+    proved = replayed(tmp_path / "state", tmp_path)
+    assert (proved.returncode, proved.stderr) == (0, "")
+    assert "0 differ" in proved.stdout
+    # A command that does not look at memories needs no policy.
+    argv = [sys.executable, "-m", "bftrainer", "events", "--state", str(tmp_path / "state")]
+    shown = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=True)
+    assert "decision" in shown.stdout
+
+
+def test_a_journal_that_names_a_foreign_class_is_refused_in_one_line(tmp_path: Path) -> None:
+    (path,) = (path for path in RECORDED if path.stem == "loss-phase")
+    text = path.read_text().replace('"bftrainer.policies.loss_phase:Phase"', '"subprocess:Popen"')
+    (tmp_path / "foreign.sql").write_text(text)
+    with closing(restored(tmp_path / "foreign.sql", tmp_path / "state")) as store:
+        with pytest.raises(InvalidValueError, match="subprocess:Popen"):
+            list(decide_again(store))
+        assert isinstance(next(entries(store)).plan.memory, codec.Unread)
+    refused = replayed(tmp_path / "state", tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines() == [
+        "bftrainer: the journal names a class 'subprocess:Popen', which is not one that it may hold"
+    ]

@@ -1,0 +1,73 @@
+"""The structure that docs/architecture.md promises: what it draws is there, names are unique, imports have no cycle."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import grimp
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "bftrainer": ROOT / "bftrainer",
+    "bftrainer_adapters": ROOT / "adapters" / "bftrainer_adapters",
+    "bftrainer_replay": ROOT / "replay" / "bftrainer_replay",
+    "bftrainer_papers": ROOT / "replay" / "bftrainer_papers",
+}
+
+
+def drawn(package: str) -> dict[str, str]:
+    """What the page draws of a package: the children that it names, each with its sentence."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    found = re.search(rf"^{package}/ [^\n]*\n((?:  [^\n]*\n)+)", page, re.MULTILINE)
+    assert found, f"docs/architecture.md draws no {package}/"
+    lines = re.findall(r"^  (\w[\w./, ]*?)  +(\S.*)$", found[1], re.MULTILINE)
+    return {name.removesuffix("/"): text for names, text in lines for name in names.split(", ")}
+
+
+def children(folder: Path) -> set[str]:
+    """Subpackages, and modules that are not private."""
+    packages = {path.parent.name for path in folder.glob("*/__init__.py")}
+    return packages | {path.name for path in folder.glob("*.py") if not path.name.startswith("_")}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_page_draws_what_is_there(package: str) -> None:
+    assert set(drawn(package)) == children(PACKAGES[package])
+
+
+def test_the_page_draws_the_layers_in_their_order() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(c["layers"] for c in contracts if c.get("containers") == ["bftrainer"])
+    order = [name.strip() for layer in layers for name in re.split(r"[|:]", layer) if name.strip() != "__main__"]
+    assert [name.removesuffix(".py") for name in drawn("bftrainer")] == order
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    owners = defaultdict(list)
+    for folder in PACKAGES.values():
+        for path in sorted(folder.rglob("*.py")):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    owners[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in owners.items() if len(paths) > 1} == {}
+
+
+def test_no_import_is_part_of_a_cycle() -> None:
+    graph = grimp.build_graph(*PACKAGES)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    # Kahn's algorithm: what is left once modules that import nothing (more) are taken away lies on a cycle or above one.
+    while free := {module for module, others in imported.items() if not others & imported.keys()}:
+        imported = {module: others for module, others in imported.items() if module not in free}
+    assert sorted(imported) == []
