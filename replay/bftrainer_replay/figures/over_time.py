@@ -19,7 +19,8 @@ def efficiency_over_time_figure(edges_s: Sequence[float], efficiency: Mapping[st
     reading = f"Read: under {name}, U of a bin is between {min(mine):.0%} and {max(mine):.0%}"
     for other, values in list(efficiency.items())[1:2]:
         gains = np.array(mine) - np.array(values)
-        reading += f"; it is above {other} in {int((gains > 0).sum())} of {len(mine)} bins, by up to {100 * gains.max():.0f} points"
+        above = int((gains > 0).sum())
+        reading += f"; it is above {other} in {above} of {len(mine)} bins, by up to {100 * gains.max():.0f} points"
     hours = (edges_s[1] - edges_s[0]) / 3600
     figure, (axes,) = sheet(
         "Efficiency over time",
