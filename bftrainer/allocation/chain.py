@@ -93,7 +93,6 @@ _SOLVERS: dict[str, Callable[[float], Sequence[Allocator]]] = {
     "gurobi": lambda limit_s: (Gurobi(limit_s),),
     "highs": lambda limit_s: (Highs(limit_s),),
 }
-SOLVER_NAMES = tuple(_SOLVERS)
 
 
 def build_allocator(name: str, time_limit_s: float) -> Allocator:

@@ -1,46 +1,31 @@
-"""Options with fixed values whose list is loaded only when it is needed, so that ``--help`` stays fast."""
+"""Options of replays whose values are names; their lists are checked against the code by tests/replay/cli/test_choices.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import click
-from click.shell_completion import CompletionItem
+
+from bftrainer.cli.choices import NameChoice
 
 
-class LazyChoice(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
-    """Like :class:`click.Choice`, with values from a function that imports their owner."""
+def _formats() -> Iterable[str]:
+    from bftrainer_replay.logs.source import FORMAT_NAMES
 
-    name = "choice"
-
-    def __init__(self, values: Callable[[], Sequence[str]]) -> None:
-        self._values = values
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        found: str = click.Choice(self._values()).convert(value, param, ctx)
-        return found
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return click.Choice(self._values()).shell_complete(ctx, param, incomplete)
+    return FORMAT_NAMES
 
 
-def solvers() -> Sequence[str]:
-    """The values of ``--solver``."""
-    from bftrainer.allocation.chain import SOLVER_NAMES
+def _curve_modes() -> Iterable[str]:
+    from bftrainer_replay.simulation.curve_error import CURVE_MODES
 
-    return SOLVER_NAMES
-
-
-def cost_models() -> Sequence[str]:
-    """The values of ``--cost-model``."""
-    from bftrainer_replay.simulation.progress import CostModel
-
-    return [each.value for each in CostModel]
+    return CURVE_MODES
 
 
-def triggers() -> Sequence[str]:
-    """The values of ``--decide-on``."""
-    from bftrainer_replay.simulation.world import DecideOn
-
-    return [each.value for each in DecideOn]
+FORMAT = NameChoice("format", _formats)
+CURVE_MODES = NameChoice("curve mode", _curve_modes, several=True)
+COST_MODEL = click.Choice(["stall", "paper", "delay"])
+DECIDE_ON = click.Choice(["all", "pool"])
+SHAPE = click.Choice(["measured", "monotone", "concave"])
+WORKLOAD = click.Choice(["hpo", "diverse"])
+SHARED_BY = click.Choice(["model", "trainer"])
+"""Of ``--lessons``: which trainers share measurements."""

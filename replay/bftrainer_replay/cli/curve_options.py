@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import SHARED_BY
 
 if TYPE_CHECKING:
     from bftrainer.domain.model import Curve
@@ -47,7 +48,7 @@ def curve_options(command: _Command) -> _Command:
             click.option("--noise", default=0.0, show_default=True, help="Relative error of a measurement, like 0.1."),
             click.option(
                 "--lessons",
-                type=click.Choice(["model", "trainer"]),
+                type=SHARED_BY,
                 default="model",
                 show_default=True,
                 help="Share measurements between trainers of one model, or keep them per trainer.",

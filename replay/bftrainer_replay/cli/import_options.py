@@ -8,22 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import LazyChoice
+from bftrainer_replay.cli.choices import FORMAT
 
 if TYPE_CHECKING:
     from bftrainer_replay.logs.source import ImportOptions
 
 
-def _formats() -> tuple[str, ...]:
-    from bftrainer_replay.logs.source import FORMAT_NAMES
-
-    return FORMAT_NAMES
-
-
 # In the order of the help. The names are those of ImportOptions, except machine_nodes, which event logs have too.
 OPTIONS = (
     click.option(
-        "--format", "format", type=LazyChoice(_formats), metavar="NAME",
+        "--format", "format", type=FORMAT,
         help="Format of the log: sacct, pbs, swf, ...  [default: recognized by content]",
     ),
     click.option("--timezone", metavar="ZONE", help="Zone of times without one, like Europe/Zurich.  [default: UTC]"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import SCHEDULER
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
 from bftrainer_replay.cli.durations import seconds
 
@@ -25,7 +26,9 @@ _WHOLE_SECONDS = 2.0
 
 
 @click.command()
-@click.option("--scheduler", default="slurm", show_default=True, metavar="NAME", help="slurm or lsf.")
+@click.option(
+    "--scheduler", type=SCHEDULER, default="slurm", show_default=True, help="The batch scheduler: slurm or lsf."
+)
 @click.option(
     "--for",
     "for_",

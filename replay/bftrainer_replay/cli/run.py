@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import OBJECTIVE, POLICY, SOLVER
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import LazyChoice, cost_models, solvers, triggers
+from bftrainer_replay.cli.choices import COST_MODEL, DECIDE_ON
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
@@ -35,20 +36,25 @@ if TYPE_CHECKING:
 @curve_options
 @click.option("--model", metavar="NAME", help="The curve of all trainers, like shufflenet.  [default: column model]")
 @click.option(
-    "--policy", default="bftrainer", show_default=True, metavar="NAME", help="A policy's name, or module:function."
+    "--policy",
+    type=POLICY,
+    default="bftrainer",
+    show_default=True,
+    metavar="NAME",
+    help="A policy's name, or module:function.",
 )
 @click.option(
     "--solver",
-    type=LazyChoice(solvers),
+    type=SOLVER,
     default="exact",
     show_default=True,
-    metavar="NAME",
-    help="exact, highs, gurobi or auto.",
+    help="Solver of the allocation problem.",
 )
 @click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="Forward-looking time T_fwd.")
 @click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
 @click.option(
     "--objective",
+    type=OBJECTIVE,
     default="throughput",
     show_default=True,
     metavar="NAME",
@@ -56,19 +62,17 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--cost-model",
-    type=LazyChoice(cost_models),
+    type=COST_MODEL,
     default="stall",
     show_default=True,
-    metavar="NAME",
-    help="stall, paper or delay.",
+    help="What a rescale costs.",
 )
 @click.option(
     "--decide-on",
-    type=LazyChoice(triggers),
+    type=DECIDE_ON,
     default="all",
     show_default=True,
-    metavar="NAME",
-    help="all (every event) or pool (pool changes only).",
+    help="Decide at all events, or at pool changes only.",
 )
 @click.option("--seed", default=0, show_default=True, help="Random seed for policies' ties, noise and factors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bftrainer.cli.choices import OBJECTIVES, POLICIES, SOLVER
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import LazyChoice, cost_models, solvers, triggers
+from bftrainer_replay.cli.choices import COST_MODEL, CURVE_MODES, DECIDE_ON, SHARED_BY, WORKLOAD
 from bftrainer_replay.cli.log_options import LogChoice, window_of
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
 from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks
@@ -35,12 +36,17 @@ _PATH = click.Path(path_type=Path)
 @click.option("--model", metavar="NAME", help="The curve of all trainers.")
 @click.option(
     "--workload",
-    type=click.Choice(["hpo", "diverse"]),
+    type=WORKLOAD,
     help="Generated trainers, enough to outlast the log.  [default: diverse]",
 )
 @click.option("--count", type=int, metavar="N", help="Number of trainers of --workload.  [default: enough]")
-@click.option("--policies", metavar="A,B", help="Policies; all lists are separated by commas.  [default: bftrainer]")
-@click.option("--objectives", metavar="A,B", help="Objectives.  [default: throughput]")
+@click.option(
+    "--policies",
+    type=POLICIES,
+    metavar="A,B",
+    help="Policies; all lists are separated by commas.  [default: bftrainer]",
+)
+@click.option("--objectives", type=OBJECTIVES, metavar="A,B", help="Objectives.  [default: throughput]")
 @click.option("--forward-s", metavar="S,S", help="Forward-looking times T_fwd.  [default: 120]")
 @click.option("--max-parallel", metavar="P,P", help="Trainers admitted at once, P_jmax.  [default: 10]")
 @click.option("--cost-factors", metavar="F,F", help="Factors for all R_up and R_dw.  [default: 1]")
@@ -50,22 +56,19 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option(
     "--knows",
+    type=CURVE_MODES,
     metavar="A,B",
     help="What policies know of the curves, like HOW of `replay run --curves`.  [default: known]",
 )
 @click.option("--noise", type=float, metavar="X", help="Relative error of a measurement, like 0.1.  [default: 0]")
 @click.option(
     "--lessons",
-    type=click.Choice(["model", "trainer"]),
+    type=SHARED_BY,
     help="Share measurements between trainers of one model, or keep them per trainer.  [default: model]",
 )
-@click.option("--solver", type=LazyChoice(solvers), metavar="NAME", help="Solver.  [default: exact]")
-@click.option(
-    "--cost-model", type=LazyChoice(cost_models), metavar="NAME", help="stall, paper or delay.  [default: stall]"
-)
-@click.option(
-    "--decide-on", type=LazyChoice(triggers), metavar="NAME", help="all events, or pool changes.  [default: all]"
-)
+@click.option("--solver", type=SOLVER, help="Solver of the allocation problem.  [default: exact]")
+@click.option("--cost-model", type=COST_MODEL, help="What a rescale costs.  [default: stall]")
+@click.option("--decide-on", type=DECIDE_ON, help="Decide at all events, or at pool changes only.  [default: all]")
 @jobs_option
 @click.option("--mpi", is_flag=True, help="Run under mpiexec: all processes but the first compute.")
 @click.option("--no-bound", is_flag=True, help="Omit the no-cost bounds.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.errors import UnknownNameError, UserError
-from bftrainer_replay.cli.choices import LazyChoice
+from bftrainer_replay.cli.choices import SHAPE
 
 if TYPE_CHECKING:
     from bftrainer_replay.simulation.world import Arrival
@@ -27,12 +27,6 @@ _START_S = 1609459200.0  # 2021-01-01, for traces without dates
 _GPUS = 1
 
 
-def _shapes() -> list[str]:
-    from bftrainer_replay.workload.traces.scaling import CurveShape
-
-    return [shape.value for shape in CurveShape]
-
-
 _OPTIONS = (
     click.option("--arrivals", type=_PATH, metavar="FILE", help="trace: job submissions (a Philly or Pollux trace)."),
     click.option("--curves", type=_PATH, metavar="FILE", help="trace: measured throughput (Gavel's or Sia's)."),
@@ -42,7 +36,7 @@ _OPTIONS = (
     click.option("--models", metavar="A,B", help="trace: use these models only.  [default: all with a curve]"),
     click.option("--gpus-per-node", type=int, metavar="G", help="trace: GPUs per node of your cluster.  [default: 1]"),
     click.option(
-        "--shape", type=LazyChoice(_shapes), metavar="NAME",
+        "--shape", type=SHAPE,
         help="trace: curves as measured, made monotone or made concave.  [default: measured]",
     ),
     click.option("--extrapolate-to", type=int, metavar="N", help="trace: extrapolate curves to N nodes; their names tell."),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import WORKLOAD
 from bftrainer_replay.cli.sweeping import cores
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _OPTIONS = (
     click.option("--model", metavar="NAME", help="The curve of all trainers."),
     click.option(
         "--workload",
-        type=click.Choice(["hpo", "diverse"]),
+        type=WORKLOAD,
         default="diverse",
         show_default=True,
         help="Generated trainers, enough to outlast the log.",

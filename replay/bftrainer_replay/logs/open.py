@@ -47,7 +47,6 @@ FORMATS = (
     LogFormat("swf", swf.NAME, swf.recognizes, swf.read),
 )
 EVENTS, PICKLE = "events", "pickle"
-assert {EVENTS, PICKLE, *(each.name for each in FORMATS)} == set(FORMAT_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

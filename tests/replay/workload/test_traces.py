@@ -47,7 +47,7 @@ def test_pollux_by_itself_and_in_an_archive(tmp_path: Path) -> None:
         for name in ("w-1.csv", "w-2.csv"):
             tar.add(written(tmp_path, POLLUX, name), name)
     assert read_trace(archive, "w-2.csv").jobs == trace.jobs
-    with pytest.raises(InputFileError, match=r"holds 2 files, --member says which: w-1\.csv, w-2\.csv"):
+    with pytest.raises(InputFileError, match=r"holds 2 files, specify one with --member: w-1\.csv, w-2\.csv"):
         read_trace(archive)
     with pytest.raises(InputFileError, match=r"0 of them end in 'w-3\.csv'"):
         read_trace(archive, "w-3.csv")
@@ -85,7 +85,7 @@ def test_what_is_no_trace(tmp_path: Path) -> None:
         read_trace(written(tmp_path, "a,b\n1,2\n"))
     with pytest.raises(InputFileError, match="has no jobs"):
         read_trace(written(tmp_path, PHILLY.splitlines()[0] + "\n"))
-    with pytest.raises(InputFileError, match=r":3: job 'cifar10-0' stands twice"):
+    with pytest.raises(InputFileError, match=r":3: duplicate job 'cifar10-0'"):
         read_trace(written(tmp_path, POLLUX.replace("bert-1", "cifar10-0")))
 
 
@@ -110,7 +110,7 @@ def test_gavel_counts_batches(tmp_path: Path) -> None:
         ('{"null": 7.0}', "7.0", "is no entry of Gavel's"),
         ("('A3C', 1)\": {", 'A3C on 1": {', "A3C on 1: is no entry of Gavel's"),
         ('"k80": {"', '"k80": ["', r":9: is not JSON"),
-        ("64)', 2)", "64)', 1)", "a name stands twice in one table"),
+        ("64)', 2)", "64)', 1)", "duplicate name in one table"),
     ],
 )
 def test_a_bad_table_of_gavels_is_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:
@@ -215,7 +215,7 @@ def test_a_jobs_work_is_what_it_did(tmp_path: Path) -> None:
     ]
     assert {(a.trainer.min_nodes, a.trainer.max_nodes, a.trainer.model) for a in arrivals} == {(1, 4, "cifar10-aws")}
     assert trace.tally.remarks(trace.title)[0].endswith(
-        "4 records read, 2 used, 2 passed over (2 ran for too short), 0 skipped as bad"
+        "4 records read, 2 used, 2 ignored (2 with too short a run time), 0 skipped as bad"
     )
 
 
@@ -239,7 +239,7 @@ def test_choices_are_counted_and_the_same_seed_gives_the_same_table(tmp_path: Pa
     assert [a.trainer.max_nodes for a in fewer] == [2]
     with pytest.raises(UserError, match="no durations: give the work of its jobs as --gpu-hours"):
         made(TraceSelection())
-    with pytest.raises(UserError, match=r"no job of the trace is left: .*\(3 outside of the chosen time"):
+    with pytest.raises(UserError, match=r"no job of the trace is selected: .*\(3 outside the selected time"):
         made(TraceSelection(from_s=1e9))
 
 
