@@ -77,7 +77,7 @@ def test_models_by_column_or_by_option(tmp_path: Path) -> None:
     assert (first.trainer.curve, second.trainer.curve) == (TABLE_2["vgg16"], TABLE_2["densenet"])
     with pytest.raises(InputFileError, match=r":2: unknown model 'vgg61', did you mean 'vgg16'"):
         read_workload(table(tmp_path, "model," + HEADER, "vgg61," + ROW), TABLE_2)
-    with pytest.raises(InputFileError, match="no column model; add one, or name the model with --model"):
+    with pytest.raises(InputFileError, match="no column model; add one, or specify the model with --model"):
         read_workload(table(tmp_path, HEADER, ROW), TABLE_2)
 
 
