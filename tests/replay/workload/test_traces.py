@@ -237,7 +237,7 @@ def test_choices_are_counted_and_the_same_seed_gives_the_same_table(tmp_path: Pa
     fewer, said = made(TraceSelection(gpu_hours=(1.0, 10.0), seed=3, count=1, max_nodes=2))
     assert "1 beyond --count" in said
     assert [a.trainer.max_nodes for a in fewer] == [2]
-    with pytest.raises(UserError, match="no durations: give the work of its jobs as --gpu-hours"):
+    with pytest.raises(UserError, match="no durations: specify the work of its jobs with --gpu-hours"):
         made(TraceSelection())
     with pytest.raises(UserError, match=r"no job of the trace is selected: .*\(3 outside the selected time"):
         made(TraceSelection(from_s=1e9))
