@@ -81,6 +81,7 @@ class DemoPilot:
     def finish(self, log_window: LogWindow) -> DemoRun:
         """Let the pilot run to the end of its minute, stop it, and read what it did."""
         time.sleep(max(0.0, self.began_s + RUN_S - time.time()))
+        run_s = time.time() - self.began_s  # longer than a minute if the replays take longer
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(60)
         if status != 0:
@@ -101,7 +102,7 @@ class DemoPilot:
                     held += len(change.joined) - len(change.left)
             decisions.append((event.at_s - self.began_s, held, sum(plan.decision.counts)))
         return DemoRun(
-            run_s=RUN_S,
+            run_s=run_s,
             nodes=NODES,
             speedup=SPEEDUP,
             idle=_idle(log_window),
