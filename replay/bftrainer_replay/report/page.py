@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from matplotlib.figure import Figure
 
 from bftrainer import __version__
 from bftrainer.system.files import write_atomically
+from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.figures.layout import screens
 from bftrainer_replay.figures.style import png
 
@@ -140,12 +139,3 @@ def step_series(
     return json.dumps(
         {"edges": [round(at) for at in edges_s], "series": series, "unit": unit, "y": y, "area": area, "shown": shown}
     )
-
-
-def csv_bytes(header: Sequence[object], rows: Sequence[Sequence[object]]) -> bytes:
-    """A table as a CSV file in UTF-8 with plain line feeds."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue().encode()
