@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Hidden, Observation
 from bftrainer.domain.state import Nodes
 
@@ -37,7 +37,7 @@ class Settled:
     is_told: bool = True
 
 
-def look_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> ClusterSample:
+def look_of(seen: Observation, ours: PilotJobs, chosen: Nodes | None = None) -> ClusterSample:
     """The nodes that a pilot could have now: idle, and free for longer than no time at all.
 
     ``chosen`` are the only nodes to look at (None: all). Whose jobs are hidden does not matter for idle nodes, so
