@@ -17,7 +17,7 @@ from __future__ import annotations
 from bftrainer_replay.conformance.checks import CHECKS
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
-from bftrainer_replay.logs.open import LogFormat, Opened, open_log
+from bftrainer_replay.logs.open import LogFormat, OpenedLog, open_log
 from bftrainer_replay.logs.source import ImportOptions, Source
 from bftrainer_replay.simulation.play import (
     ReplayOutcome,
@@ -42,7 +42,7 @@ __all__ = [
     "ImportOptions",
     "LogFormat",
     "LogWindow",
-    "Opened",
+    "OpenedLog",
     "PoolEvent",
     "ReplayOutcome",
     "ReplayTotals",

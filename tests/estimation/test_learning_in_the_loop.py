@@ -13,7 +13,7 @@ from bftrainer.core.loop import run
 from bftrainer.domain.model import Learning
 from bftrainer.domain.state import State
 from bftrainer.plugins import build_policy
-from bftrainer_replay.simulation.curve_error import WAYS, with_curve_error
+from bftrainer_replay.simulation.curve_error import CURVE_MODES, with_curve_error
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.play import Scenario
 from bftrainer_replay.simulation.world import ReplayWorld
@@ -23,7 +23,7 @@ QUICK = Learning(share=0.5, window_s=5.0, explore_after_s=10.0)
 
 @pytest.mark.parametrize("policy", POOL_POLICIES)
 @settings(max_examples=40, deadline=None)
-@given(scenarios(), st.sampled_from(WAYS), st.booleans(), st.sampled_from((0.0, 0.5)))
+@given(scenarios(), st.sampled_from(CURVE_MODES), st.booleans(), st.sampled_from((0.0, 0.5)))
 def test_invariants_hold_while_learning(
     policy: str, scenario: Scenario, way: str, by_model: bool, noise: float
 ) -> None:

@@ -68,7 +68,7 @@ def test_an_unknown_answer_is_kept_and_told_once_and_nothing_is_taken_to_be_idle
     status, said, complaints = recording.end()
     assert status == 0
     assert complaints.count("closed_Moon") == 1
-    assert f"please send this file in with an issue: {kept}" in complaints
+    assert f"please report this as an issue and attach {kept}" in complaints
     assert kept.read_text().startswith("$ bhosts -o")
     assert "closed_Moon" in kept.read_text()
     assert " 0 failed" not in said

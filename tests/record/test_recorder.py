@@ -21,8 +21,8 @@ from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, cut
 from bftrainer_replay.recording.file import RecordFile
-from bftrainer_replay.recording.looks import look_of
 from bftrainer_replay.recording.recorder import Recorder, RecordingTotals
+from bftrainer_replay.recording.samples import sample_of
 
 OURS = PilotJobs(assume_window_s=math.inf)
 T0 = 1_767_225_600.0  # 2026-01-01
@@ -49,7 +49,7 @@ def record(path: Path, script: Script, looks: int | None = None, for_s: float = 
     """As many looks as the script has, ten seconds apart; the clock stands after the last one."""
     file = RecordFile(path)
     try:
-        recorder = Recorder(script, lambda seen: look_of(seen, OURS), file, script.clock)
+        recorder = Recorder(script, lambda seen: sample_of(seen, OURS), file, script.clock)
         wanted = script.looks + (len(script.idle) if looks is None else looks)
         return recorder.run(for_s, lambda: script.looks >= wanted)
     finally:
@@ -171,7 +171,7 @@ def test_half_a_line_is_cut_off_and_the_record_goes_on(tmp_path: Path, clock: Fa
         file.close()
         lines = whole[:end].count(b"\n")
         assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[: max(lines, 1)])
-        assert file.mended == (end - len(path.read_bytes()) if lines else end)
+        assert file.truncated_bytes == (end - len(path.read_bytes()) if lines else end)
 
 
 def test_what_waited_is_in_the_record_without_transitions(tmp_path: Path, clock: FakeClock) -> None:
@@ -320,7 +320,7 @@ def test_a_simulated_day_of_jobs_is_what_the_cluster_knows(tmp_path: Path, clock
             cluster.submit(*plan.pop(at_s))
         return False
 
-    totals = Recorder(cluster, lambda seen: look_of(seen, OURS), file, clock).run(12_000.0, is_over)
+    totals = Recorder(cluster, lambda seen: sample_of(seen, OURS), file, clock).run(12_000.0, is_over)
     file.close()
     found = characterize(cut(read_event_log(tmp_path / "idle.csv")))
     busy = sum(job.size * job.length_s for job in cluster.jobs) / 3600

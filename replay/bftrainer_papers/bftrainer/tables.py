@@ -10,7 +10,7 @@ from bftrainer_papers.bftrainer.claims import PARALLEL, RUNTIMES, TABLE_1, TABLE
 from bftrainer_papers.bftrainer.results import ExperimentResults
 from bftrainer_papers.reproduction import PaperResult
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.report.page import csv_bytes
+from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.sweep.cell import Cell
 
 _RUNTIME_HEADER = ("model", "max_parallel", "paper_h", "ours_h", "tolerance_h", "verdict", "ours_forward_10_h")

@@ -12,7 +12,7 @@ from bftrainer.errors import UserError
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import OnTime, Scenario, play
-from bftrainer_replay.simulation.summary import Summary, summarise
+from bftrainer_replay.simulation.summary import Summary, summarize
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.detail import Detail, detail_of, read_detail
 
@@ -60,7 +60,7 @@ def rank_policy(
     """Replay under one policy; ``static`` is A_s and ``bound`` the no-cost bound, both in samples."""
     outcome = play(scenario, policy, on_time=on_time)
     return RankedPolicy(
-        summarise(name, scenario, outcome, static, bound),
+        summarize(name, scenario, outcome, static, bound),
         completion(scenario.arrivals, outcome.runs),
         read_detail(detail_of(scenario, outcome)),
     )

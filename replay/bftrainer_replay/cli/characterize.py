@@ -1,4 +1,4 @@
-"""``bftrainer replay characterize``: what a log offers, beside the paper's Table 1."""
+"""``bftrainer replay characterize``: the idle nodes of a log in figures, beside the paper's Table 1."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _TABLE_1 = (
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Also write characterize.json, fragments.png (the paper's Fig. 1) and idle-nodes.png (Fig. 6) here.",
+    help="Output directory for characterize.json, fragments.png (the paper's Fig. 1) and idle-nodes.png (Fig. 6).",
 )
 def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     """Describe the idle nodes of LOG: how many, how often they change, how long they stay.
 
-    LOG is an event log (time,joined,left as .csv or .csv.gz) or a scheduler's own job log: Slurm's sacct or jobcomp, LSF's
-    lsb.acct or bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. Its kind is found by its content. Where the log has
-    the queue, idle node-time is split by what waited meanwhile.
+    LOG is an event log (time,joined,left as .csv or .csv.gz) or a job log: Slurm's sacct or jobcomp, LSF's lsb.acct or
+    bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. The format is recognized by content. If the log has a queue, idle
+    node-time is split by the jobs that waited meanwhile.
 
     \b
     Example:
@@ -82,7 +82,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
 
 
 def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
-    """The window, every number of it, the rates per hour, and the shares of idle node-time."""
+    """The window, all its figures, the rates per hour, and the shares of idle node-time."""
     shares = None
     if found.idle_while is not None:
         names = ("no_job_waits", "a_waiting_job_fits", "only_larger_jobs_wait")
@@ -136,7 +136,7 @@ def _numbers(found: Characteristics) -> Table:
     table.add_section()
     table.add_row("span", f"{found.span_h:,.1f} h", "")
     if found.unknown_h:
-        table.add_row("gaps beside it, of which nothing is known", f"{found.unknown_h:,.1f} h", "")
+        table.add_row("gaps (no data), not in the span", f"{found.unknown_h:,.1f} h", "")
     table.add_row("resource integral (Eqn 17)", f"{found.node_hours:,.0f} node-h", "")
     table.add_row("eq-nodes (Eqn 18)", f"{found.eq_nodes:,.1f}", "")
     table.add_row(f"idle share of {found.machine_nodes:,} nodes", f"{found.idle_share:.2%}", "")
@@ -159,7 +159,7 @@ def _numbers(found: Characteristics) -> Table:
 
 
 def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
-    """Could the main scheduler have used them?"""
+    """Idle node-time by whether the scheduler could have used it."""
     from rich import box
     from rich.table import Table
 
@@ -171,7 +171,7 @@ def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
     for name, hours, share in zip(rows, node_hours, found.shares(), strict=True):
         table.add_row(name, f"{hours:,.0f}", f"{share:.1%}")
     table.caption = (
-        f"By size only: why it did not start (time, memory, partition, priority) the log does not say. Waits under "
+        f"By size only: the log does not say why a job did not start (time, memory, partition, priority). Waits shorter than "
         f"{debounce_s:g} s do not count."
     )
     table.caption_justify = "left"
@@ -179,7 +179,7 @@ def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
 
 
 def _beside_table_1(found: Characteristics) -> Table:
-    """This window's row under those of the paper's Table 1."""
+    """The rows of the paper's Table 1, and one for this window."""
     from rich import box
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""``bftrainer replay convert``: any log to the event log, once, for many replays."""
+"""``bftrainer replay convert``: a job log as an event log, converted once for many replays."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from bftrainer_replay.logs.event_log import write_event_log
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The event log to write; compressed if the name ends in .gz.",
+    help="Event log to write; compressed if the name ends in .gz.",
 )
 @click.option(
-    "--machine-nodes", type=int, metavar="M", help="Size of the machine.  [default: what the log says, or a guess]"
+    "--machine-nodes",
+    type=int,
+    metavar="M",
+    help="Number of nodes of the cluster.  [default: from the log, or a guess]",
 )
 @with_import_options
 def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) -> None:
-    """Turn LOG of any known format into an event log (time,joined,left; UTC).
+    """Convert LOG of any known format to an event log (time,joined,left; UTC).
 
-    What was read, used and skipped, and every guess, goes to stderr. The queue does not go into an event log: ask
-    `replay characterize` of LOG itself what waited.
+    Stderr shows how many records were read, used, ignored and skipped, and every guess. An event log has no queue: run
+    `replay characterize` on LOG itself to see which jobs waited.
 
     \b
     Example:
@@ -44,4 +47,4 @@ def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) ->
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     nodes = len(events.nodes())
-    click.echo(f"{out}: {len(events.events):,} events, {nodes:,} nodes were idle at some time")
+    click.echo(f"{out}: {len(events.events):,} events, {nodes:,} nodes idle at some time")

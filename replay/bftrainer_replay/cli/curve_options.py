@@ -1,4 +1,4 @@
-"""The option ``--curves``: where the true curves come from, and what the policy is told of them."""
+"""The option ``--curves``: where the true curves come from, and what the policy knows of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import SHARED_BY
 
 if TYPE_CHECKING:
     from bftrainer.domain.model import Curve
@@ -19,17 +20,17 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The true ``curves`` by model, and ``what`` is told of them (:mod:`bftrainer_replay.simulation.curve_error`)."""
+class CurveSettings:
+    """The true ``curves`` by model, and ``mode``, what the policy knows (:mod:`bftrainer_replay.simulation.curve_error`)."""
 
     curves: Mapping[str, Curve]
-    what: str
+    mode: str
 
     def with_curve_error(self, arrivals: Sequence[Arrival], lessons: str, seed: int) -> tuple[Arrival, ...]:
         """The trainers as their users describe them."""
         from bftrainer_replay.simulation.curve_error import with_curve_error
 
-        return with_curve_error(arrivals, self.what, seed, by_model=lessons == "model")
+        return with_curve_error(arrivals, self.mode, seed, by_model=lessons == "model")
 
 
 def curve_options(command: _Command) -> _Command:
@@ -41,16 +42,16 @@ def curve_options(command: _Command) -> _Command:
                 multiple=True,
                 metavar="FILE|HOW",
                 help="FILE: throughput curves (model,nodes_1,nodes_2,...).  [default: the paper's Table 2]  "
-                "HOW: what the policy knows of them: known, learn (nothing: it measures), wrong:KIND (wrong ones) or "
-                "learn:KIND (wrong ones, and it measures); KIND is factor, linear or flat. May be given twice.",
+                "HOW: what the policy knows of them: known, learn (no curves; it measures), wrong:KIND (wrong curves) or "
+                "learn:KIND (wrong curves; it measures). KIND is factor, linear or flat. Specify a FILE, a HOW or both.",
             ),
-            click.option("--noise", default=0.0, show_default=True, help="Error of one measurement, like 0.1."),
+            click.option("--noise", default=0.0, show_default=True, help="Relative error of a measurement, like 0.1."),
             click.option(
                 "--lessons",
-                type=click.Choice(["model", "trainer"]),
+                type=SHARED_BY,
                 default="model",
                 show_default=True,
-                help="Whether trainers of one model learn together, or each for itself.",
+                help="Share measurements between trainers of one model, or keep them per trainer.",
             ),
         )
     ):
@@ -58,13 +59,15 @@ def curve_options(command: _Command) -> _Command:
     return command
 
 
-def curves_of(given: Sequence[str]) -> Known:
-    """What ``--curves`` asks for: at most one file and one word."""
-    from bftrainer_replay.simulation.curve_error import WAYS
+def curves_of(given: Sequence[str]) -> CurveSettings:
+    """The values of ``--curves``: at most one file and one mode."""
+    from bftrainer_replay.simulation.curve_error import CURVE_MODES
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
 
-    words = [text for text in given if text in WAYS or text.partition(":")[0] in ("learn", "wrong")]
+    words = [text for text in given if text in CURVE_MODES or text.partition(":")[0] in ("learn", "wrong")]
     files = [text for text in given if text not in words]
     if len(words) > 1 or len(files) > 1:
-        raise UserError(f"--curves {' --curves '.join(given)}: expected at most one FILE and one of {', '.join(WAYS)}")
-    return Known(read_curves(Path(files[0])) if files else TABLE_2, words[0] if words else "known")
+        raise UserError(
+            f"--curves {' --curves '.join(given)}: expected at most one FILE and one of {', '.join(CURVE_MODES)}"
+        )
+    return CurveSettings(read_curves(Path(files[0])) if files else TABLE_2, words[0] if words else "known")

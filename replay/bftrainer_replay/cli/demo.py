@@ -54,7 +54,7 @@ def demo(out: Path) -> None:
     from bftrainer_replay.report.demo_page import DemoReplay, demo_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome, static_outcomes
-    from bftrainer_replay.simulation.summary import summarise
+    from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.sweep.detail import detail_of, read_detail
     from bftrainer_replay.workload.workload import hpo, submissions, write_workload
 
@@ -86,7 +86,7 @@ def demo(out: Path) -> None:
             bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
             for name in ("equal-share", "bftrainer"):
                 outcome = play(scenario, build_policy(name, settings), on_time=begin(name))
-                summary = summarise(name, scenario, outcome, static, bound)
+                summary = summarize(name, scenario, outcome, static, bound)
                 replays.append(DemoReplay(summary, read_detail(detail_of(scenario, outcome))))
         static_bins = static_outcomes(scenario, replays[0].detail.bin_edges_s.tolist())
         console.print("Waiting for the end of the pilot's minute ...")

@@ -1,4 +1,4 @@
-"""``bftrainer replay generate``: a made-up log that looks like Summit's."""
+"""``bftrainer replay generate``: a synthetic log with Summit's statistics."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from bftrainer_replay.logs.model import cut
 
 
 @click.command()
-@click.option("--nodes", type=int, required=True, metavar="N", help="Size of the machine.")
+@click.option("--nodes", type=int, required=True, metavar="N", help="Number of nodes of the cluster.")
 @click.option("--days", type=float, required=True, metavar="D", help="Length of the log.")
-@click.option("--seed", type=int, default=1, show_default=True, metavar="S", help="Equal seeds give equal files.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, metavar="S", help="Random seed; equal seeds give equal files."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     metavar="LOG",
-    help="File to write; compressed if its name ends in .gz.",
+    help="Event log to write; compressed if the name ends in .gz.",
 )
 def generate(nodes: int, days: float, seed: int, out: Path) -> None:
-    """Make up an event log of idle nodes, for a demo or a machine whose own log is not at hand.
+    """Generate an event log of idle nodes, for a demo or a cluster whose own log is not available.
 
-    Idle share, lengths of idle fragments and events per hour are those of the paper's Summit log, for any machine size.
-    The log begins at 2021-01-01T00:00:00 of its own clock.
+    Idle share, lengths of idle fragments and events per hour are those of the paper's Summit log, scaled to any number of
+    nodes. The log begins at 2021-01-01T00:00:00 of its own clock.
 
     \b
     Example:

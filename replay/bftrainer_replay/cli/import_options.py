@@ -1,4 +1,4 @@
-"""How to read a scheduler's own log: the options that every command with LOG has besides those of the window."""
+"""The options for job logs, which every command with LOG has in addition to those of the window."""
 
 from __future__ import annotations
 
@@ -8,55 +8,60 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import FORMAT
 
 if TYPE_CHECKING:
     from bftrainer_replay.logs.source import ImportOptions
 
-# In the order of the help; the names are those of ImportOptions, but for machine_nodes, which event logs have too.
+
+# In the order of the help. The names are those of ImportOptions, except machine_nodes, which event logs have too.
 OPTIONS = (
     click.option(
-        "--format", "format", metavar="NAME", help="Kind of log: sacct, pbs, swf, ...  [default: by its content]"
+        "--format", "format", type=FORMAT,
+        help="Format of the log: sacct, pbs, swf, ...  [default: recognized by content]",
     ),
     click.option("--timezone", metavar="ZONE", help="Zone of times without one, like Europe/Zurich.  [default: UTC]"),
-    click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be read, and count them."),
-    click.option("--columns", metavar="A,B,...", help="Columns of sacct --parsable2 without a header."),
-    click.option("--processors-per-node", type=int, metavar="P", help="For SWF.  [default: by its header]"),
+    click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read."),
+    click.option("--columns", metavar="A,B,...", help="Columns of sacct --parsable2 output without a header."),
+    click.option("--processors-per-node", type=int, metavar="P", help="For SWF.  [default: from its header]"),
     click.option(
         "--debounce-s",
         default=10.0,
         show_default=True,
         metavar="S",
-        help="Nodes idle for less between two jobs were not idle, and jobs that wait for less did not wait (job logs).",
+        help="Ignore idle periods between two jobs, and waits, that are shorter than this (job logs).",
     ),
     click.option(
         "--warm-up-h",
         type=float,
         metavar="H",
-        help="Leave out the log's first hours, where jobs are missing.  [default: guess]",
+        help="Exclude the log's first hours, where jobs are missing.  [default: guess]",
     ),
-    click.option("--cool-down-h", type=float, metavar="H", help="The same at its end.  [default: guess]"),
+    click.option(
+        "--cool-down-h", type=float, metavar="H", help="Exclude the log's last hours likewise.  [default: guess]"
+    ),
     click.option(
         "--outage",
         "outages",
         multiple=True,
         metavar="START/END",
-        help="The machine was out: nothing is idle. Several, or auto, or none.  [default: auto]",
+        help="The cluster was down: no node counts as idle. Repeatable; auto guesses, none disables.  [default: auto]",
     ),
-)
+)  # fmt: skip
 NAMES = (
     "format", "timezone", "skip_bad", "columns", "processors_per_node", "debounce_s", "warm_up_h", "cool_down_h", "outages"
 )  # fmt: skip
 
 
 def with_import_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, as keyword arguments of the names in NAMES."""
+    """Give a command these options, as keyword arguments with the names in NAMES."""
     for option in reversed(OPTIONS):
         function = option(function)
     return function
 
 
 def import_options(machine_nodes: int | None, given: dict[str, Any]) -> ImportOptions:
-    """What was typed, checked; raises :class:`UserError`."""
+    """The options' values, checked; raises :class:`UserError`."""
     from bftrainer_replay.logs.source import ImportOptions
 
     for name, least in (("processors_per_node", 1), ("debounce_s", 0), ("warm_up_h", 0), ("cool_down_h", 0)):

@@ -1,4 +1,4 @@
-"""Which part of which log a command works on: LOG, how to read it, --start, --hours, --nodes, --node-list.
+"""The options for the log that a command reads, and for the part that it uses: LOG, --start, --hours, --nodes, ...
 
 Use::
 
@@ -29,7 +29,7 @@ from bftrainer_replay.logs.source import ImportOptions
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """What the user asked for, as typed."""
+    """The options as typed."""
 
     log: Path
     start: str | None = None
@@ -45,40 +45,40 @@ _LOG_OPTION = click.option(
     required=True,
     type=click.Path(path_type=Path),
     metavar="LOG",
-    help="The log of idle nodes, or a scheduler's own job log.",
+    help="Event log, or a job log of any known format.",
 )
 _WINDOW_OPTIONS = (
     click.option(
         "--start",
         metavar="ISO",
-        help="Begin here, like 2021-02-10T20:21:15: an event log's own clock, a job log's UTC.  [default: the log's start]",
+        help="Start of the window, like 2021-02-10T20:21:15: UTC, or an event log's own clock.  [default: the log's start]",
     ),
     click.option("--hours", type=float, metavar="H", help="Length of the window.  [default: to the end of the log]"),
     click.option(
         "--nodes",
         type=int,
         metavar="N",
-        help="N nodes only: the first N of --node-list, or without a list N spread over the log's nodes "
-        "(in the order of the SHA-256 of their names).  [default: all]",
+        help="Use N nodes only: the first N of --node-list, or without a list a sample of the log's nodes "
+        "(in order of the SHA-256 of their names).  [default: all]",
     ),
     click.option(
         "--node-list",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Only these nodes: one name a line. Those that were never idle belong here too.",
+        help="Use these nodes only: one name per line, including nodes that were never idle.",
     ),
     click.option(
         "--machine-nodes",
         type=int,
         metavar="M",
-        help="Size of the machine that idle shares refer to; jobs without node names are placed on so many.  "
-        "[default: the chosen nodes, or what the log says]",
+        help="Number of nodes of the cluster, for idle shares and to place jobs without node names.  "
+        "[default: the chosen nodes, else from the log]",
     ),
 )
 
 
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command LOG and its options; the function gets them as one ``choice``, a :class:`LogChoice`."""
+    """Give a command LOG and its options; the function gets them as ``choice``, a :class:`LogChoice`."""
     return _with_choice(function, _LOG_ARGUMENT)
 
 
@@ -110,9 +110,9 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
 
 
 def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:
-    """The whole log in any known format; what was read, used, skipped and guessed goes to stderr.
+    """The whole log. The number of records and all guesses are printed to stderr.
 
-    Of an event log nothing is skipped or guessed: its totals come only with ``always_totals``.
+    An event log has nothing to skip or guess: its totals are printed only with ``always_totals``.
     """
     from bftrainer_replay.logs.open import open_log
 
@@ -124,7 +124,7 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:
 
 
 def window_of(choice: LogChoice) -> LogWindow:
-    """Read the log and cut it as asked; what cannot be had is a :class:`UserError`, a short log a note on stderr."""
+    """Read the log and cut the window out of it. Raises :class:`UserError`; a log that is too short is a note on stderr."""
     if choice.hours is not None and not 0 < choice.hours < math.inf:
         raise UserError(f"--hours {choice.hours:g}: expected a number above 0")
     if choice.nodes is not None and choice.nodes < 1:
@@ -134,7 +134,7 @@ def window_of(choice: LogChoice) -> LogWindow:
     start_s, end_s = _times(choice, log)
     nodes = _nodes(choice, listed, log)
     if nodes is not None and log.queue is not None:
-        click.echo("note: with a choice of nodes, what waited in the queue is not looked at", err=True)
+        click.echo("note: the queue is ignored, because only some of the nodes are used", err=True)
     return cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
 
 
@@ -143,13 +143,13 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     first_s, last_s = log.events[0].at_s, log.events[-1].at_s
     span = f"{format_time(first_s)} .. {format_time(last_s)}"
     if first_s == last_s:
-        raise UserError(f"{choice.log}: has one row only ({format_time(first_s)}), expected changes after it")
+        raise UserError(f"{choice.log}: has only one row ({format_time(first_s)}), expected more")
     start_s = first_s
     if choice.start is not None:
         try:
             start_s = parse_time(choice.start)
         except ValueError as error:
-            problem = f"--start {choice.start!r:.40} is not ISO 8601, expected like {format_time(first_s)}"
+            problem = f"--start {choice.start!r:.40} is not ISO 8601, expected a time like {format_time(first_s)}"
             raise UserError(problem) from error
         if not first_s <= start_s < last_s:
             raise UserError(f"--start {choice.start} is outside the log, which covers {span}")
@@ -159,7 +159,7 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     if end_s > last_s:
         there = (last_s - start_s) / 3600
         click.echo(
-            f"note: the log ends at {format_time(last_s)}; using the {there:.2f} h there are, not {choice.hours:g} h",
+            f"note: the log ends at {format_time(last_s)}; using {there:.2f} h instead of {choice.hours:g} h",
             err=True,
         )
     return start_s, min(end_s, last_s)
@@ -180,6 +180,6 @@ def _nodes(choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog) -> 
     if set(seen).isdisjoint(listed[:wanted]):
         raise UserError(
             f"none of the {wanted} nodes of {choice.node_list} is in {choice.log}; "
-            f"the log's names look like {seen[0] if seen else '(none)'}, the list's like {listed[0]}"
+            f"its nodes have names like {seen[0] if seen else '(none)'}, the list has names like {listed[0]}"
         )
     return listed[:wanted]

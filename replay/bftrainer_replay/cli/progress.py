@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, silence elsewhere."""
+"""A progress bar, shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """Yields ``begin(what)``, which starts a bar and returns the function to call with the time reached.
-
-    The bar goes to stderr, and only if that is a terminal.
-    """
+    """Yields ``begin(what)``, which starts a bar on stderr and returns a function to call with the time reached."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

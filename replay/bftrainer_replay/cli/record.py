@@ -1,4 +1,4 @@
-"""``bftrainer record``: what a live cluster leaves idle, as an event log. It only looks."""
+"""``bftrainer record``: records the idle nodes of a live cluster as an event log. It only reads the scheduler."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.choices import SCHEDULER
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
 from bftrainer_replay.cli.durations import seconds
 
@@ -25,27 +26,44 @@ _WHOLE_SECONDS = 2.0
 
 
 @click.command()
-@click.option("--scheduler", default="slurm", show_default=True, metavar="NAME", help="slurm or lsf.")
 @click.option(
-    "--for", "for_", callback=seconds, metavar="TIME", help="Stop after 30m, 12h, 2d ...  [default: on SIGTERM]"
+    "--scheduler", type=SCHEDULER, default="slurm", show_default=True, help="The batch scheduler: slurm or lsf."
 )
-@click.option("--every", default="10s", show_default=True, callback=seconds, metavar="TIME", help="Between two looks.")
+@click.option(
+    "--for",
+    "for_",
+    callback=seconds,
+    metavar="TIME",
+    help="Stop after this time, like 30m, 12h or 2d.  [default: never]",
+)
+@click.option(
+    "--every", default="10s", show_default=True, callback=seconds, metavar="TIME", help="Time between two polls."
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The pilot's configuration: [slurm] or [lsf], and which nodes of [nodes] to record.  [default: all nodes]",
+    help="The pilot's configuration: [slurm] or [lsf], and the nodes of [nodes] to record.  [default: all nodes]",
 )
-@click.option("--slots-per-node", type=int, metavar="N", help="LSF without --config.  [default: what most hosts have]")
+@click.option(
+    "--slots-per-node",
+    type=int,
+    metavar="N",
+    help="Slots per host, for LSF without --config.  [default: most hosts' slots]",
+)
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Answers of the scheduler that are not understood go here.  [default: OUT.answers]",
+    help="Directory for scheduler output that cannot be parsed.  [default: OUT.answers]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the totals as one JSON object.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="An event log."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Event log to write or continue (.csv).",
 )
 def record(
     scheduler: str,
@@ -57,10 +75,10 @@ def record(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Record which nodes of a live cluster are idle and cannot be filled, for `replay` and `advise` to read.
+    """Record which nodes of a live cluster are idle and unused by backfill, for `replay` and `advise`.
 
-    Looks as the pilot does and holds nothing; any user may run it. FILE grows row by row: stop it at any time, give the same
-    command again, and it goes on. Time of which it knows nothing becomes a gap.
+    The command polls the scheduler as the pilot does and holds no nodes; any user may run it. FILE grows row by row. Stop
+    the command at any time and run it again to resume. Time without data becomes a gap.
 
     \b
     Example:
@@ -72,17 +90,17 @@ def record(
     from bftrainer.live.site import observed_site
     from bftrainer.system.clock import SystemClock
     from bftrainer_replay.recording.file import RecordFile
-    from bftrainer_replay.recording.looks import look_of
     from bftrainer_replay.recording.recorder import Recorder
+    from bftrainer_replay.recording.samples import sample_of
 
     if every < 1:
         raise UserError(
-            f"--every {every:g}s: expected 1 s or more: every look is a batch of calls that the scheduler answers"
+            f"--every {every:g}s: expected 1 s or more, because every poll runs several commands of the scheduler"
         )
     if slots_per_node is not None and slots_per_node < 1:
         raise UserError(f"--slots-per-node {slots_per_node}: expected 1 or more")
     clock = SystemClock()
-    kept = Kept(keep or out.with_name(f"{out.name}.answers"), scheduler)
+    kept = UnparsedOutput(keep or out.with_name(f"{out.name}.answers"), scheduler)
     try:
         site = observed_site(
             scheduler, None if config is None else read_config(config), str(config), clock, slots_per_node
@@ -92,34 +110,34 @@ def record(
     for remark in site.remarks:
         _note(remark)
     if every < _ASK_NO_MORE_THAN_S:
-        _note(f"looking every {every:g} s; 10 s is what schedulers ask not to exceed for long")
+        _note(f"polling every {every:g} s; for long recordings use 10 s or more, to spare the scheduler")
     with closing(RecordFile(out)) as file, Signals().caught() as signals, _status(out) as show:
-        if file.mended:
-            _note(f"{out}: half a line at its end, {file.mended} bytes, was cut off")
+        if file.truncated_bytes:
+            _note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
         recorder = Recorder(
-            site.scheduler, lambda seen: look_of(seen, site.ours, site.chosen(seen.nodes)), file, clock, every,
-            unknown_after_s=max(60.0, 6 * every), told=kept.tell,
+            site.scheduler, lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes)), file, clock, every,
+            unknown_after_s=max(60.0, 6 * every), on_error=kept.report,
         )  # fmt: skip
         totals = recorder.run(math.inf if for_ is None else for_, lambda: signals.ends or signals.reloads, show)
     _sum_up(out, totals, as_json, every)
 
 
-class Kept:
-    """Says each new failure once, and keeps what was not understood."""
+class UnparsedOutput:
+    """Reports each new failure once, and keeps scheduler output that could not be parsed."""
 
     def __init__(self, folder: Path, scheduler: str) -> None:
         self._folder = folder
         self._scheduler = scheduler
         self._count = 0
 
-    def tell(self, error: BFTrainerError, totals: RecordingTotals) -> None:
-        """A look failed in a way that did not occur before. A program that never was there is the user's mistake."""
+    def report(self, error: BFTrainerError, totals: RecordingTotals) -> None:
+        """A poll failed with a new error. A command that was missing from the start is a :class:`UserError`."""
         if totals.looks == totals.failed and isinstance(error, CommandError) and error.problem == "not found":
-            raise UserError(f"{error}; is this a login node of the cluster?") from error
-        _note(f"a look failed: {error}{self.keep(error)}")
+            raise UserError(f"{error}; run this on a login node of the cluster") from error
+        _note(f"poll failed: {error}{self.keep(error)}")
 
     def keep(self, error: BFTrainerError) -> str:
-        """Where the answer of an error is kept, in brackets; nothing where there is none."""
+        """Where the output is kept, in parentheses; empty if there is none."""
         answer = error.answer if isinstance(error, SchedulerError) else None
         if answer is None or self._count >= _KEPT_AT_MOST:
             return ""
@@ -130,42 +148,44 @@ class Kept:
             path.write_text(f"$ {' '.join(argv)}\n{text}", encoding="utf-8")
         except OSError as problem:
             raise UserError(f"--keep {self._folder}: cannot be written: {problem.strerror}") from problem
-        return f" (please send this file in with an issue: {path})"
+        return f" (please report this as an issue and attach {path})"
 
 
 @contextmanager
 def _status(out: Path) -> Iterator[Callable[[RecordingTotals], None]]:
-    """A line on the terminal that follows the looks; nothing elsewhere."""
+    """A status line, on a terminal only."""
     from rich.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
         return
-    with console.status(f"{out}: looking") as status:
-        yield lambda totals: status.update(f"{out}: {_said(totals)}")
+    with console.status(f"{out}: polling") as status:
+        yield lambda totals: status.update(f"{out}: {_summary(totals)}")
 
 
-def _said(totals: RecordingTotals) -> str:
+def _summary(totals: RecordingTotals) -> str:
     at = "never" if totals.at_s is None else datetime.fromtimestamp(totals.at_s, timezone.utc).strftime("%F %T UTC")
-    idle = f"{totals.idle:,} of {totals.machine_nodes:,} nodes idle at the last ({at})"
-    return f"{totals.looks:,} looks, {totals.failed:,} failed, {totals.rows:,} rows, {totals.gaps:,} gaps; {idle}"
+    idle = f"{totals.idle:,} of {totals.machine_nodes:,} nodes idle at the last poll ({at})"
+    return f"{totals.looks:,} polls, {totals.failed:,} failed, {totals.rows:,} rows, {totals.gaps:,} gaps; {idle}"
 
 
 def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float) -> None:
-    # Slurm's times are whole seconds: two looks in a second are no matter.
+    # Slurm's times are whole seconds: two polls may have the same one.
     if totals.stale and every_s >= _WHOLE_SECONDS:
-        _note(f"{totals.stale:,} looks showed no later time of the scheduler than the look before, and were left out")
+        _note(
+            f"{totals.stale:,} polls were ignored, because the scheduler's time had not advanced since the poll before"
+        )
     if totals.hidden:
-        _note("the site hides other users' jobs (PrivateData): what waited is not in the record")
+        _note("the site hides other users' jobs (PrivateData): the record has no waiting jobs")
     if as_json:
         found = {**dataclasses.asdict(totals), "hidden": sorted(kind.value for kind in totals.hidden)}
         click.echo(json.dumps({"out": str(out), **found}))
     else:
-        click.echo(f"{out}: {_said(totals)}")
+        click.echo(f"{out}: {_summary(totals)}")
     if totals.looks == totals.failed:
         raise SchedulerError(
-            f"{out}: all {totals.looks:,} looks failed" if totals.looks else f"{out}: not one look was taken"
+            f"{out}: all {totals.looks:,} polls failed" if totals.looks else f"{out}: stopped before the first poll"
         )
 
 

@@ -1,15 +1,16 @@
-"""``bftrainer replay run``: one log, one workload, one policy; the numbers and pictures that came of it."""
+"""``bftrainer replay run``: replays one workload on one log under one policy."""
 
 from __future__ import annotations
 
 import json
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.errors import UnknownNameError, UserError
+from bftrainer.cli.choices import OBJECTIVE, POLICY, SOLVER
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import COST_MODEL, DECIDE_ON
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from bftrainer_replay.simulation.summary import Summary
 
 
-_Choice = TypeVar("_Choice", bound=Enum)
-
-
 @click.command()
 @log_options_by_name
 @click.option(
@@ -33,29 +31,53 @@ _Choice = TypeVar("_Choice", bound=Enum)
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub and optionally model,priority); `replay workload` writes one.",
+    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority), as `replay workload` writes it.",
 )
 @curve_options
 @click.option("--model", metavar="NAME", help="The curve of all trainers, like shufflenet.  [default: column model]")
 @click.option(
-    "--policy", default="bftrainer", show_default=True, metavar="NAME", help="bftrainer, equal-share or another."
+    "--policy",
+    type=POLICY,
+    default="bftrainer",
+    show_default=True,
+    metavar="NAME",
+    help="A policy's name, or module:function.",
 )
-@click.option("--solver", default="exact", show_default=True, metavar="NAME", help="exact, highs, gurobi or auto.")
+@click.option(
+    "--solver",
+    type=SOLVER,
+    default="exact",
+    show_default=True,
+    help="Solver of the allocation problem.",
+)
 @click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="Forward-looking time T_fwd.")
 @click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
 @click.option(
     "--objective",
+    type=OBJECTIVE,
     default="throughput",
     show_default=True,
     metavar="NAME",
     help="throughput, scaling-efficiency, priority, progress or module:function.",
 )
-@click.option("--cost-model", default="stall", show_default=True, metavar="NAME", help="stall, paper or delay.")
-@click.option("--decide-on", default="all", show_default=True, metavar="NAME", help="all events, or pool changes only.")
-@click.option("--seed", default=0, show_default=True, help="Of lots: policies' ties, noise, factors.")
+@click.option(
+    "--cost-model",
+    type=COST_MODEL,
+    default="stall",
+    show_default=True,
+    help="What a rescale costs.",
+)
+@click.option(
+    "--decide-on",
+    type=DECIDE_ON,
+    default="all",
+    show_default=True,
+    help="Decide at all events, or at pool changes only.",
+)
+@click.option("--seed", default=0, show_default=True, help="Random seed for policies' ties, noise and factors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Results go here."
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
 )
 def run(
     choice: LogChoice,
@@ -75,7 +97,7 @@ def run(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Replay LOG under a policy: what would have come of its idle nodes?
+    """Replay a workload on the idle nodes of LOG under a policy.
 
     Writes summary.json, trainers.csv, decisions.csv.gz, timeline.png and costs.png into DIR.
 
@@ -92,7 +114,7 @@ def run(
     from bftrainer_replay.simulation.output import write_all
     from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
-    from bftrainer_replay.simulation.summary import summarise
+    from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.simulation.world import DecideOn
     from bftrainer_replay.workload.workload import read_workload
 
@@ -102,7 +124,7 @@ def run(
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     if not 0 <= noise < 1:
         raise UserError(f"--noise {noise:g}: expected a relative error from 0 to below 1, like 0.1")
-    costs, trigger = _one_of("cost model", cost_model, CostModel), _one_of("--decide-on", decide_on, DecideOn)
+    costs, trigger = CostModel(cost_model), DecideOn(decide_on)
     settings = PolicySettings(build_allocator(solver, 10.0), find_objective(objective), forward_s, seed)
     chosen = build_policy(policy, settings)
     known = curves_of(curves)
@@ -116,7 +138,7 @@ def run(
         outcome = play(scenario, chosen, on_time=begin(f"replay under {policy}"))
         static = static_outcome(scenario, on_time=begin("static nodes"))
         bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
-    summary = summarise(policy, scenario, outcome, static, bound)
+    summary = summarize(policy, scenario, outcome, static, bound)
     try:
         files = write_all(out, scenario, outcome, summary)
     except OSError as error:
@@ -130,14 +152,14 @@ def run(
     console.print(table(summary))
     if summary.work_ran_out_at is not None:
         console.print(
-            f"The work ran out at {summary.work_ran_out_at}: from there on idle nodes had too little to train, and U "
-            "counts that as lost. Give it more trainers, or fewer --hours."
+            f"The work ran out at {summary.work_ran_out_at}: after that, nodes stayed idle for lack of trainers, which "
+            "lowers U. Add trainers, or reduce --hours."
         )
     console.print(f"Written: {', '.join(str(path) for path in files)}", soft_wrap=True, highlight=False)
 
 
 def table(*summaries: Summary) -> Table:
-    """The numbers of one or more replays, side by side."""
+    """The figures of one or more replays, side by side."""
     from rich import box
     from rich.table import Table
 
@@ -174,11 +196,3 @@ _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ),
     ("replay took, s", lambda s: f"{s.wall_s:.1f}"),
 )
-
-
-def _one_of(kind: str, name: str, choices: type[_Choice]) -> _Choice:
-    """A member of an enum by its value."""
-    try:
-        return choices(name)
-    except ValueError as error:
-        raise UnknownNameError(kind, name, [choice.value for choice in choices]) from error

@@ -1,4 +1,4 @@
-"""``bftrainer replay sweep``: a grid of replays on many cores; a killed one goes on where it was."""
+"""``bftrainer replay sweep``: a grid of replays on many cores; a killed sweep resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bftrainer.cli.choices import OBJECTIVES, POLICIES, SOLVER
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import COST_MODEL, CURVE_MODES, DECIDE_ON, SHARED_BY, WORKLOAD
 from bftrainer_replay.cli.log_options import LogChoice, window_of
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
 from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks
@@ -22,45 +24,65 @@ _PATH = click.Path(path_type=Path)
 
 @click.command()
 @click.option("--grid", type=_PATH, metavar="FILE", help="TOML file with [[logs]], [[workloads]] and [grid].")
-@click.option(
-    "--log", "logs", multiple=True, type=_PATH, metavar="LOG", help="A log of idle nodes or of jobs; several."
-)
-@click.option("--start", metavar="ISO", help="As for `replay run`, like --hours to --timezone.")
+@click.option("--log", "logs", multiple=True, type=_PATH, metavar="LOG", help="Event log or job log; may be repeated.")
+@click.option("--start", metavar="ISO", help="Start of the window, as for `replay run`.")
 @click.option("--hours", type=float, metavar="H", help="Length of the window.")
-@click.option("--nodes", type=int, metavar="N", help="N nodes only.")
-@click.option("--node-list", type=_PATH, metavar="FILE", help="Only these nodes.")
-@click.option("--machine-nodes", type=int, metavar="M", help="Size of the machine.")
+@click.option("--nodes", type=int, metavar="N", help="Use N nodes only.")
+@click.option("--node-list", type=_PATH, metavar="FILE", help="Use these nodes only.")
+@click.option("--machine-nodes", type=int, metavar="M", help="Number of nodes of the cluster.")
 @click.option("--timezone", metavar="ZONE", help="Zone of a job log's times.")
 @click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: --workload]")
 @click.option("--curves", type=_PATH, metavar="FILE", help="Throughput curves.  [default: the paper's Table 2]")
 @click.option("--model", metavar="NAME", help="The curve of all trainers.")
-@click.option("--workload", metavar="KIND", help="hpo or diverse, enough to outlast the log.  [default: diverse]")
-@click.option("--count", type=int, metavar="N", help="Trainers of --workload.  [default: enough]")
-@click.option("--policies", metavar="A,B", help="Every list is separated by commas.  [default: bftrainer]")
-@click.option("--objectives", metavar="A,B", help="[default: throughput]")
-@click.option("--forward-s", metavar="S,S", help="T_fwd.  [default: 120]")
-@click.option("--max-parallel", metavar="P,P", help="P_jmax.  [default: 10]")
-@click.option("--cost-factors", metavar="F,F", help="Multiples of all R_up and R_dw.  [default: 1]")
-@click.option("--seeds", metavar="S,S", help="Of workload and policy.  [default: 0]")
-@click.option("--splits", "--split", metavar="K,K", help="Logical clusters with a pilot each.  [default: 1]")
-@click.option("--knows", metavar="A,B", help="What policies know of the curves: as HOW of `replay run --curves`.")
-@click.option("--noise", type=float, metavar="X", help="Error of one measurement, like 0.1.  [default: 0]")
-@click.option("--lessons", metavar="NAME", help="model or trainer, as for `replay run`.  [default: model]")
-@click.option("--solver", metavar="NAME", help="[default: exact]")
-@click.option("--cost-model", metavar="NAME", help="[default: stall]")
-@click.option("--decide-on", metavar="NAME", help="[default: all]")
+@click.option(
+    "--workload",
+    type=WORKLOAD,
+    help="Generated trainers, enough to outlast the log.  [default: diverse]",
+)
+@click.option("--count", type=int, metavar="N", help="Number of trainers of --workload.  [default: enough]")
+@click.option(
+    "--policies",
+    type=POLICIES,
+    metavar="A,B",
+    help="Policies; all lists are separated by commas.  [default: bftrainer]",
+)
+@click.option("--objectives", type=OBJECTIVES, metavar="A,B", help="Objectives.  [default: throughput]")
+@click.option("--forward-s", metavar="S,S", help="Forward-looking times T_fwd.  [default: 120]")
+@click.option("--max-parallel", metavar="P,P", help="Trainers admitted at once, P_jmax.  [default: 10]")
+@click.option("--cost-factors", metavar="F,F", help="Factors for all R_up and R_dw.  [default: 1]")
+@click.option("--seeds", metavar="S,S", help="Random seeds of workload and policy.  [default: 0]")
+@click.option(
+    "--splits", "--split", metavar="K,K", help="Numbers of logical clusters, each with a pilot.  [default: 1]"
+)
+@click.option(
+    "--knows",
+    type=CURVE_MODES,
+    metavar="A,B",
+    help="What policies know of the curves, like HOW of `replay run --curves`.  [default: known]",
+)
+@click.option("--noise", type=float, metavar="X", help="Relative error of a measurement, like 0.1.  [default: 0]")
+@click.option(
+    "--lessons",
+    type=SHARED_BY,
+    help="Share measurements between trainers of one model, or keep them per trainer.  [default: model]",
+)
+@click.option("--solver", type=SOLVER, help="Solver of the allocation problem.  [default: exact]")
+@click.option("--cost-model", type=COST_MODEL, help="What a rescale costs.  [default: stall]")
+@click.option("--decide-on", type=DECIDE_ON, help="Decide at all events, or at pool changes only.  [default: all]")
 @jobs_option
-@click.option("--mpi", is_flag=True, help="Under mpiexec: all processes but the first compute.")
-@click.option("--no-bound", is_flag=True, help="Leave out the no-cost bounds.")
-@click.option("--dry-run", is_flag=True, help="Say how many replays there are to do, and do none.")
+@click.option("--mpi", is_flag=True, help="Run under mpiexec: all processes but the first compute.")
+@click.option("--no-bound", is_flag=True, help="Omit the no-cost bounds.")
+@click.option("--dry-run", is_flag=True, help="Print the number of replays and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array with an object per cell.")
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Results.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
+)
 def sweep(mpi: bool, **options: Any) -> None:
     """Replay every combination of logs, policies and settings.
 
-    Each result is one file in DIR/cells, named by its content: a sweep that was killed goes on where it was, a larger grid
-    computes only what is new. Then results.csv (a row per cell) and a picture for every setting that varies. The result is
-    the same for any number of processes, with MPI or without.
+    Each result is a file in DIR/cells, named by its content: a killed sweep resumes where it stopped, and a larger grid
+    computes only new cells. At the end, the sweep writes results.csv (a row per cell) and a figure for every setting that
+    varies. The results are the same for any number of processes, with or without MPI.
 
     \b
     Example:
@@ -71,14 +93,14 @@ def sweep(mpi: bool, **options: Any) -> None:
     if not mpi:
         _sweep(mpi=False, **options)
         return
-    from bftrainer_replay.sweep.run import mpi_workers_go, mpi_workers_serve
+    from bftrainer_replay.sweep.run import mpi_workers_serve, release_mpi_workers
 
     if mpi_workers_serve():
         return
     try:
         _sweep(mpi=True, **options)
     finally:
-        mpi_workers_go()
+        release_mpi_workers()
 
 
 def _sweep(
@@ -89,7 +111,7 @@ def _sweep(
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
     from bftrainer_replay.sweep.plots import pictures
     from bftrainer_replay.sweep.results import as_csv, as_dict, rows_of
-    from bftrainer_replay.sweep.run import Workplace, do_all
+    from bftrainer_replay.sweep.run import SweepBackend, do_all
     from bftrainer_replay.sweep.store import ResultStore
 
     asked = _asked(grid, options)
@@ -103,15 +125,15 @@ def _sweep(
     tasks = tasks_of(cells, inputs, bounds=not no_bound)
     left = sum(store.get(task) is None for task in tasks)
     click.echo(
-        f"{len(cells):,} cells, {len(tasks):,} replays with those they are measured by: {len(tasks) - left:,} are there, "
+        f"{len(cells):,} cells, {len(tasks):,} replays including reference replays: {len(tasks) - left:,} done, "
         f"{left:,} to do",
         err=True,
     )
     if dry_run:
         return
     with progress_of_tasks("sweep") as show:
-        place = Workplace.MPI if mpi else Workplace.HERE
-        failures = do_all(tasks, inputs, store, jobs=jobs, place=place, on_done=show)
+        backend = SweepBackend.MPI if mpi else SweepBackend.LOCAL
+        failures = do_all(tasks, inputs, store, jobs=jobs, backend=backend, on_done=show)
     rows = rows_of(cells, inputs, store)
     _write(out, {"results.csv": as_csv(rows), **pictures(rows)})
     if as_json:
@@ -122,7 +144,7 @@ def _sweep(
 
 
 def _asked(grid: Path | None, options: dict[str, Any]) -> SweepFile:
-    """The file, or a file made of the options; an option on top of a file replaces its list."""
+    """The grid file with the options applied; an option replaces the file's list."""
     from bftrainer.config.validation import check_table, load_toml
     from bftrainer_replay.sweep.grid import SweepFile
 
@@ -134,7 +156,9 @@ def _asked(grid: Path | None, options: dict[str, Any]) -> SweepFile:
     if options["logs"]:
         told["logs"] = [{"path": str(path.absolute()), **_texts(shared)} for path in options["logs"]]
     elif shared:
-        raise UserError(f"--{next(iter(shared)).replace('_', '-')} goes with --log; in a file it is a key of [[logs]]")
+        raise UserError(
+            f"--{next(iter(shared)).replace('_', '-')} requires --log; in a grid file it is a key of [[logs]]"
+        )
     named = {n: options[n] for n in ("trainers", "curves", "model", "count") if options[n] is not None}
     if options["workload"]:
         named["kind"] = options["workload"]
@@ -152,7 +176,7 @@ def _asked(grid: Path | None, options: dict[str, Any]) -> SweepFile:
         table["noise"] = options["noise"]
     found = check_table(told | {"grid": table}, SweepFile, where)
     if not found.logs:
-        raise UserError("no log: name one with --log, or in [[logs]] of --grid FILE")
+        raise UserError("no log; specify one with --log, or in [[logs]] of --grid FILE")
     return found
 
 
@@ -164,7 +188,7 @@ def _number(name: str, text: str, number: type[float] | type[int]) -> float | in
         return number(text)
     except ValueError as error:
         option = f"--{name.replace('_', '-')}"
-        raise UserError(f"{option}: {text!r:.40} is no number, expected like 30,60,120") from error
+        raise UserError(f"{option}: {text!r:.40} is not a number, expected a list like 30,60,120") from error
 
 
 def _texts(table: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +196,7 @@ def _texts(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _windows(asked: SweepFile, folder: Path) -> dict[str, LogWindow]:
-    """The windows by the names of their files, numbered where two are alike."""
+    """The windows by file name; duplicate names get a number."""
     from bftrainer_replay.logs.source import ImportOptions
 
     found: dict[str, LogWindow] = {}

@@ -1,4 +1,4 @@
-"""Many replays from the command line: how many cores, what is shown meanwhile, what is said about failures."""
+"""Helpers for commands that run many replays: cores, progress, failures."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import click
 from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:
-    from bftrainer_replay.sweep.run import Failure
+    from bftrainer_replay.sweep.run import FailedTask
 
 _EVERY_S = 60.0
 
 
 class SweepFailedError(BFTrainerError):
-    """Some cells have no result; the others are kept."""
+    """Some replays failed; the results of the others are kept."""
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @contextmanager
 def progress_of_tasks(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function to call with (done, of): a bar with the time left on a terminal, else a line a minute on stderr."""
+    """Yields a function to call with (done, total): a progress bar on a terminal, else a line per minute on stderr."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -63,18 +63,18 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def span(seconds: float) -> str:
-    """A duration in words that a person would use."""
+    """A duration in seconds, minutes or hours, whichever is the easiest to read."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def complain_of(failures: Sequence[Failure], of: int) -> None:
-    """One line per reason, then an error."""
+def complain_of(failures: Sequence[FailedTask], of: int) -> None:
+    """Print a line per reason, then raise :class:`SweepFailedError`; does nothing without failures."""
     if not failures:
         return
     for reason in sorted({failure.reason for failure in failures}):
         click.echo(f"note: {reason}", err=True)
     raise SweepFailedError(
-        f"{len(failures)} of {of} replays failed; all others are kept, and the same command tries only these again"
+        f"{len(failures)} of {of} replays failed; the others are kept, and the same command retries only these"
     )

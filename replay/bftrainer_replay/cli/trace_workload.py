@@ -1,4 +1,4 @@
-"""``bftrainer replay workload trace``: the jobs of a real deep-learning cluster on measured curves."""
+"""``bftrainer replay workload trace``: the jobs of a real deep-learning cluster on measured throughput curves."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.errors import UnknownNameError, UserError
+from bftrainer_replay.cli.choices import SHAPE
 
 if TYPE_CHECKING:
     from bftrainer_replay.simulation.world import Arrival
@@ -24,33 +25,38 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 _GPU_HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
 _START_S = 1609459200.0  # 2021-01-01, for traces without dates
 _GPUS = 1
+
+
 _OPTIONS = (
-    click.option("--arrivals", type=_PATH, metavar="FILE", help="trace: when jobs came (Philly, Pollux), found by content."),
-    click.option("--curves", type=_PATH, metavar="FILE", help="trace: measured throughput (Gavel, Sia), found by content."),
-    click.option("--curves-out", type=_PATH, metavar="FILE", help="trace: curves by node.  [default: OUT + .curves.csv]"),
-    click.option("--member", metavar="NAME", help="trace: which file of an archive of arrivals."),
-    click.option("--hardware", metavar="NAME", help="trace: which hardware of the curves, like aws or v100."),
-    click.option("--models", metavar="A,B", help="trace: these models only.  [default: all with a curve]"),
-    click.option("--gpus-per-node", type=int, metavar="G", help="trace: GPUs of a node of yours.  [default: 1]"),
-    click.option("--shape", metavar="NAME", help="trace: curves as measured, monotone or concave.  [default: measured]"),
-    click.option("--extrapolate-to", type=int, metavar="N", help="trace: carry curves on to N nodes, marked by name."),
-    click.option("--max-nodes", type=int, metavar="N", help="trace: no trainer on more.  [default: the curve's end]"),
-    click.option("--from", "from_", metavar="ISO", help="trace: jobs from then on.  [default: the first]"),
-    click.option("--hours", type=float, metavar="H", help="trace: jobs of so many hours.  [default: all]"),
-    click.option("--least-s", type=float, metavar="S", help="trace: jobs that ran for so long.  [default: any]"),
-    click.option("--gpu-hours", metavar="LOW-HIGH", help="trace: work of jobs without durations, log-uniform by seed."),
-    click.option("--skip-bad", is_flag=True, help="trace: leave out lines that cannot be read, and count them."),
+    click.option("--arrivals", type=_PATH, metavar="FILE", help="trace: job submissions (a Philly or Pollux trace)."),
+    click.option("--curves", type=_PATH, metavar="FILE", help="trace: measured throughput (Gavel's or Sia's)."),
+    click.option("--curves-out", type=_PATH, metavar="FILE", help="trace: curves to write.  [default: OUT + .curves.csv]"),
+    click.option("--member", metavar="NAME", help="trace: the file to read from an archive of arrivals."),
+    click.option("--hardware", metavar="NAME", help="trace: the hardware of the curves, like aws or v100."),
+    click.option("--models", metavar="A,B", help="trace: use these models only.  [default: all with a curve]"),
+    click.option("--gpus-per-node", type=int, metavar="G", help="trace: GPUs per node of your cluster.  [default: 1]"),
+    click.option(
+        "--shape", type=SHAPE,
+        help="trace: curves as measured, made monotone or made concave.  [default: measured]",
+    ),
+    click.option("--extrapolate-to", type=int, metavar="N", help="trace: extrapolate curves to N nodes; their names tell."),
+    click.option("--max-nodes", type=int, metavar="N", help="trace: most nodes of a trainer.  [default: the curve's end]"),
+    click.option("--from", "from_", metavar="ISO", help="trace: use jobs from this time on.  [default: the first job]"),
+    click.option("--hours", type=float, metavar="H", help="trace: use the jobs of this many hours.  [default: all]"),
+    click.option("--least-s", type=float, metavar="S", help="trace: use jobs that ran for at least S seconds.  [default: any]"),
+    click.option("--gpu-hours", metavar="LOW-HIGH", help="trace: work of jobs without durations, drawn log-uniformly."),
+    click.option("--skip-bad", is_flag=True, help="trace: skip and count lines that cannot be read."),
 )  # fmt: skip
 
 
 def trace_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options; they arrive by name."""
+    """Give a command these options, as keyword arguments."""
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), function)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """What was typed; None is the default."""
+    """The options as typed; None is the default."""
 
     arrivals: Path | None
     curves: Path | None
@@ -72,13 +78,13 @@ class TraceOptions:
 def from_trace(
     options: TraceOptions, count: int | None, start_s: float | None, seed: int, out: Path
 ) -> tuple[Arrival, ...]:
-    """The trainers; their curves are written, and what was read, used and left out is printed."""
+    """The trainers. Writes their curves, and prints how many jobs and models were read, used and ignored."""
     from bftrainer_replay.workload.traces.arrivals import read_trace
     from bftrainer_replay.workload.traces.profiles import read_profiles
     from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of, write_curves
 
     if options.arrivals is None or options.curves is None:
-        raise UserError("a workload of a trace needs --arrivals FILE and --curves FILE")
+        raise UserError("a workload from a trace needs --arrivals FILE and --curves FILE")
     for name in ("gpus_per_node", "extrapolate_to", "max_nodes", "hours", "least_s"):
         value = getattr(options, name)
         least = 0 if name in ("hours", "least_s") else 1
@@ -105,40 +111,37 @@ def from_trace(
         write_curves(path, {scaling.name: scaling.curve for scaling in scalings if scaling.name in used})
     except OSError as error:
         raise UserError(f"--curves-out {path}: cannot be written: {error.strerror}") from error
-    click.echo(f"{path}: {len(used)} curves, for --curves of whatever takes --trainers {out}")
+    click.echo(f"{path}: {len(used)} curves; use this file as --curves together with --trainers {out}")
     return arrivals
 
 
 def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]) -> list[MeasuredScaling]:
-    """The curves by node; what was read, used and left out is printed."""
+    """The curves per node count. Prints how many models were read, used and ignored."""
     from bftrainer_replay.workload.curves import plain_name
-    from bftrainer_replay.workload.traces.scaling import Shape, scaling_of
+    from bftrainer_replay.workload.traces.scaling import CurveShape, scaling_of
 
     names = {plain_name(profile.model): profile.model for profile in chosen}
     wanted = [plain_name(name) for name in options.models.split(",")] if options.models else list(names)
     for name in wanted:
         if name not in names:
             raise UnknownNameError("model", name, names.values())
-    shapes = {shape.value: shape for shape in Shape}
-    if options.shape is not None and options.shape not in shapes:
-        raise UnknownNameError("shape", options.shape, shapes)
-    shape = shapes[options.shape or Shape.MEASURED.value]
+    shape = CurveShape(options.shape or CurveShape.MEASURED)
     gpus = options.gpus_per_node or _GPUS
     asked = [profile for profile in chosen if plain_name(profile.model) in wanted]
     made = [scaling_of(profile, gpus, shape, options.extrapolate_to) for profile in asked]
     scalings = [scaling for scaling in made if scaling is not None]
-    left_out = {
+    unused = {
         "of other hardware": len(profiles.found) - len(chosen),
         "not in --models": len(chosen) - len(asked),
         f"not measured on {gpus} GPUs": len(made) - len(scalings),
     }
-    reasons = ", ".join(f"{number} {why}" for why, number in left_out.items() if number)
+    reasons = ", ".join(f"{number} {why}" for why, number in unused.items() if number)
     total = len(profiles.found)
-    passed = f"{total - len(scalings)} passed over" + (f" ({reasons})" if reasons else "")
+    ignored = f"{total - len(scalings)} ignored" + (f" ({reasons})" if reasons else "")
     failed = f", {profiles.failed:,} of them 0" if profiles.failed else ""
     click.echo(
         f"note: {profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; {total} models by "
-        f"hardware, {len(scalings)} used, {passed}",
+        f"hardware, {len(scalings)} used, {ignored}",
         err=True,
     )
     if not scalings:
@@ -147,7 +150,7 @@ def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, 
 
 
 def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...]) -> None:
-    """What of the curves is not as a textbook's, and what was not measured."""
+    """Print what is unusual about the curves, and which parts were not measured."""
     from bftrainer_replay.workload.traces.scaling import is_concave
 
     used = {arrival.trainer.model for arrival in arrivals}
@@ -166,7 +169,7 @@ def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...])
         jobs = sum(arrival.trainer.model == scaling.name for arrival in arrivals)
         said = f"; {', '.join(odd)}" if odd else ""
         click.echo(
-            f"note: {scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batches of "
+            f"note: {scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batch size "
             f"{scaling.batch}{said}",
             err=True,
         )
@@ -181,7 +184,7 @@ def _from_s(text: str | None, trace: JobTrace) -> float | None:
     try:
         return parse_time(text)
     except ValueError as error:
-        raise UserError(f"--from {text!r:.40} is not ISO 8601; the trace has {first} .. {last}") from error
+        raise UserError(f"--from {text!r:.40} is not ISO 8601; the trace covers {first} .. {last}") from error
 
 
 def _gpu_hours(text: str | None) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""``bftrainer replay workload``: a table of trainers, seeded or from real traces, for logs that come without one."""
+"""``bftrainer replay workload``: a trainer table, generated or from real traces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bftrainer.errors import UnknownNameError, UserError
+from bftrainer.errors import UserError
 from bftrainer_replay.cli.trace_workload import trace_options
 
 _KINDS = ("hpo", "diverse", "trace")
@@ -15,20 +15,27 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
 
 
 @click.command()
-@click.argument("kind", metavar="hpo|diverse|trace")
-@click.option("--count", type=int, metavar="N", help=f"Number of trainers.  [default: {_COUNT}; of a trace all]")
+@click.argument("kind", type=click.Choice(_KINDS), metavar="hpo|diverse|trace")
+@click.option("--count", type=int, metavar="N", help=f"Number of trainers.  [default: {_COUNT}; trace: all jobs]")
 @click.option("--spacing-s", default=36.0, show_default=True, metavar="S", help="Time between two submissions.")
 @click.option("--poisson", is_flag=True, help="Submissions as a Poisson process with that mean spacing.")
 @click.option(
-    "--start", metavar="ISO", help=f"First submission.  [default: {_START}; of a trace with dates, its own time]"
+    "--start", metavar="ISO", help=f"First submission.  [default: {_START}; a trace with dates: its own time]"
 )
 @click.option("--model", default="shufflenet", show_default=True, metavar="NAME", help="hpo: the model of all trials.")
 @click.option(
-    "--seed", default=0, show_default=True, help="Of rescale costs, Poisson submissions and what traces leave open."
+    "--seed",
+    default=0,
+    show_default=True,
+    help="Random seed for rescale costs, Poisson submissions and values that a trace lacks.",
 )
 @trace_options
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Trainer table."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Trainer table to write.",
 )
 def workload(
     kind: str,
@@ -41,10 +48,11 @@ def workload(
     out: Path,
     **traced: Any,
 ) -> None:
-    """Write a table of trainers: hpo (identical trials of one model), diverse (the models of Table 2 in turn) or trace.
+    """Write a trainer table: hpo (identical trials of one model), diverse (the models of Table 2 in turn) or trace.
 
-    hpo and diverse: each trains 130 million samples (100 epochs of ImageNet) on 1 to 64 nodes, as in the paper. trace: the
-    jobs of a real cluster, as they came, on throughput that was measured; the curves go into a second file.
+    hpo and diverse: each trainer trains 130 million samples (100 epochs of ImageNet) on 1 to 64 nodes, as in the paper.
+    trace: the jobs of a real cluster with their submission times, on measured throughput curves; the curves are written to
+    a second file.
 
     \b
     Example:
@@ -55,11 +63,11 @@ def workload(
     from bftrainer_replay.logs.event_log import format_time
     from bftrainer_replay.workload.workload import write_workload
 
-    _check(kind, count, spacing_s, seed)
+    _check(count, spacing_s, seed)
     if kind == "trace":
         arrivals = from_trace(TraceOptions(**traced), count, _time(start), seed, out)
     elif given := [name for name, value in traced.items() if value not in (None, False, ())]:
-        raise UserError(f"--{given[0].replace('_', '-')} is for traces: bftrainer replay workload trace ...")
+        raise UserError(f"--{given[0].replace('_', '-')}: only for `replay workload trace`")
     else:
         arrivals = _generated(kind, count or _COUNT, spacing_s, poisson, _time(start or _START), model, seed)
     try:
@@ -70,9 +78,7 @@ def workload(
     click.echo(f"{out}: {len(arrivals)} trainers ({kind}), submitted from {since} on")
 
 
-def _check(kind: str, count: int | None, spacing_s: float, seed: int) -> None:
-    if kind not in _KINDS:
-        raise UnknownNameError("workload", kind, _KINDS)
+def _check(count: int | None, spacing_s: float, seed: int) -> None:
     if count is not None and count < 1:
         raise UserError(f"--count {count}: expected 1 or more")
     if not 0 < spacing_s < float("inf"):
@@ -87,7 +93,7 @@ def _time(start: str | None) -> Any:
     try:
         return None if start is None else parse_time(start)
     except ValueError as error:
-        raise UserError(f"--start {start!r:.40} is not ISO 8601, expected like 2021-01-01T00:00:00") from error
+        raise UserError(f"--start {start!r:.40} is not ISO 8601, expected a time like 2021-01-01T00:00:00") from error
 
 
 def _generated(kind: str, count: int, spacing_s: float, poisson: bool, start_s: float, model: str, seed: int) -> Any:

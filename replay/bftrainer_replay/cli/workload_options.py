@@ -1,4 +1,4 @@
-"""Which trainers a command replays, and on how many cores: --trainers, --curves, --model, --workload, --jobs.
+"""The options for a command's trainers and processes: --trainers, --curves, --model, --workload, --jobs.
 
 Use::
 
@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import WORKLOAD
 from bftrainer_replay.cli.sweeping import cores
 
 if TYPE_CHECKING:
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.simulation.world import Arrival
     from bftrainer_replay.sweep.cell import Inputs
+    from bftrainer_replay.sweep.grid import WorkloadKind
 
 _PATH = click.Path(path_type=Path)
 _OPTIONS = (
@@ -30,17 +32,21 @@ _OPTIONS = (
     click.option("--curves", type=_PATH, metavar="FILE", help="Throughput curves.  [default: the paper's Table 2]"),
     click.option("--model", metavar="NAME", help="The curve of all trainers."),
     click.option(
-        "--workload", default="diverse", show_default=True, metavar="KIND", help="hpo or diverse, enough for the log."
+        "--workload",
+        type=WORKLOAD,
+        default="diverse",
+        show_default=True,
+        help="Generated trainers, enough to outlast the log.",
     ),
 )
 
 
 def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options; the function gets them as one ``table``, a WorkloadTable."""
+    """Give a command these options; the function gets them as ``table``, a WorkloadTable."""
 
     @functools.wraps(function)
     def with_table(
-        *, trainers: Path | None, curves: Path | None, model: str | None, workload: str, **others: Any
+        *, trainers: Path | None, curves: Path | None, model: str | None, workload: WorkloadKind, **others: Any
     ) -> Any:
         from bftrainer_replay.sweep.grid import WorkloadTable
 
@@ -60,34 +66,34 @@ def _jobs(context: click.Context, parameter: click.Parameter, value: int | None)
 
 
 def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --jobs: how many processes, by default one for each core."""
+    """Give a command --jobs: the number of processes, by default one per core."""
     return click.option(
         "--jobs",
         type=int,
         metavar="N",
         callback=_jobs,
-        help="Processes, of one core each.  [default: the cores there are]",
+        help="Number of processes, one core each.  [default: all cores]",
     )(function)
 
 
 def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:
-    """What makes a replay pointless without being wrong: trainers of another time than the window's."""
+    """Notes on a replay that is valid but probably not intended: trainers submitted outside the window."""
     from bftrainer_replay.logs.event_log import format_time
 
     first_s, last_s = min(arrival.at_s for arrival in arrivals), max(arrival.at_s for arrival in arrivals)
     start, end = format_time(window.start_s), format_time(window.end_s)
     if first_s > window.end_s:
         return [
-            f"no trainer is submitted in the window: the first comes at {format_time(first_s)}, the window is "
-            f"{start} .. {end} (`bftrainer replay workload --start {start}` begins with it)"
+            f"no trainer is submitted in the window {start} .. {end}: the first one is at {format_time(first_s)} "
+            f"(`bftrainer replay workload --start {start}` begins with the window)"
         ]
     if last_s < window.start_s:
-        return ["all trainers are submitted before the window; they are all waiting at its start"]
+        return ["all trainers are submitted before the window and wait at its start"]
     return []
 
 
 def tell_remarks(inputs: Inputs) -> None:
-    """Print them, each once, for whatever a sweep replays."""
+    """Print the remarks on all replays of a sweep, each once."""
     found = [
         remark
         for where, arrivals in inputs.arrivals.items()

@@ -1,1 +1,1 @@
-"""Generated logs with a supercomputer's statistics."""
+"""Generated event logs with the statistics of a supercomputer."""

@@ -1,24 +1,24 @@
-"""One draw of idle fragments from fitted distributions: the raw material of :mod:`bftrainer_replay.generation.generate`.
+"""Draws idle fragments from fitted distributions, for :mod:`bftrainer_replay.generation.generate`.
 
-Fitted to what the paper's Summit log (10-24 Feb 2021) looks like; none of its rows are kept, only these parameters:
+The distributions are fitted to the paper's Summit log (10-24 Feb 2021). None of its rows is kept, only these parameters:
 
-- Joins. A job's nodes are released together. Group sizes are lognormal, sigma 1.97 at 4,734 nodes (median 4, quartile
-  16, 90 % 50, 99 % about 500), here in proportion to ln(nodes), with the mean that the number of fragments asks for.
-- Instants on the authors' grid of 10 s, more at 15 h than at 3 h by the log's daily rhythm (1 + 0.4 cos).
-- A group is taken again in 1 + 0.38 ln(size) parts on average, the first of which holds 84 % of its nodes.
-- Lengths. Short fragments are 70 * (600/70)^(u^1.2) s for uniform u (mean 222 s); long ones 600 s plus a
-  Weibull-like tail of 1,456 s * (-ln(1 - u))^1.25 (mean 1,650 s). How many are short, and the scale of the tail, are
+- Joins. A job's nodes are released together. Group sizes are lognormal, sigma 1.97 at 4,734 nodes (median 4, upper quartile
+  16, 90th percentile 50, 99th about 500) and proportional to ln(nodes); the mean follows from the number of fragments.
+- Times are on the authors' grid of 10 s, with the log's daily rhythm (1 + 0.4 cos): more at 15 h than at 3 h.
+- A group is taken in 1 + 0.38 ln(size) parts on average, the first of which has 84 % of its nodes.
+- Lengths. Short fragments last 70 * (600/70)^(u^1.2) s for uniform u (mean 222 s); long ones 600 s plus a
+  Weibull-like tail of 1,456 s * (-ln(1 - u))^1.25 (mean 1,650 s). The share of short fragments and the scale of the tail are
   calibrated.
-- Drains. Five times a week nothing is taken for 2.0 to 3.5 hours, or until 40 to 90 % of the machine has gathered; then
-  all of it is taken at once.
-- Loose and tight hours. Larger groups come rather together: they are ranked by u + half a uniform level of their six
-  hours. With the drains this brings a sixth (64 nodes) to a quarter (4,734) of the idle node-time to moments when more
-  than 42 % of the machine is idle (Summit: 28 %, more than 2,000 nodes).
-- Leaves. One starting job takes nodes of several groups: ends that are near each other, measured against the lengths,
-  are merged until as many instants remain as asked for.
+- Drains. Five times a week no node is taken for 2.0 to 3.5 hours, or until 40 to 90 % of the cluster is idle; then all idle
+  nodes are taken at once.
+- Loose and tight hours. Larger groups tend to come together: they are ranked by u plus half a uniform level per six hours.
+  With the drains, a sixth (64 nodes) to a quarter (4,734 nodes) of the idle node-time falls into times when more than 42 %
+  of the cluster is idle (Summit: 28 %, more than 2,000 nodes).
+- Leaves. A starting job takes nodes of several groups: ends that are close, relative to the lengths, are merged until the
+  required number of distinct times remains.
 
-Only ``Generator.random`` of PCG64 is drawn from, and everything is rounded to whole slots and nodes before it is
-compared or summed, so that the result does not depend on the platform.
+Random numbers come from ``Generator.random`` of PCG64 only, and all values are rounded to whole slots and nodes before they
+are compared or summed, so the result does not depend on the platform.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ SLOTS_PER_H = 3600 // SLOT_S
 SHORT_SLOTS = 600 // SLOT_S
 SHORTEST_SLOTS = 60 // SLOT_S
 WARM_UP_SLOTS = 6 * SLOTS_PER_H
-"""Drawn before the start, so that the log begins with a machine in full swing."""
+"""Slots drawn before the start, so that the log begins in a steady state."""
 
 Slots = NDArray[np.int64]
 Uniform = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Dials:
-    """What calibration turns; counts are for the window without warm-up."""
+class DrawParameters:
+    """The parameters that are calibrated; counts are for the window without warm-up."""
 
     joins: float
     leaves: float
@@ -54,15 +54,15 @@ class Dials:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Fragments by node index, in slots from the window's start: ``0 <= start``, ``end`` past the window = still idle."""
+    """Fragments by node index, in slots since the start of the window; an ``end`` after the window means still idle."""
 
     node: Slots
     start: Slots
     end: Slots
 
 
-class Chance:
-    """Streams of uniform numbers, one per purpose, the same in each round of a calibration."""
+class RandomStreams:
+    """Streams of uniform random numbers, one per purpose, the same in each round of a calibration."""
 
     def __init__(self, *seed: int) -> None:
         self._seed = seed
@@ -73,37 +73,37 @@ class Chance:
         return np.random.Generator(bits).random(count)
 
 
-def draw(nodes: int, span: int, dials: Dials, chance: Chance) -> Draw:
-    """Fragments of a machine of ``nodes`` nodes over ``span`` slots."""
+def draw(nodes: int, span: int, parameters: DrawParameters, streams: RandomStreams) -> Draw:
+    """Fragments of a cluster of ``nodes`` nodes over ``span`` slots."""
     longer = (span + WARM_UP_SLOTS) / span
-    at = _instants(span, round(dials.joins * longer), chance)
-    sizes = _sizes(at, nodes, dials.fragments * longer / len(at), chance)
-    group, size = _parts(sizes, chance)
-    length = _lengths(size, dials, span, chance)
+    at = _instants(span, round(parameters.joins * longer), streams)
+    sizes = _sizes(at, nodes, parameters.fragments * longer / len(at), streams)
+    group, size = _parts(sizes, streams)
+    length = _lengths(size, parameters, span, streams)
     start = at[group]
     end, fixed = start + length, np.zeros(len(start), dtype=bool)
-    for begins, ends in _drains(at, sizes, nodes, span, chance):
+    for begins, ends in _drains(at, sizes, nodes, span, streams):
         inside = (start >= begins) & (start <= ends - SHORTEST_SLOTS)
         end[inside], fixed[inside] = ends, True
-    end = _merge(start, end, fixed, round(dials.leaves * longer))
-    return _window(_place(nodes, start, end, size, group, chance), span)
+    end = _merge(start, end, fixed, round(parameters.leaves * longer))
+    return _window(_place(nodes, start, end, size, group, streams), span)
 
 
-def _instants(span: int, count: int, chance: Chance) -> Slots:
-    """Distinct slots with a daily rhythm, ascending, the first of the window being 0."""
+def _instants(span: int, count: int, streams: RandomStreams) -> Slots:
+    """Distinct slots with a daily rhythm, ascending; slot 0 begins the window."""
     slots = np.arange(-WARM_UP_SLOTS, span)
     hour = slots / SLOTS_PER_H
     weight = np.rint(1000 * (1 + 0.4 * np.cos(2 * math.pi * (hour - 15) / 24))).astype(np.int64)
     upto = np.cumsum(weight)
     count = max(1, min(count, len(slots) // 2))
-    tries = chance.uniform(1, 8 * count)
+    tries = streams.uniform(1, 8 * count)
     picked = np.searchsorted(upto, (tries * upto[-1]).astype(np.int64), side="right")
     _, first = np.unique(picked, return_index=True)
     return np.asarray(slots[np.sort(picked[np.sort(first)[:count]])])
 
 
-def _sizes(at: Slots, nodes: int, mean: float, chance: Chance) -> Slots:
-    """Lognormal group sizes with the asked mean: evenly spaced quantiles, the larger ones rather in loose hours."""
+def _sizes(at: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
+    """Lognormal group sizes with the given mean: evenly spaced quantiles, with the larger ones mostly in loose hours."""
     normal, count = NormalDist(), len(at)
     z = np.array([normal.inv_cdf((i + 0.5) / count) for i in range(count)])
     sigma = 1.97 * math.log(max(nodes, 2)) / math.log(4734)
@@ -116,16 +116,16 @@ def _sizes(at: Slots, nodes: int, mean: float, chance: Chance) -> Slots:
         middle = (low + high) / 2
         low, high = (middle, high) if sizes(middle).sum() < mean * count else (low, middle)
     hours = (at + WARM_UP_SLOTS) // (6 * SLOTS_PER_H)
-    loose = chance.uniform(8, int(hours[-1]) + 1)[hours]
-    rank = np.argsort(np.argsort(chance.uniform(2, count) + 0.5 * loose, kind="stable"), kind="stable")
+    loose = streams.uniform(8, int(hours[-1]) + 1)[hours]
+    rank = np.argsort(np.argsort(streams.uniform(2, count) + 0.5 * loose, kind="stable"), kind="stable")
     return sizes(high)[rank]
 
 
-def _parts(sizes: Slots, chance: Chance) -> tuple[Slots, Slots]:
-    """Group index and size of each part; the parts of a group follow each other, the largest first."""
+def _parts(sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
+    """Group index and size of each part; the parts of a group are adjacent, the largest first."""
     extra_mean = 0.38 * np.log(sizes)
     ratio = extra_mean / (1 + extra_mean)
-    u = 1 - chance.uniform(3, len(sizes))
+    u = 1 - streams.uniform(3, len(sizes))
     extra = np.where(ratio > 0, np.floor(np.log(u) / np.log(np.maximum(ratio, 1e-9))), 0).astype(np.int64)
     extra = np.minimum(extra, np.minimum(sizes - 1, 8))
     each = np.maximum(1, 16 * sizes // (100 * np.maximum(extra, 1)))
@@ -136,26 +136,26 @@ def _parts(sizes: Slots, chance: Chance) -> tuple[Slots, Slots]:
     return group, size
 
 
-def _lengths(size: Slots, dials: Dials, span: int, chance: Chance) -> Slots:
-    """A length for each part: evenly spaced quantiles, weighed by nodes, in random order."""
-    order = np.argsort(chance.uniform(4, len(size)), kind="stable")
+def _lengths(size: Slots, parameters: DrawParameters, span: int, streams: RandomStreams) -> Slots:
+    """A length for each part: evenly spaced quantiles, weighted by nodes, in random order."""
+    order = np.argsort(streams.uniform(4, len(size)), kind="stable")
     u = np.empty(len(size))
     u[order] = (np.cumsum(size[order]) - size[order] / 2) / size.sum()
-    p = dials.short_share
+    p = parameters.short_share
     is_short = u < p
     within = np.clip(np.where(is_short, u / p, (u - p) / (1 - p)), 0, 1 - 1e-12)
     short_s = 70 * (600 / 70) ** (within**1.2)
-    long_s = 600 + dials.tail_scale * 1456 * (-np.log1p(-within)) ** 1.25
+    long_s = 600 + parameters.tail_scale * 1456 * (-np.log1p(-within)) ** 1.25
     short = np.clip(np.rint(short_s / SLOT_S), SHORTEST_SLOTS, SHORT_SLOTS - 1)
     long = np.clip(np.rint(long_s / SLOT_S), SHORT_SLOTS, max(SHORT_SLOTS, min(6 * SLOTS_PER_H, span // 4)))
     return np.where(is_short, short, long).astype(np.int64)
 
 
-def _drains(at: Slots, sizes: Slots, nodes: int, span: int, chance: Chance) -> list[tuple[int, int]]:
-    """Begin and end of each drain, at most one in each equal piece of the window; it ends early when deep enough."""
-    count = int(span / (7 * 24 * SLOTS_PER_H) * 5 + chance.uniform(5, 1)[0])
+def _drains(at: Slots, sizes: Slots, nodes: int, span: int, streams: RandomStreams) -> list[tuple[int, int]]:
+    """Begin and end of each drain, at most one in each equal part of the window; it ends early when deep enough."""
+    count = int(span / (7 * 24 * SLOTS_PER_H) * 5 + streams.uniform(5, 1)[0])
     drains = []
-    for i, (u_begin, u_length, u_depth) in enumerate(chance.uniform(6, 3 * count).reshape(count, 3)):
+    for i, (u_begin, u_length, u_depth) in enumerate(streams.uniform(6, 3 * count).reshape(count, 3)):
         begins = int((i + u_begin) * span / count)
         ends = begins + min(round((2 + 1.5 * u_length) * SLOTS_PER_H), span // 8)
         first = int(np.searchsorted(at, begins))
@@ -169,9 +169,9 @@ def _drains(at: Slots, sizes: Slots, nodes: int, span: int, chance: Chance) -> l
 
 
 def _merge(start: Slots, end: Slots, fixed: NDArray[np.bool_], wanted: int) -> Slots:
-    """Move ends that are near each other onto one instant, until about ``wanted`` distinct ones remain.
+    """Move ends that are close to each other to one time, until about ``wanted`` distinct times remain.
 
-    No part may become short or cease to be; fixed ones (drains) stay where they are.
+    No part may become short or stop being short; fixed ends (of drains) do not move.
     """
     order = np.lexsort((start, end))
     gap = np.diff(end[order])
@@ -194,12 +194,12 @@ def _merge(start: Slots, end: Slots, fixed: NDArray[np.bool_], wanted: int) -> S
     return np.where(kept, end, moved)
 
 
-def _place(nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, chance: Chance) -> Draw:
-    """Put each group on busy nodes that follow each other (passing over idle ones) from a random one on."""
+def _place(nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, streams: RandomStreams) -> Draw:
+    """Put each group on consecutive busy nodes (skipping idle ones), starting at a random node."""
     idle_until = np.full(nodes, -(10**9), dtype=np.int64)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     after = np.append(first[1:], len(group))
-    where = (chance.uniform(7, len(first)) * nodes).astype(np.int64)
+    where = (streams.uniform(7, len(first)) * nodes).astype(np.int64)
     pieces: list[tuple[Slots, Slots, Slots]] = []
     for k, (a, b) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
         busy = np.flatnonzero(idle_until < start[a])
@@ -213,7 +213,7 @@ def _place(nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, chan
 
 
 def _window(drawn: Draw, span: int) -> Draw:
-    """Cut to the window, nothing under a minute at its ends, and let the last event be at its very end."""
+    """Cut to the window, drop parts under a minute at its edges, and move the last event to its end."""
     node, end = drawn.node, drawn.end
     start = np.maximum(drawn.start, 0)
     keep = (np.minimum(end, span) - start >= SHORTEST_SLOTS) & (start <= span - SHORTEST_SLOTS)

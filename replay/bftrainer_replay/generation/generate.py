@@ -1,21 +1,20 @@
-"""A made-up event log that looks like Summit's: for demos, tests, and machines whose own log is not at hand.
+"""Generates an event log with Summit's statistics: for demos, tests, and clusters whose own log is not available.
 
 ``characterize`` of a generated log is within 10 % of
 
 - idle share 8.6 % (paper 2.1);
-- 58 % of the fragments under 10 minutes, with 12 % of the node-time (paper's Fig. 1; 12.1 % as measured there);
-- events per hour on the straight lines, in log-log, through (256 nodes, 23/h), (1,024, 41/h) and (4,734, 68/h), the
-  outer lines going on beyond; below some ten nodes no more than 1.6 events per fragment.
+- 58 % of the fragments under 10 minutes, with 12 % of the node-time (the paper's Fig. 1; 12.1 % as measured there);
+- events per hour on the straight lines, in log-log, through (256 nodes, 23/h), (1,024, 41/h) and (4,734, 68/h), which
+  continue beyond these points; for clusters of about ten nodes or fewer, at most 1.6 events per fragment.
 
-How: ``fragments.py`` draws fragments from fitted distributions; a small window of a heavy-tailed thing
-never has the mean of its distribution, so the draw is measured and the dials (number of groups, instants and
-fragments, share and scale of long ones) are turned and the *same* random numbers used again, until the measured values
-are within 1.5 %. A dozen rounds that never came within 4 % (one huge group in a small window) are thrown away and other
-numbers drawn, up to five times; the best round of all counts. Joins and leaves are held at the ratio of the
-Summit log (14,049 : 10,573; 61 % and 46 % of its events). The bounds hold from 64 nodes and two days on; smaller logs
-are made on the same principle without a promise.
+``fragments.py`` draws fragments from fitted distributions. A small sample of a heavy-tailed distribution does not have its
+mean. Therefore the draw is measured, the parameters (number of groups, times and fragments, share and scale of long ones)
+are adjusted, and the *same* random numbers are used again, until the measured values are within 1.5 %. If a dozen rounds
+never come within 4 % (one huge group in a small window), other random numbers are drawn, up to five times; the best round
+of all is used. Joins and leaves keep the ratio of the Summit log (14,049 : 10,573; 61 % and 46 % of its events). The bounds
+hold for 64 nodes and two days or more; smaller logs are generated in the same way without this guarantee.
 
-What it is not: no queue of jobs stands behind it, so nothing can be learnt from it about scheduling policies.
+The log has no queue of jobs, so it shows nothing about the cluster's own scheduling.
 """
 
 from __future__ import annotations
@@ -28,7 +27,15 @@ import numpy as np
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InvalidValueError
-from bftrainer_replay.generation.fragments import SHORT_SLOTS, SLOT_S, SLOTS_PER_H, Chance, Dials, Draw, draw
+from bftrainer_replay.generation.fragments import (
+    SHORT_SLOTS,
+    SLOT_S,
+    SLOTS_PER_H,
+    Draw,
+    DrawParameters,
+    RandomStreams,
+    draw,
+)
 from bftrainer_replay.logs.model import EventLog, PoolEvent
 
 START_S = 1_609_459_200.0
@@ -47,7 +54,7 @@ _WELL, _FAIRLY = 0.015, 0.04
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What a draw has, in whole numbers: counts of events and fragments, node-slots of short and long ones."""
+    """Counts of events and fragments in a draw, and the node-slots of short and long fragments."""
 
     events: int
     joins: int
@@ -59,16 +66,16 @@ class _Measured:
 
 
 def events_per_hour(nodes: int) -> float:
-    """The rate of events expected of a machine of this size, 1/h."""
+    """The rate of events on a cluster of this size, 1/h."""
     (n0, r0), (n1, r1) = _EVENT_RATES[:2] if nodes <= _EVENT_RATES[1][0] else _EVENT_RATES[1:]
     slope = math.log(r1 / r0) / math.log(n1 / n0)
     return min(r0 * math.pow(nodes / n0, slope), 1.6 * _FRAGMENTS_PER_NODE_HOUR * nodes)
 
 
 def generate(nodes: int, days: float, seed: int) -> EventLog:
-    """An event log of ``nodes`` nodes over ``days`` days; equal arguments give equal logs.
+    """An event log of ``nodes`` nodes over ``days`` days. Equal arguments give equal logs.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` for less than one node, one hour, or a negative seed.
+    Raises :class:`~bftrainer.errors.InvalidValueError` for fewer than one node, less than an hour, or a negative seed.
     """
     if nodes < 1:
         raise InvalidValueError(f"{nodes} nodes: expected 1 or more")
@@ -81,13 +88,13 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
 
 
 def _calibrated(nodes: int, span: int, seed: int) -> Draw:
-    """The draw nearest to the targets."""
+    """The draw closest to the targets."""
     hours = span / SLOTS_PER_H
     events = events_per_hour(nodes) * hours
     best: tuple[float, Draw] | None = None
     for attempt in range(_ATTEMPTS):
-        chance = Chance(seed, nodes, span, attempt)
-        dials = Dials(
+        streams = RandomStreams(seed, nodes, span, attempt)
+        parameters = DrawParameters(
             joins=events * 0.61,
             leaves=events * 0.46,
             fragments=_FRAGMENTS_PER_NODE_HOUR * nodes * hours,
@@ -95,14 +102,14 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
             tail_scale=1.0,
         )
         for _ in range(_ROUNDS):
-            drawn = draw(nodes, span, dials, chance)
+            drawn = draw(nodes, span, parameters, streams)
             found = _measure(drawn, span)
             error = _error(found, nodes, span, events)
             if best is None or error < best[0]:
                 best = error, drawn
             if error < _WELL:
                 return drawn
-            dials = _turned(dials, found, nodes, span, events)
+            parameters = _turned(parameters, found, nodes, span, events)
         if best is not None and best[0] < _FAIRLY:
             break
     assert best is not None
@@ -137,8 +144,8 @@ def _error(found: _Measured, nodes: int, span: int, events: float) -> float:
     )
 
 
-def _turned(dials: Dials, found: _Measured, nodes: int, span: int, events: float) -> Dials:
-    """Each dial by what its own target lacks, given that the others reach theirs."""
+def _turned(parameters: DrawParameters, found: _Measured, nodes: int, span: int, events: float) -> DrawParameters:
+    """Adjusts each parameter for its own target, as if the others had reached theirs."""
     short_slots = max(found.short_slots, 1)
     long_least = (found.fragments - found.short) * SHORT_SLOTS
     long_wanted = short_slots * (1 / SHORT_NODE_TIME_SHARE - 1)
@@ -146,24 +153,24 @@ def _turned(dials: Dials, found: _Measured, nodes: int, span: int, events: float
     more = _bounded(IDLE_SHARE * nodes * span * SHORT_NODE_TIME_SHARE / short_slots)
     more_events = _bounded(events / found.events)
     more_joins = _bounded(JOINS_PER_LEAVE / (max(found.joins, 1) / max(found.leaves, 1))) ** 0.5
-    short_share = dials.short_share + SHORT_SHARE - found.short / found.fragments
+    short_share = parameters.short_share + SHORT_SHARE - found.short / found.fragments
     return replace(
-        dials,
-        joins=dials.joins * more_events * more_joins,
-        leaves=dials.leaves * more_events / more_joins,
-        fragments=dials.fragments * more,
+        parameters,
+        joins=parameters.joins * more_events * more_joins,
+        leaves=parameters.leaves * more_events / more_joins,
+        fragments=parameters.fragments * more,
         short_share=min(max(short_share, 0.05), 0.95),
-        tail_scale=dials.tail_scale * tail,
+        tail_scale=parameters.tail_scale * tail,
     )
 
 
 def _bounded(ratio: float) -> float:
-    """One round turns no dial by more than half or double."""
+    """One round at most halves or doubles a parameter."""
     return min(max(ratio, 0.5), 2.0)
 
 
 def node_names(nodes: int) -> list[str]:
-    """Names by rack and place, padded so that their order as text is the machine's: r01n01 ... r01n18, r02n01 ..."""
+    """Names by rack and position, padded so that they sort in the cluster's order: r01n01 ... r01n18, r02n01 ..."""
     racks = -(-nodes // _NODES_PER_RACK)
     width = max(2, len(str(racks)))
     return [f"r{i // _NODES_PER_RACK + 1:0{width}d}n{i % _NODES_PER_RACK + 1:02d}" for i in range(nodes)]

@@ -1,6 +1,6 @@
-"""Job logs of the Argonne Leadership Computing Facility as CSV: the public yearly ones and the cleaned ones of Lumos.
+"""Job logs of the Argonne Leadership Computing Facility as CSV: the public logs per year, and the cleaned logs of Lumos.
 
-Lumos (Theta, 2023): submit_time (epoch), wait_time, run_time (s), node_num. The public ones (DIM_JOB_COMPOSITE):
+Lumos (Theta, 2023): submit_time (epoch), wait_time, run_time (s), node_num. Public logs (DIM_JOB_COMPOSITE):
 QUEUED_TIMESTAMP, START_TIMESTAMP, END_TIMESTAMP, NODES_USED, and LOCATION with Mira's blocks or Theta's node ranges.
 """
 
@@ -21,8 +21,8 @@ _PUBLIC = ("queued_timestamp", "start_timestamp", "end_timestamp", "nodes_used")
 _LONGEST_S = 10 * 365 * 86400
 
 
-def recognises(head: str) -> bool:
-    """A header with the columns of either."""
+def recognizes(head: str) -> bool:
+    """A header with the columns of one of them."""
     names = _fields(head.split("\n", 1)[0].rstrip("\r"))
     return all(name in names for name in _LUMOS) or all(name in names for name in _PUBLIC)
 
@@ -36,8 +36,7 @@ def _fields(line: str) -> list[str]:
 
 
 def read(source: Source) -> None:
-    """All rows."""
-    tally = source.tally
+    """Adds all rows."""
     names: list[str] = []
     job: Callable[[Source, dict[str, str]], None] = _lumos
     for number, line in source.lines:
@@ -45,27 +44,24 @@ def read(source: Source) -> None:
             continue
         if not names:
             names = _fields(line)
-            if not recognises(line):
-                raise InputFileError(
-                    f"{source.path}:{number}", f"is no header with {','.join(_LUMOS)} or {','.join(_PUBLIC)}"
-                )
+            if not recognizes(line):
+                problem = f"is not a header with {','.join(_LUMOS)} or {','.join(_PUBLIC)}"
+                raise InputFileError(f"{source.path}:{number}", problem)
             job = _lumos if all(name in names for name in _LUMOS) else _public
             if "gpu_num" in names:
-                source.remarks.append("sizes are node_num; in ThetaGPU's log of Lumos that column counts GPUs")
+                source.remarks.append("job sizes are from node_num, which counts GPUs in Lumos's log of ThetaGPU")
             continue
-        tally.read += 1
-        try:
-            try:
-                cells = next(csv.reader([line]))
-            except csv.Error as error:
-                raise BadLineError(f"is no CSV ({error})") from None
-            if len(cells) != len(names):
-                raise BadLineError(f"has {len(cells)} fields, expected {len(names)}")
-            job(source, dict(zip(names, cells, strict=True)))
-        except ValueError as problem:
-            tally.bad(number, problem)
-            continue
-        tally.used += 1
+        source.tally.take(number, _row, source, line, names, job)
+
+
+def _row(source: Source, line: str, names: list[str], job: Callable[[Source, dict[str, str]], None]) -> None:
+    try:
+        cells = next(csv.reader([line]))
+    except csv.Error as error:
+        raise BadLineError(f"is not CSV ({error})") from None
+    if len(cells) != len(names):
+        raise BadLineError(f"has {len(cells)} fields, expected {len(names)}")
+    job(source, dict(zip(names, cells, strict=True)))
 
 
 def _lumos(source: Source, cells: dict[str, str]) -> None:
@@ -76,7 +72,7 @@ def _lumos(source: Source, cells: dict[str, str]) -> None:
     if math.isnan(submit_s):
         raise BadLineError("has no submit_time")
     start_s = submit_s + wait_s
-    # The run times have fractions, the starts do not: whole seconds, so that an end and the next start can coincide.
+    # Run times have fractions, starts do not: ends are rounded, so that an end and the next start can coincide.
     source.rows.add(submit_s, submit_s, start_s, float(round(start_s + run_s)), int(nodes), None)
 
 
@@ -91,7 +87,7 @@ def _public(source: Source, cells: dict[str, str]) -> None:
 
 
 def _zoned(text: str) -> str:
-    """``2018-01-01 00:04:25.000000`` as ISO 8601 reads it."""
+    """``2018-01-01 00:04:25.000000`` as ISO 8601."""
     return text.strip().replace(" ", "T", 1)
 
 

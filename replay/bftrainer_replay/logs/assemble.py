@@ -1,4 +1,4 @@
-"""The last step of every job importer: what was collected becomes an event log with its queue, and remarks."""
+"""The last step of every job importer: the collected jobs become an event log with its queue, and remarks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MOST_NODES = 10_000_000
 
 
 def event_log_of(source: Source, format_name: str) -> EventLog:
-    """Guess the rest, place nameless jobs, take the complement; the source's remarks are complete afterwards."""
+    """Guess what the log does not tell, place jobs without node names, and derive the idle nodes; completes the remarks."""
     rows, tally = source.rows, source.tally
     if source.lines.cut:
-        source.remarks.append("the last line has no line end: is the file cut off there?")
+        source.remarks.append("the last line has no line end; the file may be truncated")
     if not len(rows):
-        raise InputFileError(tally.path, f"looks like {format_name} and has no job of {tally.read:,} records read")
+        raise InputFileError(tally.path, f"looks like {format_name}, but none of its {tally.read:,} records is a job")
     table = rows.table()
     _remark_on_times(source, table)
     span = span_of(source, table)
     note, size = "", source.options.machine_nodes or source.machine_nodes
     if size is not None and not 1 <= size <= MOST_NODES:
-        raise UserError(f"{source.path}: a machine of {size} nodes, expected 1 to {MOST_NODES:,}")
+        raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
     if rows.without_ids:
         if len(table.members):
-            raise InputFileError(tally.path, f"names the nodes of some jobs and not of {rows.without_ids:,} others")
+            raise InputFileError(tally.path, f"names the nodes of some jobs, but not of {rows.without_ids:,} others")
         table, size = _simulate(source, table, size)
         note = NOTE
     else:
@@ -38,7 +38,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     events = idle_events(table, span, source.options.debounce_s)
     if source.options.debounce_s:
         source.remarks.append(
-            f"idle periods and waits under {source.options.debounce_s:g} s do not count (--debounce-s)"
+            f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored (--debounce-s)"
         )
     name = f"{source.path} ({NOTE.partition(':')[0]})" if note else str(source.path)
     return EventLog(events, name, note, _queue_of(table), size, source.options.debounce_s, clock="UTC")
@@ -47,12 +47,13 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
 def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
     why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size is None:
-        size, why = most_at_once(table), "guessed: the most that were busy at once; --machine-nodes says better"
+        size, why = most_at_once(table), "guessed: the most nodes busy at once; specify the size with --machine-nodes"
     placed, short = place(table, size)
-    source.remarks.append(f"{NOTE}; a machine of {size:,} nodes ({why})")
+    source.remarks.append(f"{NOTE}; a cluster of {size:,} nodes ({why})")
     if short:
         source.remarks.append(
-            f"{short:,} jobs asked for more nodes than were free and got those there were: is the machine larger than {size:,}?"
+            f"{short:,} jobs asked for more nodes than were free and got the free ones; the cluster may have more than "
+            f"{size:,} nodes"
         )
     return placed, size
 
@@ -61,35 +62,37 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
     seen = len(table.names)
     if size is None:
         source.remarks.append(
-            f"a machine of {seen:,} nodes (guessed: those named in the log; --machine-nodes says better)"
+            f"a cluster of {seen:,} nodes (guessed: those named in the log; specify the size with --machine-nodes)"
         )
         return seen
     why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size < seen:
         if source.options.machine_nodes:
             raise UserError(f"--machine-nodes {size}: {source.path} names {seen:,} nodes")
-        source.remarks.append(f"a machine of {seen:,} nodes (named in the log; {size:,} by {why})")
+        source.remarks.append(f"a cluster of {seen:,} nodes (named in the log; {size:,} according to {why})")
         return seen
-    unseen = f"; {size - seen:,} of them never ran a job and are not taken for idle" if size > seen else ""
-    source.remarks.append(f"a machine of {size:,} nodes ({why}){unseen}")
+    unseen = f"; {size - seen:,} of them never ran a job and do not count as idle" if size > seen else ""
+    source.remarks.append(f"a cluster of {size:,} nodes ({why}){unseen}")
     return size
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:
     started, over = ~np.isnan(table.start_s), np.isfinite(table.end_s)
     jobs, ran, still = len(started), int(started.sum()), int((started & ~over).sum())
-    source.remarks.append(f"{jobs:,} jobs: {ran:,} started, {still:,} of them still run; {jobs - ran:,} never started")
+    source.remarks.append(
+        f"{jobs:,} jobs: {ran:,} started, {still:,} of them still running; {jobs - ran:,} never started"
+    )
     clock = source.clock
     if clock.used_local and source.options.timezone is None:
         source.remarks.append(
-            "times without a zone are taken as UTC; --timezone, like Europe/Zurich, matters where clocks change"
+            "times without a zone are read as UTC; specify the site's zone with --timezone, like Europe/Zurich"
         )
     if clock.repeated:
-        source.remarks.append(f"{clock.repeated:,} times lie in the hour that is repeated when clocks go back")
+        source.remarks.append(f"{clock.repeated:,} times are in the hour that is repeated when clocks go back")
 
 
 def _queue_of(table: JobTable) -> Queue | None:
-    """The queue, or None where no job of the log ever waited (submit times missing, or equal to the start)."""
+    """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start)."""
     waited = np.isnan(table.start_s) | (table.start_s > table.eligible_s)
     if not waited.any():
         return None

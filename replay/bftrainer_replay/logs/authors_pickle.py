@@ -1,7 +1,7 @@
-"""The log of BFTrainer's authors: a pickled pandas table, one row an event, one column a node, 1 where it is idle.
+"""The log of BFTrainer's authors: a pickled pandas table with a row per event and a column per node, 1 where it is idle.
 
-The pickle is read as data (:mod:`~bftrainer_replay.logs.pickle_text`): neither pandas nor anything the file names is run.
-Checked with their ndstat-10sdn6-evt (pandas 1.x, protocol 4), bare or in a .tar.gz.
+The pickle is read as data (:mod:`~bftrainer_replay.logs.pickle_text`): neither pandas nor anything that the file names is
+run. Checked with the authors' ndstat-10sdn6-evt (pandas 1.x, protocol 4), as a plain file and in a .tar.gz.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
-from bftrainer_replay.logs.lines import DAMAGE, open_bytes, read_head
 from bftrainer_replay.logs.model import EventLog, PoolEvent
-from bftrainer_replay.logs.pickle_text import Call, Name, PickleError, load
+from bftrainer_replay.logs.pickle_text import PickledCall, PickledName, PickleError, load
+from bftrainer_replay.text_files import DAMAGE, damaged, open_bytes, read_head
 
 LARGEST = 4 * 1024**3
 _LONGEST_NAME = 4096
 _UNITS = {b"s": 1e-0, b"ms": 1e-3, b"us": 1e-6, b"ns": 1e-9}
 
 
-def recognises(path: Path, head: bytes) -> bool:
-    """A pickle of protocol 2 to 5, or a tar archive (of which the first file is taken)."""
+def recognizes(path: Path, head: bytes) -> bool:
+    """A pickle of protocol 2 to 5, or a tar archive (its first file is read)."""
     del path
     return _is_pickle(head) or head[257:262] == b"ustar"
 
@@ -35,21 +35,21 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def read(path: Path) -> EventLog:
-    """The log; raises :class:`InputFileError` for anything that is not such a table."""
+    """The log. Raises :class:`InputFileError` for anything that is not such a table."""
     try:
         with open_bytes(path) as file:
             content = _Limited(file if _is_pickle(read_head(path)) else _member(path, file))
             return EventLog(_events(load(content)), source=str(path))
     except PickleError as error:
-        raise InputFileError(str(path), f"{error}; expected the table of idle nodes of BFTrainer's authors") from error
+        raise InputFileError(str(path), f"{error}; expected the idle-node table of BFTrainer's authors") from error
     except (tarfile.TarError, *DAMAGE, OSError) as error:
-        raise InputFileError(str(path), f"is damaged or truncated ({error}); expected a whole file") from error
+        raise damaged(str(path), error) from error
 
 
 class _Limited:
-    """The content up to a size that no such log has: a small compressed file cannot fill the memory.
+    """The content up to a size that no such log has, so that a small compressed file cannot fill the memory.
 
-    It has what :func:`pickletools.genops` needs and no ``tell``, which would cost a seek for each opcode.
+    :func:`pickletools.genops` needs only these two methods. ``tell`` is left out: it would cost a seek per opcode.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -78,18 +78,17 @@ def _member(path: Path, file: IO[bytes]) -> IO[bytes]:
                 break
             content.seek(0)
             return content
-    raise InputFileError(str(path), "is a tar archive without a pickle in it, expected the log of BFTrainer's authors")
+    raise InputFileError(str(path), "tar archive does not begin with a pickle, expected the log of BFTrainer's authors")
 
 
 def _events(table: Any) -> tuple[PoolEvent, ...]:
-    """The events of the table, row by row."""
     names, times, idle = _table(table)
     if len(times) < 2:
         raise PickleError(f"the table has {len(times)} rows, expected at least two")
     if not np.all(np.diff(times) > 0):
-        raise PickleError("the table's times do not rise")
+        raise PickleError("the table's times do not increase")
     if not np.isin(idle, (0, 1)).all():
-        raise PickleError("the table has other values than 0 and 1")
+        raise PickleError("the table has values other than 0 and 1")
     name_of = np.array(names, dtype=object)
     events = [PoolEvent(float(times[0]), PoolChanged(frozenset(name_of[idle[:, 0] == 1].tolist())))]
     for row in range(1, len(times)):
@@ -101,7 +100,7 @@ def _events(table: Any) -> tuple[PoolEvent, ...]:
 
 
 def _table(frame: Any) -> tuple[list[str], NDArray[np.float64], NDArray[np.int8]]:
-    """Node names, times, and the values as nodes x rows, out of a DataFrame with one block of int8."""
+    """Node names, times, and the values as nodes x rows, from a DataFrame with one block of int8."""
     state = _state(frame, "pandas.core.frame.DataFrame")
     manager = state.get("_mgr") or state.get("_data") if isinstance(state, dict) else None
     parts = _state(manager, "pandas.core.internals.managers.BlockManager")
@@ -122,34 +121,34 @@ def _table(frame: Any) -> tuple[list[str], NDArray[np.float64], NDArray[np.int8]
     if isinstance(values, list) or values.dtype != np.int8 or values.shape != (len(names), len(times)):
         raise PickleError("the table's values are not one int8 for each node and time")
     if len(set(names)) != len(names):
-        raise PickleError("the table names a node twice")
+        raise PickleError("the table has a node twice")
     return names, times, values
 
 
 def _state(value: Any, what: str) -> Any:
-    if not isinstance(value, Call) or value.what != Name(what):
+    if not isinstance(value, PickledCall) or value.what != PickledName(what):
         raise PickleError(f"a {what.rpartition('.')[2]} is missing")
     return value.state
 
 
 def _data(index: Any) -> Any:
-    """What an index holds: an array, or an array wrapped once more."""
+    """The content of an index: an array, or an array inside another object."""
     if (
-        not isinstance(index, Call)
+        not isinstance(index, PickledCall)
         or not isinstance(index.arguments, tuple)
         or not isinstance(index.arguments[-1], dict)
     ):
         raise PickleError("an index has an unknown layout")
     data = index.arguments[-1].get("data")
-    if isinstance(data, Call) and isinstance(data.state, dict):
+    if isinstance(data, PickledCall) and isinstance(data.state, dict):
         data = data.state.get("_data") or data.state.get("_ndarray")
     return data
 
 
 def _array(value: Any) -> Any:
-    """A numpy array out of its state: list of objects, int8 matrix, or times in seconds."""
-    state = value.state if isinstance(value, Call) else None
-    if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[2], Call):
+    """A numpy array from its pickled state: a list of objects, an int8 matrix, or times in seconds."""
+    state = value.state if isinstance(value, PickledCall) else None
+    if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[2], PickledCall):
         raise PickleError("an array has an unknown layout")
     _, shape, kind, by_columns, data = state
     if not isinstance(kind.arguments, tuple) or not kind.arguments:
@@ -158,12 +157,15 @@ def _array(value: Any) -> Any:
     if code == "O8" and isinstance(data, list):
         return data
     if not isinstance(shape, tuple) or not isinstance(data, bytes) or code not in ("i1", "b1", "M8"):
-        raise PickleError(f"an array of {str(code)[:20]!r} is unknown")
+        kind_of = code[:20] if isinstance(code, str) else type(code).__name__
+        raise PickleError(f"an array has the unknown type {kind_of!r}")
     try:
         if code == "M8":
             unit = kind.state[-1][1][0]
+            if not isinstance(unit, bytes):  # a nested tuple must not be hashed
+                raise PickleError("an array has times of an unknown unit")
             order = "<" if kind.state[1] in "<|" else ">"
             return np.frombuffer(data, dtype=f"{order}i8").reshape(shape) * _UNITS[unit]
         return np.frombuffer(data, dtype=np.int8).reshape(shape, order="F" if by_columns else "C")
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise PickleError("an array's bytes do not fit its shape") from error
+        raise PickleError("an array's bytes do not match its shape") from error

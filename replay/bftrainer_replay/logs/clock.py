@@ -1,8 +1,8 @@
-"""Times of a log as seconds since 1970 UTC, whatever the scheduler printed: local time, ISO offsets or epochs.
+"""Times of a log as seconds since 1970 UTC, from local time, ISO offsets or epochs.
 
-Local time is not one-to-one. The hour that is repeated when clocks go back has two meanings: the earlier is taken, unless
-the order of a job's times or its elapsed time asks for the later. The hour that is left out when clocks go forward does
-not exist: such a time means that the zone is wrong, so it is refused.
+Local time is ambiguous. A time in the hour that is repeated when clocks go back has two meanings: the earlier one is taken,
+unless the order of a job's times or its elapsed time asks for the later one. The hour that is left out when clocks go
+forward does not exist: such a time means that the zone is wrong, so it is rejected.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from datetime import datetime, timedelta, timezone, tzinfo
 
 from bftrainer.errors import UserError
 
-# sacct, jobcomp and friends where there is no time; sacct 22.05 prints None for a job that never started.
+# What sacct, jobcomp and others print for no time; sacct 22.05 prints None for a job that never started.
 _NO_TIME = frozenset({"Unknown", "None", "N/A", "(null)", "", "0"})
-_EARLIEST_S, _LATEST_S = 0.0, 4102444800.0  # 1970 and 2100; outside is no job of any scheduler
-# "MM:SS" with its first digit cut off, as the tail of an ISO time whose first 15 characters are looked up.
+_EARLIEST_S, _LATEST_S = 0.0, 4102444800.0  # 1970 and 2100
+# The last four characters of an ISO time ("M:SS"); its first 15 are looked up.
 _TAILS = {f"{minute}:{second:02d}": 60 * minute + second for minute in range(10) for second in range(60)}
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The zone of ``--timezone``; None is UTC. Unknown names are refused with the nearest known ones."""
+    """The zone of ``--timezone``; None is UTC. An unknown name is a :class:`UserError` that suggests the nearest ones."""
     if name is None or name.upper() in ("UTC", "Z"):
         return timezone.utc
     try:
@@ -32,7 +32,7 @@ def zone_of(name: str | None) -> tzinfo:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         if not zoneinfo.available_timezones():
             raise UserError(
-                f"--timezone {name}: this system has no time zones; `pip install tzdata` brings them"
+                f"--timezone {name}: this system has no time zone data; install it with `pip install tzdata`"
             ) from error
         near = difflib.get_close_matches(name, sorted(zoneinfo.available_timezones()), n=3)
         hint = f", did you mean {' or '.join(near)}?" if near else ", expected a name like Europe/Zurich or UTC"
@@ -40,18 +40,21 @@ def zone_of(name: str | None) -> tzinfo:
 
 
 class LogClock:
-    """Reads the times of one log. ``used_local`` and ``repeated`` say afterwards what was met."""
+    """Reads the times of one log.
+
+    Afterwards, ``used_local`` tells whether any time had no zone, and ``repeated`` counts times in a repeated hour.
+    """
 
     def __init__(self, zone: tzinfo) -> None:
         self.zone = zone
         self.used_local = False
         self.repeated = 0
         self._tens: dict[str, float] = {}
-        self._doubtful: dict[str, timedelta] = {}
+        self._ambiguous: dict[str, timedelta] = {}
 
     def seconds(self, text: str) -> float:
-        """Seconds since 1970 UTC; NaN where the scheduler had no time. Raises ValueError for what is no time."""
-        # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: ten minutes are looked up, the rest is added.
+        """Seconds since 1970 UTC; NaN where the scheduler had no time. Raises ValueError for anything else."""
+        # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: the start of ten minutes is looked up, the rest is added.
         if len(text) == 19 and (tail := _TAILS.get(text[15:])) is not None:
             start = self._tens.get(text[:15])
             if start is not None:
@@ -59,35 +62,36 @@ class LogClock:
         return self._slow(text)
 
     def in_order(self, texts: tuple[str, str, str, str], elapsed_s: float | None = None) -> list[float]:
-        """Submit, eligible, start and end of one job; repeated hours read so that their order holds, if they can be.
+        """Submit, eligible, start and end of one job, in order if any reading of ambiguous times allows it.
 
         ``elapsed_s``, where the log has it, decides between the two meanings of start and end.
         """
         times = [self.seconds(text) for text in texts]
-        if not self._doubtful:
+        if not self._ambiguous:
             return times
-        later = [self._doubtful.get(text[:15]) for text in texts]
-        doubtful = sum(by is not None for by in later)
-        if not doubtful:
+        later = [self._ambiguous.get(text[:15]) for text in texts]
+        ambiguous = sum(by is not None for by in later)
+        if not ambiguous:
             return times
-        self.repeated += doubtful
+        self.repeated += ambiguous
         meanings = [
             (time,) if by is None else (time, time + by.total_seconds()) for time, by in zip(times, later, strict=True)
         ]
-        # From the earliest meanings to the latest; the first that fits best is taken.
+        # From the earliest to the latest reading; max() takes the first of the best.
         return list(max(itertools.product(*meanings), key=lambda each: _fit(list(each), elapsed_s)))
 
     def _slow(self, text: str) -> float:
         if text in _NO_TIME:
             return math.nan
         if len(text) > 40:
-            raise ValueError(f"{text[:20]!r}... is no time")
+            raise ValueError(f"{text[:20]!r}... is not a time")
         if text.replace(".", "", 1).isdecimal() and text.isascii():
             return _plausible(float(text), text)
         try:
             moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
         except ValueError:
-            raise ValueError(f"{text!r} is no time, expected like 2026-01-31T23:59:59 or seconds since 1970") from None
+            expected = "expected a time like 2026-01-31T23:59:59 or seconds since 1970"
+            raise ValueError(f"{text!r} is not a time, {expected}") from None
         if moment.tzinfo is not None:
             return _plausible(moment.timestamp(), text)
         return self._local(moment, text)
@@ -95,16 +99,16 @@ class LogClock:
     def _local(self, moment: datetime, text: str) -> float:
         self.used_local = True
         if not 1970 <= moment.year < 2100:
-            raise ValueError(f"{text!r} is not a time of this age (1970 to 2099)")
+            raise ValueError(f"{text!r} is not a time from 1970 to 2099")
         early, late = (moment.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
         ahead = _offset(early) - _offset(late)
         seconds = early.timestamp()
         if ahead < timedelta(0):
-            raise ValueError(f"{text} does not exist in {self.zone} (clocks went forward); is --timezone right?")
+            raise ValueError(f"{text} does not exist in {self.zone} (clocks went forward); check --timezone")
         tens = moment.isoformat()[:15] if len(text) == 19 else ""
         if tens == text[:15]:
             if ahead:
-                self._doubtful[tens] = ahead
+                self._ambiguous[tens] = ahead
             self._tens[tens] = seconds - (60 * (moment.minute % 10) + moment.second)
         return seconds
 
@@ -114,7 +118,7 @@ def _offset(moment: datetime) -> timedelta:
 
 
 def _fit(times: Sequence[float], elapsed_s: float | None) -> int:
-    """How well submit, eligible, start and end go together."""
+    """How well submit, eligible, start and end agree; higher is better."""
     known = [time for time in times if not math.isnan(time)]
     ran_s = times[3] - times[2]
     return 2 * (elapsed_s is not None and abs(ran_s - elapsed_s) < 1) + (known == sorted(known))
@@ -122,5 +126,5 @@ def _fit(times: Sequence[float], elapsed_s: float | None) -> int:
 
 def _plausible(seconds: float, text: str) -> float:
     if not _EARLIEST_S <= seconds < _LATEST_S:
-        raise ValueError(f"{text!r} is not a time of this age (1970 to 2099)")
+        raise ValueError(f"{text!r} is not a time from 1970 to 2099")
     return seconds

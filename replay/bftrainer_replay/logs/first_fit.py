@@ -1,7 +1,7 @@
 """Nodes for logs that name none: each job gets the lowest-numbered nodes that are free at its start.
 
-The number of idle nodes over time is the log's own whatever the placement; which node is idle how long is not. First-fit
-packs jobs at one end of the machine, so fragments come out longer than a real scheduler's.
+The number of idle nodes over time does not depend on the placement; which node is idle for how long does. First-fit packs
+jobs at one end of the cluster, so fragments are longer than a real scheduler's.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from bftrainer_replay.logs.jobs import JobTable
 
 PREFIX = "firstfit-"
-"""Begins the names of simulated nodes, so that the mark stays with the log in every file made from it."""
-NOTE = "nodes simulated by first-fit: counts are the log's, which node is idle how long is not"
+"""Prefix of the names of simulated nodes, which stays with the log in every file made from it."""
+NOTE = "nodes simulated by first-fit: their number is the log's, which node is idle for how long is not"
 
 
 def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
-    """The table with nodes, and how many jobs asked for more than were free (they got what was there)."""
+    """The table with nodes, and the number of jobs that asked for more nodes than were free (they got the free ones)."""
     ran = np.flatnonzero(table.end_s > table.start_s)
     order = ran[np.lexsort((ran, table.start_s[ran]))]
     free = np.ones(machine_nodes, dtype=np.bool_)
@@ -44,7 +44,7 @@ def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
 
 
 def most_at_once(table: JobTable) -> int:
-    """The largest number of nodes busy at one time, if every job had the nodes it asked for."""
+    """The largest number of nodes busy at one time, if every job had the nodes that it asked for."""
     ran = table.end_s > table.start_s
     times = np.concatenate((table.end_s[ran], table.start_s[ran]))
     steps = np.concatenate((-table.asked[ran], table.asked[ran]))

@@ -1,13 +1,17 @@
-"""Node names out of what schedulers abbreviate: ``cn[001-003,7],gpu2`` (Slurm's hostlists)."""
+"""Expands Slurm's host lists, like ``cn[001-003,7],gpu2``.
+
+ClusterShell, which the Slurm adapter uses, takes five times as long (33 s of CPU time, not 7 s, for a million lists of 1 to
+80 nodes), sorts the nodes, drops duplicates, accepts names that Slurm does not, and has no limit.
+"""
 
 from __future__ import annotations
 
 MOST_NODES = 200_000
-"""More in one list is a damaged line, not a machine (the largest so far had 158,976 nodes)."""
+"""A longer list is a damaged line (the largest cluster so far had 158,976 nodes)."""
 
 
 def expand(text: str) -> list[str]:
-    """The names of a hostlist in its order; widths are kept (``n[08-10]`` is n08, n09, n10). Raises ValueError."""
+    """The names in a host list, in its order, with their widths (``n[08-10]`` is n08, n09, n10). Raises ValueError."""
     names: list[str] = []
     for part in _parts(text):
         names.extend(_expand_part(part, MOST_NODES - len(names)))
@@ -29,9 +33,9 @@ def _parts(text: str) -> list[str]:
                 parts.append(text[start:place])
                 start = place + 1
             if depth not in (0, 1):
-                raise ValueError(f"{text[:60]!r} has brackets that do not match")
+                raise ValueError(f"{text[:60]!r} has unmatched brackets")
         if depth:
-            raise ValueError(f"{text[:60]!r} has a bracket that is not closed")
+            raise ValueError(f"{text[:60]!r} has an unclosed bracket")
         parts.append(text[start:])
     for part in parts:
         if (
@@ -41,7 +45,7 @@ def _parts(text: str) -> list[str]:
             or " " in part
             or (len(part) > 4096 and "[" not in part)
         ):
-            raise ValueError(f"{part[:60]!r} in {text[:60]!r} is no node name")
+            raise ValueError(f"{part[:60]!r} in {text[:60]!r} is not a node name")
     return parts
 
 
@@ -65,10 +69,10 @@ def _numbers(piece: str, room: int) -> list[str]:
     if not dash:
         last = first
     if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()) or len(piece) > 40:
-        raise ValueError(f"[{piece[:40]}] is no range of numbers")
+        raise ValueError(f"[{piece[:40]}] is not a range of numbers")
     start, end = int(first), int(last)
     if end < start:
         raise ValueError(f"[{piece}] counts backwards")
     if end - start >= room:
-        raise ValueError(f"[{piece}] is more than {MOST_NODES:,} nodes in one list")
+        raise ValueError(f"[{piece}] makes more than {MOST_NODES:,} nodes in one list")
     return [str(number).zfill(len(first)) for number in range(start, end + 1)]

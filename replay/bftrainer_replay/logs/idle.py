@@ -1,4 +1,4 @@
-"""From jobs on nodes to idle nodes over time: a node is idle where no job holds it."""
+"""From jobs on nodes to idle nodes over time: a node is idle while no job holds it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from numpy.typing import NDArray
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.model import PoolEvent
-from bftrainer_replay.logs.span import Span
+from bftrainer_replay.logs.span import TrustedSpan
 
 _EMPTY: frozenset[str] = frozenset()
 Ints = NDArray[np.int64]
 
 
-def idle_events(table: JobTable, span: Span, debounce_s: float) -> tuple[PoolEvent, ...]:
-    """The pool of idle nodes over ``span``; the last event is its end, with no change if nothing changes there.
+def idle_events(table: JobTable, span: TrustedSpan, debounce_s: float) -> tuple[PoolEvent, ...]:
+    """The pool of idle nodes over ``span``; the last event is its end, even if nothing changes there.
 
-    Idle periods shorter than ``debounce_s`` are dropped, unless the span cuts them. Milliseconds, as event logs have.
+    Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times are rounded to
+    milliseconds, the resolution of event logs.
     """
     return _events(*_changes(table, span, debounce_s), table.names, span)
 
 
-def _changes(table: JobTable, span: Span, debounce_s: float) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+def _changes(table: JobTable, span: TrustedSpan, debounce_s: float) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """(milliseconds since the span's start, node, whether it leaves), in order; joins before leaves of an instant."""
     nodes, since, until = _idle_periods(table, span)
     length = _length(span)
@@ -35,7 +36,7 @@ def _changes(table: JobTable, span: Span, debounce_s: float) -> tuple[Ints, Ints
     return at[order], who[order], leaves[order]
 
 
-def _idle_periods(table: JobTable, span: Span) -> tuple[Ints, Ints, Ints]:
+def _idle_periods(table: JobTable, span: TrustedSpan) -> tuple[Ints, Ints, Ints]:
     """(node, since, until) of every idle period, in milliseconds since the span's start."""
     length = _length(span)
     counts = np.diff(table.first)
@@ -45,7 +46,7 @@ def _idle_periods(table: JobTable, span: Span) -> tuple[Ints, Ints, Ints]:
     inside = end > start
     names = len(table.names)
     everyone = np.arange(names, dtype=np.int64)
-    # An interval of no length at each edge of the span makes the first and the last idle period like the others.
+    # A busy interval of zero length at each edge of the span makes the first and last idle periods like all others.
     edges = [(0, 0), (length, length)]
     for out_from, out_to in span.outages:
         edge = _milliseconds(np.array([out_from, out_to]), span)
@@ -53,7 +54,7 @@ def _idle_periods(table: JobTable, span: Span) -> tuple[Ints, Ints, Ints]:
     node = np.concatenate([table.members[inside].astype(np.int64), *(everyone for _ in edges)])
     start = np.concatenate([start[inside], *(np.full(names, begin) for begin, _ in edges)])
     end = np.concatenate([end[inside], *(np.full(names, finish) for _, finish in edges)])
-    # One number line, a stretch of it for each node: a running maximum then never reaches into the next node's.
+    # All nodes on one number line, a stretch of it per node, so that one running maximum serves all nodes.
     stretch = length + 1
     start += node * stretch
     order = np.argsort(start, kind="stable")
@@ -64,26 +65,26 @@ def _idle_periods(table: JobTable, span: Span) -> tuple[Ints, Ints, Ints]:
     return owner, busy_until[:-1][gap] - owner * stretch, start[1:][gap] - owner * stretch
 
 
-def _length(span: Span) -> int:
+def _length(span: TrustedSpan) -> int:
     return int(_milliseconds(np.array([span.end_s]), span)[0])
 
 
-def _milliseconds(times: NDArray[np.float64], span: Span) -> Ints:
+def _milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
     """Times inside the span, as whole milliseconds since its start."""
     return np.rint((np.clip(times, span.start_s, span.end_s) - span.start_s) * 1000).astype(np.int64)
 
 
 def _events(
-    at: Ints, who: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: Span
+    at: Ints, who: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: TrustedSpan
 ) -> tuple[PoolEvent, ...]:
     cuts = np.flatnonzero(np.diff(at)) + 1
     begins = [0, *cuts.tolist()] if len(at) else []
     ends = [*cuts.tolist(), len(at)]
-    middles: list[int] = (np.cumsum(~leaves) - ~leaves).tolist()  # joins before each change
+    middles: list[int] = (np.cumsum(~leaves) - ~leaves).tolist()  # number of joins before each change
     moments = at[begins].tolist()
     node_names = np.array(names, dtype=object)[who].tolist()
     joins = int(np.count_nonzero(~leaves))
-    same: dict[frozenset[str], frozenset[str]] = {_EMPTY: _EMPTY}  # the nodes of a job come and go together, often
+    same: dict[frozenset[str], frozenset[str]] = {_EMPTY: _EMPTY}  # the nodes of a job often come and go together
 
     def nodes(begin: int, end: int) -> frozenset[str]:
         if begin == end:

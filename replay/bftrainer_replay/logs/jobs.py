@@ -1,6 +1,6 @@
-"""What importers collect: jobs with their times, the nodes they asked for and those they got, column by column.
+"""The jobs that importers collect, column by column: their times, the nodes they asked for and the nodes they got.
 
-A million jobs as Python objects would take gigabytes; as typed arrays they take 50 MB and the node lists 4 bytes a node.
+A million jobs as Python objects would take gigabytes; as typed arrays they take 50 MB, and node lists 4 bytes per node.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ _What = ParamSpec("_What")
 
 
 class BadLineError(ValueError):
-    """A line that is not what the format says; becomes an InputFileError or, with --skip-bad, a count."""
+    """A line that breaks the format; becomes an :class:`InputFileError` or, with --skip-bad, is counted."""
 
 
 @dataclass
 class Tally:
-    """Every record that was read is used, passed over for a named reason, or skipped as bad: nothing is lost silently."""
+    """Counts records: each one is used, ignored for a named reason, or skipped as bad. None is dropped silently."""
 
     path: str
     skip_bad: bool
     read: int = 0
     used: int = 0
-    passed_over: dict[str, int] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
 
     def take(self, line: int, job: Callable[_What, str | None], *what: _What.args, **more: _What.kwargs) -> None:
-        """Count one record; ``job`` adds it to the rows, says why it is passed over, or raises ValueError."""
+        """Count one record; ``job`` adds it to the rows, returns why it is ignored, or raises ValueError."""
         self.read += 1
         try:
             reason = job(*what, **more)
-        except (ValueError, RecursionError) as problem:  # the second of JSON in JSON in JSON
+        except (ValueError, RecursionError) as problem:  # the latter from deeply nested JSON
             self.bad(line, problem)
             return
         if reason is None:
             self.used += 1
         else:
-            self.pass_over(reason)
+            self.ignore(reason)
 
-    def pass_over(self, reason: str) -> None:
-        """One record that is right and says nothing about nodes or the queue."""
-        self.passed_over[reason] = self.passed_over.get(reason, 0) + 1
+    def ignore(self, reason: str) -> None:
+        """Count a valid record that has no information on nodes or the queue."""
+        self.ignored[reason] = self.ignored.get(reason, 0) + 1
 
     def bad(self, line: int, problem: object) -> None:
-        """One record that cannot be understood: the end, or with --skip-bad one more skipped."""
-        # What is quoted from the line may hold bytes that are no text; no terminal should get them.
+        """A record that cannot be read: raise, or with --skip-bad count it."""
+        # Quoted parts of the line may hold bytes that are not text and must not reach a terminal.
         problem = " ".join(str(problem).encode("utf-8", "backslashreplace").decode().split())
         if not self.skip_bad:
-            raise InputFileError(f"{self.path}:{line}", f"{problem} (--skip-bad leaves such lines out and counts them)")
+            raise InputFileError(f"{self.path}:{line}", f"{problem} (--skip-bad skips and counts such lines)")
         self.skipped += 1
         if len(self.examples) < _LISTED:
             self.examples.append(f"skipped {self.path}:{line}: {problem}")
 
     def remarks(self, format_name: str) -> list[str]:
-        """The totals, always; then the first of the skipped lines."""
-        reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.passed_over.items()))
+        """The totals, then the first of the skipped lines."""
+        reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
             f"{self.path} is {format_name}: {self.read:,} records read, {self.used:,} used, "
-            f"{sum(self.passed_over.values()):,} passed over{f' ({reasons[2:]})' if reasons else ''}, "
+            f"{sum(self.ignored.values()):,} ignored{f' ({reasons[2:]})' if reasons else ''}, "
             f"{self.skipped:,} skipped as bad"
         )
         more = self.skipped - len(self.examples)
@@ -78,7 +78,7 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """Parallel arrays, seconds since 1970 UTC. ``start_s`` is NaN for a job that never started, ``end_s`` infinite for
-    one that still runs or waits. Job j held the nodes ``names[i] for i in members[first[j]:first[j + 1]]``.
+    a job that is still running or waiting. Job j held the nodes ``names[i] for i in members[first[j]:first[j + 1]]``.
     """
 
     submit_s: NDArray[np.float64]
@@ -92,7 +92,7 @@ class JobTable:
 
 
 class JobRows:
-    """Grows a :class:`JobTable` job by job. ``node_ids`` turns false with the first job that ran on nameless nodes."""
+    """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes without names."""
 
     def __init__(self) -> None:
         self._times = [array("d") for _ in range(4)]
@@ -107,12 +107,12 @@ class JobRows:
         return len(self._asked)
 
     def ids(self, names: Iterable[str]) -> Sequence[int]:
-        """Numbers of nodes, by which :meth:`add` takes them."""
+        """The numbers of nodes, for :meth:`add`."""
         index = self._index
         return array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
 
     def declare(self, names: Iterable[str]) -> None:
-        """Nodes that the machine has, whether or not a job runs on them."""
+        """Nodes that the cluster has, whether or not a job runs on them."""
         self._declared.update(self.ids(names))
 
     def add(
@@ -124,11 +124,8 @@ class JobRows:
         asked: int,
         nodes: Sequence[int] | None,
     ) -> None:
-        """One job; NaN where there is no time, ``nodes`` None where it ran on nodes without names.
-
-        Raises :class:`BadLineError` for what no job can be.
-        """
-        # Called a million times: NaN is what differs from itself.
+        """Add a job: NaN for a missing time, ``nodes`` None for nodes without names. Raises :class:`BadLineError`."""
+        # Called a million times. A NaN differs from itself.
         started = start_s == start_s
         if started and end_s < start_s:
             raise BadLineError(f"the job ends {start_s - end_s:,.0f} s before it starts")
@@ -138,7 +135,7 @@ class JobRows:
             submit_s = eligible_s if math.isfinite(eligible_s) else start_s
             if submit_s != submit_s:
                 raise BadLineError("the job has no submit, eligible or start time")
-        # A job can be eligible before it is submitted (requeued ones): it waits from the later moment on.
+        # A requeued job can be eligible before it is submitted: it waits from the later time.
         if not eligible_s >= submit_s:
             eligible_s = submit_s
         if end_s != end_s:
@@ -157,14 +154,14 @@ class JobRows:
         self._first.append(len(self._members))
 
     def table(self) -> JobTable:
-        """All jobs as arrays, which share their memory with this: nothing can be added afterwards."""
+        """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
         times = [np.frombuffer(column, dtype=np.float64) for column in self._times]
         members, names = self._used(np.frombuffer(self._members, dtype=np.int32))
         asked, first = np.frombuffer(self._asked, dtype=np.int64), np.frombuffer(self._first, dtype=np.int64)
         return JobTable(times[0], times[1], times[2], times[3], asked, first, members, names)
 
     def _used(self, members: NDArray[np.int32]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-        """Without the nodes that only refused lines name: they would be idle for ever."""
+        """Drops nodes that only rejected lines name: they would be idle forever."""
         names = tuple(self._index)
         used = np.zeros(len(names), dtype=np.bool_)
         used[members] = True

@@ -1,58 +1,24 @@
-"""Text of a log file line by line, plain or compressed, with an end to every kind of nonsense."""
+"""A log file line by line, with limits that no damaged or hostile file exceeds."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.text_files import DAMAGE, open_bytes
 
 LONGEST_LINE = 32 * 1024 * 1024
-"""Characters. A job on all cores of the largest machine, each core named, stays below this."""
-HEAD = 64 * 1024
-DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
-# (magic, opener); tar archives are not text and are left to those who expect them.
-_COMPRESSED: tuple[tuple[bytes, Any], ...] = (
-    (b"\x1f\x8b", gzip.open),
-    (b"BZh", bz2.open),
-    (b"\xfd7zXZ\x00", lzma.open),
-)
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    """The file's content, decompressed on the way if it is .gz, .bz2 or .xz by content."""
-    try:
-        with path.open("rb") as raw:
-            start = raw.read(8)
-    except OSError as error:
-        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-    for magic, opener in _COMPRESSED:
-        if start.startswith(magic):
-            opened: IO[bytes] = opener(path, "rb")
-            return opened
-    return path.open("rb")
-
-
-def read_head(path: Path) -> bytes:
-    """The first 64 KB of the content, to recognise the format by."""
-    with open_bytes(path) as file:
-        try:
-            return file.read(HEAD)
-        except (*DAMAGE, OSError) as error:
-            raise InputFileError(str(path), f"is damaged or truncated ({error}); expected a whole file") from error
+"""Characters. A job on all cores of the largest machine, with each core named, needs less."""
 
 
 class Lines:
     """Iterates over (line number, text without its line end).
 
-    Only what an importer uses must be clean: job names in Latin-1 are common, so undecodable bytes become surrogates,
-    which no time, number or node name may contain. ``cut`` says afterwards that the last line had no line end.
+    Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes that are not UTF-8 become
+    surrogates, which no time, number or node name may contain. After the last line, ``cut`` tells whether its line end is
+    missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +32,7 @@ class Lines:
             yield number, line.rstrip("\r\n")
 
     def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
-        """(line number, text) with lines cut into pieces of at most ``longest`` characters; line ends are kept."""
+        """(line number, text), with lines cut into pieces of at most ``longest`` characters; line ends are kept."""
         number, whole = 0, True
         with open_bytes(self.path) as raw:
             file = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
@@ -74,7 +40,7 @@ class Lines:
                 try:
                     line = file.readline(longest)
                 except (*DAMAGE, OSError) as error:
-                    problem = f"is damaged or truncated after this line ({error}); expected a whole file"
+                    problem = f"is damaged or truncated after this line ({error}); expected a complete file"
                     raise InputFileError(f"{self.path}:{number}", problem) from error
                 if not line:
                     return

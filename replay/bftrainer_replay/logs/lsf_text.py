@@ -1,7 +1,7 @@
-"""LSF's ``bhist -l``, ``bacct -l`` and ``bjobs -l``: a paragraph a job, wrapped at 80 columns in the middle of words.
+"""LSF's ``bhist -l``, ``bacct -l`` and ``bjobs -l``: a paragraph per job, wrapped at 80 columns in the middle of words.
 
-So all blanks are dropped before anything is looked for. Times have no year (unless DISPLAY_YEAR=Y): it is the latest one,
-not after the file's own date, in which the weekday is right.
+Therefore all blanks are removed before an event is parsed. Times have no year unless DISPLAY_YEAR=Y is set: the year is the
+latest one, not after the file's modification date, in which the weekday matches.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 
+from bftrainer_replay.logs.fields import slots_by_host
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.source import Source
 
@@ -31,8 +32,8 @@ _TASKS = re.compile(r"(\d{1,7})(?:Task\(s\)|ProcessorsRequested)")
 _LONGEST_PARAGRAPH = 4 * 1024 * 1024
 
 
-def recognises(head: str) -> bool:
-    """A job's paragraph and an event in the first 64 KB."""
+def recognizes(head: str) -> bool:
+    """A job's paragraph and an event."""
     lines = head.splitlines()
     return any(_JOB.match(line) for line in lines) and any(_EVENT.match(line) for line in lines)
 
@@ -49,7 +50,7 @@ class _Job:
 
 
 def read(source: Source) -> None:
-    """All jobs into rows. A record is a job's paragraph."""
+    """Adds all jobs to the rows. A record is a job's paragraph."""
     tally = source.tally
     changed = datetime.fromtimestamp(source.path.stat().st_mtime, timezone.utc).date()
     done: list[_Job] = []
@@ -69,11 +70,13 @@ def read(source: Source) -> None:
             guessed += 1
             source.rows.add(job.submit_s, job.submit_s, math.nan, job.end_s, -(-job.tasks // slots), ())
     if guessed:
-        source.remarks.append(f"{guessed:,} jobs never started: taken to ask for their tasks over {slots} a host")
+        source.remarks.append(
+            f"{guessed:,} jobs never started: assuming that each asks for its tasks at {slots} per host"
+        )
 
 
 def _paragraphs(source: Source) -> Iterator[tuple[int, list[str]]]:
-    """(line, events with their wrapped lines joined) of each job."""
+    """(line, events with their wrapped lines joined) for each job."""
     texts: list[str] | None = None
     start, size = 0, 0
     for number, line in source.lines:
@@ -111,7 +114,7 @@ def _job(source: Source, line: int, texts: list[str], changed: date) -> _Job:
                 job.tasks = int(tasks[1])
         elif started := _STARTED.match(what):
             allocated = _ALLOCATED.search(what)
-            hosts = _hosts((allocated or started)[1])
+            hosts = slots_by_host((allocated or started)[1][1:-1].split("><"))
             if not running or not job.hosts:
                 job.start_s, job.hosts, running = at_s, hosts, True
         elif _OVER.match(what):
@@ -122,24 +125,11 @@ def _job(source: Source, line: int, texts: list[str], changed: date) -> _Job:
     if running:
         job.runs.append((job.start_s, math.inf, job.hosts))
     if math.isnan(job.submit_s) and not job.runs:
-        raise BadLineError("a job without Submitted and without Dispatched or Started")
+        raise BadLineError("a job has neither Submitted nor Dispatched nor Started")
     for start_s, end_s, _ in job.runs:
         if end_s < start_s:
             raise BadLineError("a job ends before it starts")
     return job
-
-
-def _hosts(text: str) -> dict[str, int]:
-    """Slots of each host in <4*h1><h2><h2>."""
-    slots: dict[str, int] = {}
-    for piece in text[1:-1].split("><"):
-        factor, star, name = piece.partition("*")
-        if not star:
-            factor, name = "1", piece
-        if not name or not name.isascii() or not name.isprintable() or not factor.isdecimal() or len(factor) > 6:
-            raise BadLineError(f"{piece[:40]!r} is no host")
-        slots[name] = slots.get(name, 0) + int(factor)
-    return slots
 
 
 def _date(weekday: str, month: str, day: str, year: str | None, changed: date) -> str:
@@ -152,4 +142,4 @@ def _date(weekday: str, month: str, day: str, year: str | None, changed: date) -
             continue
         if year or (found <= changed and _DAYS[found.weekday()] == weekday):
             return found.isoformat()
-    raise BadLineError(f"{weekday} {month} {day} {year or ''} is no day of the last 28 years")
+    raise BadLineError(f"{weekday} {month} {day} {year or ''} is not a day of the last 28 years")

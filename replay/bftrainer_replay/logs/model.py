@@ -1,4 +1,4 @@
-"""What every importer yields: which nodes were idle when."""
+"""The result of every importer: which nodes were idle when."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from bftrainer.domain.events import PoolChanged
 
 OWN_CLOCK = "the log's own clock"
-"""Whose times an event log's are, where nothing says that they are UTC."""
+"""The clock of an event log that does not say that its times are UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolEvent:
-    """A change of the pool at ``at_s`` (seconds since 1970 UTC; of an event log written elsewhere, its own clock)."""
+    """A change of the pool at ``at_s``, in seconds since 1970 (UTC, or the log's own clock)."""
 
     at_s: float
     change: PoolChanged
@@ -26,8 +26,8 @@ class PoolEvent:
 class Queue:
     """The jobs of a log as parallel arrays, in order of ``eligible_s``. A job waits from ``eligible_s`` to ``start_s``.
 
-    ``start_s`` is NaN for a job that never started (it waits until ``end_s``), ``end_s`` infinite for one without an end
-    in the record. ``nodes`` is what the job asked for.
+    ``start_s`` is NaN for a job that never started (it waits until ``end_s``). ``end_s`` is infinite for a job without an
+    end in the record. ``nodes`` is the number of nodes that the job asked for.
     """
 
     submit_s: NDArray[np.float64]
@@ -42,11 +42,11 @@ class EventLog:
     """Idle nodes over time. The first event's joins are the nodes idle at the start of the record.
 
     Invariants (the importers keep them): times strictly increase; a node joins only when out and leaves only when in.
-    ``note`` marks what is not as recorded (nodes placed by simulation) and goes with every result. ``queue`` is None
-    where the log does not know who waited. ``machine_nodes`` is the size of the machine if the log knows it.
-    ``debounce_s``: idle periods shorter than this were dropped (0: none); such waits are no waits either.
-    ``gaps`` are the (start, end) of which nothing is known; the pool is empty in them, and its changes at their edges
-    are none of the machine's. ``clock`` is whose times they are, in words.
+    ``note`` tells what is not as recorded (for example, nodes placed by simulation) and goes with every result. ``queue`` is
+    None where the log does not record waiting jobs. ``machine_nodes`` is the size of the cluster if the log has it.
+    Idle periods and waits shorter than ``debounce_s`` were dropped (0: none). ``gaps`` are periods (start, end) without data;
+    the pool is empty in them, and the changes of the pool at their edges did not happen on the cluster. ``clock`` names the
+    clock of all times.
     """
 
     events: tuple[PoolEvent, ...]
@@ -59,7 +59,7 @@ class EventLog:
     clock: str = OWN_CLOCK
 
     def nodes(self) -> tuple[str, ...]:
-        """Every node that was ever idle, in order of first appearance (ties by name)."""
+        """Every node that was ever idle, in order of first appearance (ties in order of name)."""
         seen: dict[str, None] = {}
         for event in self.events:
             seen.update(dict.fromkeys(sorted(event.change.joined)))
@@ -68,13 +68,12 @@ class EventLog:
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """A log cut to a span of time and a set of nodes.
+    """A log restricted to a span of time and a set of nodes.
 
-    The state at ``start_s`` is ``initial``; it counts as an event, but its own join or leave does not. ``events`` are
-    the changes after ``start_s`` up to and including ``end_s``; changes that touch no chosen node are not events here.
-    ``machine_nodes`` is the size of the machine that idle shares refer to. ``note``, ``queue``, ``debounce_s``, ``gaps``
-    and ``clock`` are the log's; the queue is None where only some of the nodes were chosen, as who could use those alone is not
-    known, and gaps are those inside the window.
+    The state at ``start_s`` is ``initial``; it counts as an event, but not as a join or leave. ``events`` are the changes
+    after ``start_s`` up to and including ``end_s`` that affect a chosen node. Idle shares refer to ``machine_nodes``.
+    ``note``, ``queue``, ``debounce_s``, ``gaps`` and ``clock`` are the log's, with the gaps inside the window. The queue is
+    None where only some of the nodes were chosen: which jobs could have used those alone is not known.
     """
 
     start_s: float
@@ -91,12 +90,12 @@ class LogWindow:
 
     @property
     def span_s(self) -> float:
-        """Length of the window."""
+        """Length of the window, gaps included."""
         return self.end_s - self.start_s
 
     @property
     def unknown_s(self) -> float:
-        """How much of it is gaps."""
+        """Total length of the gaps."""
         return sum(end_s - start_s for start_s, end_s in self.gaps)
 
 
@@ -108,10 +107,10 @@ def cut(
     nodes: Collection[str] | None = None,
     machine_nodes: int | None = None,
 ) -> LogWindow:
-    """Cut a log to ``[start_s, end_s]`` and to ``nodes``; by default all of it.
+    """Restrict a log to ``[start_s, end_s]`` and to ``nodes``; by default to all of it.
 
-    ``machine_nodes`` defaults to the number of chosen nodes, or to what the log says, or to the number of nodes ever
-    seen (a lower bound of the machine).
+    ``machine_nodes`` defaults to the number of chosen nodes, else to the log's own figure, else to the number of nodes that
+    were ever idle (a lower bound).
     """
     first, last = log.events[0].at_s, log.events[-1].at_s
     start_s = first if start_s is None else start_s
@@ -140,7 +139,7 @@ def cut(
 
 
 def cut_short(window: LogWindow, end_s: float) -> LogWindow:
-    """The same window up to ``end_s``, if that is before its end."""
+    """The window up to ``end_s``, if that is before its end."""
     if end_s >= window.end_s:
         return window
     return replace(window, end_s=end_s, events=tuple(event for event in window.events if event.at_s <= end_s))

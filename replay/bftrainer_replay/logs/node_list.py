@@ -1,4 +1,4 @@
-"""Which nodes of a log to replay: a list from a file, or some spread over all of it."""
+"""Which nodes of a log to replay: a list from a file, or a sample of all nodes."""
 
 from __future__ import annotations
 
@@ -7,36 +7,31 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.text_files import read_text
 
 
 def read_node_list(path: Path) -> tuple[str, ...]:
-    """Node names, one a line, in the file's order; empty lines are passed over, anything else odd is refused."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputFileError(str(path), f"is not text in UTF-8 ({error.reason} at byte {error.start})") from error
-    except OSError as error:
-        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
+    """Node names, one per line, in the file's order; blank lines are ignored. Raises :class:`InputFileError`."""
     line_of: dict[str, int] = {}
-    for line, row in enumerate(text.splitlines(), start=1):
+    for line, row in enumerate(read_text(path).splitlines(), start=1):
         name = row.strip()
         if not name:
             continue
         if len(name.split()) > 1:
-            raise InputFileError(f"{path}:{line}", f"{name!r:.60} has a blank inside, expected one node name a line")
+            raise InputFileError(f"{path}:{line}", f"{name!r:.60} has a blank inside, expected one node name per line")
         if name in line_of:
-            raise InputFileError(f"{path}:{line}", f"node {name} stands on line {line_of[name]} already")
+            raise InputFileError(f"{path}:{line}", f"duplicate node {name}, first on line {line_of[name]}")
         line_of[name] = line
     if not line_of:
-        raise InputFileError(str(path), "names no node, expected one name a line")
+        raise InputFileError(str(path), "has no node names, expected one per line")
     return tuple(line_of)
 
 
 def spread(nodes: Iterable[str], count: int) -> tuple[str, ...]:
     """The first ``count`` nodes by the SHA-256 of their names.
 
-    Neighbours go idle together, so the first names of a machine are no fair sample of it. The order by hash is even,
-    the same everywhere, and nested: 64 nodes are among the 128. (The paper's sample is the first 1,024 columns of the
-    authors' table, whose order is shuffled too.)
+    Adjacent nodes become idle together, so the first names are not a fair sample. The order by hash is even, the same on
+    every machine, and nested: the sample of 64 is part of the sample of 128. (The paper's sample is the first 1,024 columns
+    of the authors' table, which is shuffled too.)
     """
     return tuple(sorted(nodes, key=lambda name: (hashlib.sha256(name.encode()).digest(), name))[:count])

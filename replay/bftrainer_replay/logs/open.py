@@ -1,4 +1,4 @@
-"""Any log, by its content: :func:`open_log` is what every command that takes LOG calls."""
+"""Opens a log of any format, recognized by its content. Every command that takes LOG calls :func:`open_log`."""
 
 from __future__ import annotations
 
@@ -21,40 +21,39 @@ from bftrainer_replay.logs import (
 from bftrainer_replay.logs.assemble import event_log_of
 from bftrainer_replay.logs.event_log import COLUMNS, read_event_log
 from bftrainer_replay.logs.first_fit import NOTE, PREFIX
-from bftrainer_replay.logs.lines import read_head
 from bftrainer_replay.logs.model import EventLog
-from bftrainer_replay.logs.source import ImportOptions, Source
+from bftrainer_replay.logs.source import FORMAT_NAMES, ImportOptions, Source
+from bftrainer_replay.text_files import read_head
 
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """One kind of job log: ``recognises`` its head, ``read`` fills a :class:`Source`."""
+    """A format of job logs: ``recognizes`` the head of a file, ``read`` fills a :class:`Source`."""
 
     name: str
     title: str
-    recognises: Callable[[str], bool]
+    recognizes: Callable[[str], bool]
     read: Callable[[Source], None]
 
 
 FORMATS = (
-    LogFormat("sacct", slurm_sacct.NAME, slurm_sacct.recognises, slurm_sacct.read),
-    LogFormat("sacct-json", slurm_json.NAME, slurm_json.recognises, slurm_json.read),
-    LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognises, slurm_jobcomp.read),
-    LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognises, lsf_acct.read),
-    LogFormat("bhist", lsf_text.NAME, lsf_text.recognises, lsf_text.read),
-    LogFormat("pbs", pbs.NAME, pbs.recognises, pbs.read),
-    LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognises, alcf_csv.read),
-    LogFormat("swf", swf.NAME, swf.recognises, swf.read),
+    LogFormat("sacct", slurm_sacct.NAME, slurm_sacct.recognizes, slurm_sacct.read),
+    LogFormat("sacct-json", slurm_json.NAME, slurm_json.recognizes, slurm_json.read),
+    LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognizes, slurm_jobcomp.read),
+    LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognizes, lsf_acct.read),
+    LogFormat("bhist", lsf_text.NAME, lsf_text.recognizes, lsf_text.read),
+    LogFormat("pbs", pbs.NAME, pbs.recognizes, pbs.read),
+    LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognizes, alcf_csv.read),
+    LogFormat("swf", swf.NAME, swf.recognizes, swf.read),
 )
 EVENTS, PICKLE = "events", "pickle"
-NAMES = (EVENTS, *(each.name for each in FORMATS), PICKLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A log, what of the file was read and used, and what else to tell the user about how it was read.
+class OpenedLog:
+    """A log, the number of records that were read and used, and remarks on how it was read.
 
-    Every row of an event log is used or refused, so its totals say nothing and commands may keep them to themselves.
+    Every row of an event log is used, or the log is rejected; its totals have no information and need not be printed.
     """
 
     log: EventLog
@@ -63,48 +62,48 @@ class Opened:
     is_event_log: bool = False
 
 
-def open_log(path: Path, options: ImportOptions | None = None) -> Opened:
-    """Read a log of any known format; raises :class:`InputFileError` with file and line."""
+def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
+    """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file and line."""
     options = options or ImportOptions()
-    found = options.format or _recognise(path)
+    found = options.format or _format_of(path)
     if found == EVENTS:
         return _events(path, read_event_log(path))
     if found == PICKLE:
         return _events(path, authors_pickle.read(path))
-    for each in FORMATS:
-        if each.name == found:
-            source = Source(path, options)
-            each.read(source)
-            log = event_log_of(source, each.title)
-            return Opened(log, tuple(source.tally.remarks(each.title)), tuple(source.remarks))
-    raise UnknownNameError("format", found, NAMES)
+    form = next((each for each in FORMATS if each.name == found), None)
+    if form is None:
+        raise UnknownNameError("format", found, FORMAT_NAMES)
+    source = Source(path, options)
+    form.read(source)
+    log = event_log_of(source, form.title)
+    return OpenedLog(log, tuple(source.tally.remarks(form.title)), tuple(source.remarks))
 
 
-def _events(path: Path, log: EventLog) -> Opened:
-    """Rows of an event log are all used or refused; names tell whether the nodes were simulated."""
+def _events(path: Path, log: EventLog) -> OpenedLog:
+    """The prefix of the node names tells whether the nodes were simulated."""
     rows = len(log.events)
     totals = f"{path} is an event log: {rows:,} rows read, {rows:,} used, 0 skipped"
     if any(name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined):
         source, note = f"{log.source} ({NOTE.partition(':')[0]})", "; ".join(filter(None, (NOTE, log.note)))
-        return Opened(replace(log, source=source, note=note), (totals,), (note,), True)
-    return Opened(log, (totals,), (log.note,) if log.note else (), True)
+        return OpenedLog(replace(log, source=source, note=note), (totals,), (note,), True)
+    return OpenedLog(log, (totals,), (log.note,) if log.note else (), True)
 
 
-def _recognise(path: Path) -> str:
+def _format_of(path: Path) -> str:
     data = read_head(path)
     if not data:
         raise InputFileError(str(path), "is empty, expected a log")
-    if authors_pickle.recognises(path, data):
+    if authors_pickle.recognizes(path, data):
         return PICKLE
     head = data.decode("utf-8-sig", errors="surrogateescape")
     if "\0" in head:
-        raise InputFileError(str(path), f"is not text in UTF-8 and no log of a known format ({', '.join(NAMES)})")
+        raise InputFileError(str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})")
     if head.startswith(",".join(COLUMNS)):
         return EVENTS
     for each in FORMATS:
-        if each.recognises(head):
+        if each.recognizes(head):
             return each.name
     start = head.split("\n", 1)[0].encode("ascii", "backslashreplace").decode()
     raise InputFileError(
-        f"{path}:1", f"{start[:60]!r} begins no log of a known format; --format says which: {', '.join(NAMES)}"
+        f"{path}:1", f"unrecognized log format {start[:60]!r}; specify one with --format ({', '.join(FORMAT_NAMES)})"
     )

@@ -1,8 +1,8 @@
 """Accounting lines of PBS Pro, OpenPBS, Torque and Cobalt: ``date time;KIND;job id;key=value ...``.
 
-E ends a run, S starts one (and stands alone where the job still runs), R ends one for a rerun. Nodes are in ``exec_vnode``
+E ends a run, S starts one (and has no E where the job is still running), R ends one for a rerun. Nodes are in ``exec_vnode``
 (PBS on Cray, where exec_host is a service node) or ``exec_host``: ``n1/0*8+n2/0*8``, ``n1/7+n1/6``, ``n1/0-3,5``, Mira's
-blocks, Cobalt's ranges ``0-3,7``. Times are epochs; only R takes the line's own local time.
+blocks, Cobalt's ranges ``0-3,7``. Times are epochs, except that an R record uses the line's own local time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from bftrainer_replay.logs.fields import count_of, is_node_name
 from bftrainer_replay.logs.hostlist import MOST_NODES
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.source import Source
@@ -19,18 +20,18 @@ from bftrainer_replay.logs.torus import MIRA_SHAPE, all_nodes, is_block, nodes_o
 NAME = "PBS/Torque/Cobalt accounting"
 _LINE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d);([A-Za-z]+);([^;]*);(.*)", re.DOTALL)
 _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
-_VNODE = re.compile(r"\[\d+\]$")  # a part of a host: node[0], node[1]
+_VNODE = re.compile(r"\[\d+\]$")  # the part of a host that a vnode is: node[0], node[1]
 _Run = tuple[float, float, float, int, Sequence[int]]
 
 
-def recognises(head: str) -> bool:
+def recognizes(head: str) -> bool:
     """The first line is an accounting record."""
     line = next((line for line in head.splitlines() if line), "")
     return bool(_LINE.match(line))
 
 
 def read(source: Source) -> None:
-    """All S, E and R records into rows; other kinds are counted."""
+    """Adds all S, E and R records to the rows; other kinds are counted."""
     tally = source.tally
     running: dict[str, _Run] = {}
     reader = _Reader(source)
@@ -48,10 +49,10 @@ class _Reader:
         self._blocks: dict[str, Sequence[int]] = {}
 
     def record(self, line: str, running: dict[str, _Run]) -> str | None:
-        """One record; returns why it is passed over, or None."""
+        """Add one record; returns why it is ignored, or None."""
         found = _LINE.fullmatch(line)
         if not found:
-            raise BadLineError("is no accounting record, expected MM/DD/YYYY HH:MM:SS;KIND;JOB;key=value ...")
+            raise BadLineError("is not an accounting record, expected MM/DD/YYYY HH:MM:SS;KIND;JOB;key=value ...")
         month, day, year, clock, kind, job, message = found.groups()
         if kind not in ("S", "E", "R"):
             return f"{kind} records" if len(kind) < 4 else "records of other kinds"
@@ -60,7 +61,7 @@ class _Reader:
         if kind == "R" and "start=" not in message:
             run = running.pop(job, None)
             if run is None:
-                return "R records of no known run"
+                return "R records without a known run"
             at_s = self._source.clock.seconds(f"{year}-{month}-{day}T{clock}")
             self._source.rows.add(*run[:3], max(at_s, run[2]), *run[3:])
             return None
@@ -88,12 +89,10 @@ class _Reader:
         eligible_s = queued_s if math.isnan(eligible_s) else eligible_s
         place = values.get("exec_vnode") or values.get("exec_host", "")
         if not math.isnan(start_s) and not place:
-            raise BadLineError("the job ran, without exec_host")
+            raise BadLineError("the job ran, but has no exec_host")
         nodes = self._nodes(place) if not math.isnan(start_s) else ()
         text = values.get("Resource_List.nodect", str(len(nodes) or 1)).partition(":")[0]  # Torque: 1:ppn=24
-        if not text.isdecimal() or len(text) > 9:
-            raise BadLineError(f"Resource_List.nodect={text[:40]!r} is no number of nodes")
-        return submit_s, eligible_s, start_s, int(text), nodes
+        return submit_s, eligible_s, start_s, count_of(text, "nodes (Resource_List.nodect)"), nodes
 
     def _time(self, values: dict[str, str], key: str) -> float:
         return self._source.clock.seconds(values.get(key, ""))
@@ -108,7 +107,7 @@ class _Reader:
 
 
 def nodes_of(source: Source, place: str) -> Sequence[int]:
-    """The nodes of exec_host, exec_vnode or Cobalt's location; raises ValueError."""
+    """The nodes in exec_host, exec_vnode or Cobalt's location; raises ValueError."""
     if is_block(place):
         if source.machine_nodes is None:
             source.rows.declare(torus := all_nodes())
@@ -119,7 +118,7 @@ def nodes_of(source: Source, place: str) -> Sequence[int]:
 
 
 def _pairs(message: str) -> list[tuple[str, str]]:
-    """key=value, blank-separated; a value in double quotes may hold blanks (PBS quotes such job names)."""
+    """All key=value, separated by blanks."""
     pairs = []
     for piece in message.split(" "):
         key, equals, value = piece.partition("=")
@@ -129,13 +128,13 @@ def _pairs(message: str) -> list[tuple[str, str]]:
 
 
 def _hosts(place: str) -> dict[str, None]:
-    """Host names of exec_host or exec_vnode, each once."""
+    """Host names in exec_host or exec_vnode, each once."""
     names: dict[str, None] = {}
     for chunk in place.replace("(", "").replace(")", "").split("+"):
         name = chunk.partition("/")[0].partition(":")[0]
         name = _VNODE.sub("", name)
-        if not name or not name.isascii() or not name.isprintable() or len(name) > 255:
-            raise BadLineError(f"{chunk[:40]!r} in exec_host is no node")
+        if not is_node_name(name):
+            raise BadLineError(f"{chunk[:40]!r} in exec_host is not a node")
         names[name] = None
     return names
 
@@ -145,7 +144,7 @@ def _numbered(place: str) -> list[str]:
     for piece in place.split(","):
         first, _, last = piece.partition("-")
         if len(piece) > 20 or int(last or first) < int(first) or int(last or first) - int(first) > MOST_NODES:
-            raise BadLineError(f"{piece[:40]!r} is no range of nodes")
+            raise BadLineError(f"{piece[:40]!r} is not a range of nodes")
         names.extend(f"nid{number:05d}" for number in range(int(first), int(last or first) + 1))
         if len(names) > MOST_NODES:
             raise BadLineError(f"more than {MOST_NODES:,} nodes in one job")

@@ -1,12 +1,13 @@
-"""Slurm's ``jobcomp/filetxt``: one line of KEY=VALUE a finished job, times local. Checked with Slurm 22.05.
+"""Slurm's ``jobcomp/filetxt``: a line of KEY=VALUE per finished job, times local. Checked with Slurm 22.05.
 
-Job names may hold blanks and equals signs, so the keys behind them are looked for from the right.
+Job names may hold blanks and equals signs, so keys are searched from the right.
 """
 
 from __future__ import annotations
 
 import math
 
+from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.hostlist import expand
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from
@@ -16,14 +17,14 @@ NAME = "Slurm jobcomp/filetxt"
 _NO_NODES = frozenset({"", "(null)", "None", "None assigned"})
 
 
-def recognises(head: str) -> bool:
-    """The first line that is no comment begins with JobId= and has the keys."""
+def recognizes(head: str) -> bool:
+    """The first line that is not a comment begins with JobId= and has the other keys."""
     line = next((line for line in head.splitlines() if line and not line.startswith("#")), "")
     return line.startswith("JobId=") and all(f" {key}=" in line for key in ("JobState", "StartTime", "EndTime"))
 
 
 def read(source: Source) -> None:
-    """All lines into rows."""
+    """Adds all lines."""
     tally = source.tally
     for number, line in source.lines:
         if not line or line.startswith("#"):
@@ -52,16 +53,13 @@ def _job(source: Source, line: str) -> str | None:
     submit_s, eligible_s, start_s, end_s = source.clock.in_order(
         (submit_text, eligible_text, start_text, _value(line, "EndTime"))
     )
-    count_text = _value(line, "NodeCnt")
-    if not count_text.isdecimal() or len(count_text) > 9:
-        raise BadLineError(f"NodeCnt={count_text[:40]!r} is no number of nodes")
-    count = int(count_text)
+    count = count_of(_value(line, "NodeCnt"), "nodes (NodeCnt)")
     ran = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
     nodes: list[str] = []
     if ran:
         text = _value(line, "NodeList")
         if text in _NO_NODES:
-            raise BadLineError("the job ran, on an empty node list")
+            raise BadLineError("the job ran, but has an empty node list")
         nodes = expand(text)
         if len(nodes) != count:
             raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {count}")

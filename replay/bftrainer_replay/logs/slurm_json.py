@@ -1,6 +1,7 @@
 """Slurm's ``sacct --json``: 22.05 (plain numbers, one state) up to 26.05 (``{"set","infinite","number"}``, lists of states).
 
-Read object by object: a job takes 5 KB of text, a year of them does not fit in memory. Times are epochs in all versions.
+The file is read object by object: a job takes 5 KB of text, and a year of jobs does not fit in memory. Times are epochs in
+all versions.
 """
 
 from __future__ import annotations
@@ -24,35 +25,30 @@ _LARGEST_JOB = 32 * 1024 * 1024
 _KEY = 200  # characters kept so that "jobs": [ is found across pieces
 
 
-def recognises(head: str) -> bool:
-    """An object that has "jobs", or begins with Slurm's "meta"."""
+def recognizes(head: str) -> bool:
+    """An object with "jobs", or that begins with Slurm's "meta"."""
     start = head.lstrip()[:200]
     return start.startswith("{") and bool(_JOBS.search(head) or '"meta"' in start or '"openapi' in start)
 
 
 def read(source: Source) -> None:
-    """All jobs into rows."""
-    tally = source.tally
+    """Adds all jobs."""
     for number, text in _objects(source):
-        tally.take(number, _text, source, text)
-
-
-def _text(source: Source, text: str) -> str | None:
-    return _job(source, _parse(text))
+        source.tally.take(number, _job, source, text)
 
 
 def _parse(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise BadLineError(f"is no JSON ({error})") from None
+        raise BadLineError(f"is not JSON ({error})") from None
     if not isinstance(found, dict):
         raise BadLineError(f"a job is {text[:40]!r}, expected an object")
     return found
 
 
 def _objects(source: Source) -> Iterator[tuple[int, str]]:
-    """(line number, text) of every member of "jobs", cut out by counting brackets outside of strings."""
+    """(line number, text) of every member of "jobs", found by counting brackets outside of strings."""
     where = str(source.path)
     inside, in_string = False, False
     depth, size, number, line_of_start = 0, 0, 0, 0
@@ -67,7 +63,7 @@ def _objects(source: Source) -> Iterator[tuple[int, str]]:
                 held = text[-_KEY:]
                 continue
             inside, text = True, text[found.end() :]
-        if text.endswith("\\"):  # an escape must not be torn
+        if text.endswith("\\"):  # keep an escape sequence whole
             text, held = text.rstrip("\\"), text[len(text.rstrip("\\")) :]
         start = 0
         for token in _TOKENS.finditer(text):
@@ -93,23 +89,23 @@ def _objects(source: Source) -> Iterator[tuple[int, str]]:
             pieces.append(text[start:])
             size += len(text) - start
             if size > _LARGEST_JOB:
-                raise InputFileError(f"{where}:{line_of_start}", f"a job of more than {_LARGEST_JOB:,} characters")
-    what = "ends inside of a job" if depth else "ends before the list of jobs does" if inside else 'has no list "jobs"'
-    raise InputFileError(f"{where}:{number}", f"{what}; expected the whole output of sacct --json")
+                raise InputFileError(f"{where}:{line_of_start}", f"a job has more than {_LARGEST_JOB:,} characters")
+    what = "ends within a job" if depth else "ends within the list of jobs" if inside else 'has no list "jobs"'
+    raise InputFileError(f"{where}:{number}", f"{what}; expected the complete output of sacct --json")
 
 
-# Escapes are one token, so that an escaped quote ends no string.
+# An escape sequence is one token, so that an escaped quote does not end a string.
 _TOKENS = re.compile(r'\\.|["{}\[\]]')
 
 
 def _trailing(source: Source, rest: str) -> None:
-    """Slurm may put errors behind the jobs; the first line of them is as far as this looks."""
+    """Slurm may list errors after the jobs; only the rest of the line is searched."""
     if '"description"' in rest and '"errors": [{' in rest:
-        source.remarks.append("sacct reported errors at the end of its output; is the log complete?")
+        source.remarks.append("sacct reported errors at the end of its output; the log may be incomplete")
 
 
 def _number(value: object) -> float:
-    """A number of any layout; NaN where it is not set."""
+    """A number in the layout of any version; NaN where it is not set."""
     if isinstance(value, dict):
         if value.get("infinite") is True:
             return math.inf
@@ -117,11 +113,12 @@ def _number(value: object) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e15:
-        raise BadLineError(f"{str(value)[:40]!r} is no number")
+        raise BadLineError(f"{str(value)[:40]!r} is not a number")
     return float(value)
 
 
-def _job(source: Source, job: dict[str, Any]) -> str | None:
+def _job(source: Source, text: str) -> str | None:
+    job = _parse(text)
     times = job.get("time")
     if not isinstance(times, dict):
         raise BadLineError('a job has no "time", expected the output of sacct --json')
@@ -135,13 +132,13 @@ def _job(source: Source, job: dict[str, Any]) -> str | None:
     elif any(never_started(name) for name in names):
         start_s, end_s = math.nan, math.inf
     ran = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
-    text = job.get("nodes") or ""
-    if not isinstance(text, str):
-        raise BadLineError(f"nodes are {str(text)[:40]!r}, expected a list like node[1-4]")
-    nodes = expand(text) if text and text not in ("None assigned", "(null)") and ran else []
+    listed = job.get("nodes") or ""
+    if not isinstance(listed, str):
+        raise BadLineError(f"nodes are {str(listed)[:40]!r}, expected a list like node[1-4]")
+    nodes = expand(listed) if listed and listed not in ("None assigned", "(null)") and ran else []
     asked = _number(job.get("allocation_nodes"))
     if ran and not nodes:
-        raise BadLineError("the job ran, on an empty node list")
+        raise BadLineError("the job ran, but has an empty node list")
     if ran and asked > 0 and len(nodes) != asked:
         raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked:.0f}")
     count = len(nodes) or (int(asked) if asked > 0 else _asked(job))
@@ -153,15 +150,15 @@ def _job(source: Source, job: dict[str, Any]) -> str | None:
 
 def _time(times: dict[str, Any], key: str) -> float:
     value = _number(times.get(key))
-    if value <= 0 or math.isinf(value):  # Slurm writes 0 for a time that has not come
+    if value <= 0 or math.isinf(value):  # Slurm writes 0 for an event that has not happened
         return math.nan
     if value >= 4102444800:
-        raise BadLineError(f"time {key} {value:.0f} is not of this age")
+        raise BadLineError(f"time {key} {value:.0f} is not a time from 1970 to 2099")
     return value
 
 
 def _asked(job: dict[str, Any]) -> int:
-    """Nodes that a waiting job asks for, from its requested TRES."""
+    """The number of nodes that a waiting job asks for, from its requested TRES."""
     tres = job.get("tres")
     requested = tres.get("requested") if isinstance(tres, dict) else None
     for each in requested if isinstance(requested, list) else []:

@@ -1,8 +1,8 @@
-"""Slurm's ``sacct --parsable2`` (and ``--parsable``): one line a job, fields between bars, any columns in any order.
+"""Slurm's ``sacct --parsable2`` (and ``--parsable``): a line per job, fields between bars, any columns in any order.
 
-Checked with outputs of Slurm 22.05 (header, ``None`` for no start, ``None assigned``) and with dumps of 2016 to 2020 that
-have no header. Steps (``123.batch``) repeat their job's nodes and are passed over; the parts of a heterogeneous job
-(``123+0``) and the tasks of an array (``123_4``) are jobs of their own; ``123_[5-9]`` is as many that wait.
+Checked with outputs of Slurm 22.05 (header, ``None`` for no start, ``None assigned``) and with dumps from 2016 to 2020 that
+have no header. Steps (``123.batch``) repeat their job's nodes and are ignored. The parts of a heterogeneous job (``123+0``)
+and the tasks of an array (``123_4``) are separate jobs; ``123_[5-9]`` stands for five waiting jobs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.hostlist import expand
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started
@@ -20,7 +21,7 @@ from bftrainer_replay.logs.source import Source
 NAME = "sacct --parsable2"
 _NEEDED = ("start", "end")
 _FREE_TEXT = ("jobname", "comment", "admincomment", "systemcomment", "workdir", "submitline", "extra")
-# The columns that XDMoD's resource manager shredder asks for, without a header (seen in dumps of 2015 to 2020).
+# The columns that XDMoD's resource manager shredder requests, without a header (seen in dumps from 2015 to 2020).
 _XDMOD_HEADER = (
     "jobid|jobidraw|cluster|partition|qos|account|group|gid|user|uid|submit|eligible|start|end|elapsed|exitcode|state|"
     "nnodes|ncpus|reqcpus|reqmem|reqtres|alloctres|timelimit|nodelist|jobname"
@@ -31,8 +32,8 @@ _XDMOD_LINE = re.compile(rf"(?:[^|\n]*\|){{10}}{_TIME}\|{_TIME}\|{_TIME}\|{_TIME
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
 
 
-def recognises(head: str) -> bool:
-    """A header with Start and End between bars, or the headerless columns."""
+def recognizes(head: str) -> bool:
+    """A header with Start and End, or XDMoD's columns without a header."""
     line = _first_line(head)
     columns = line.lower().split("|")
     return (all(name in columns for name in _NEEDED) and len(columns) > 2) or bool(_XDMOD_LINE.match(line))
@@ -43,7 +44,7 @@ def _first_line(head: str) -> str:
 
 
 def read(source: Source) -> None:
-    """All lines into rows."""
+    """Adds all lines."""
     columns: _Columns | None = None
     if source.options.columns is not None:
         columns = _Columns(source, source.options.columns.replace("|", ",").split(","))
@@ -64,27 +65,28 @@ def _header(source: Source, number: int, line: str) -> tuple[_Columns, bool]:
         return _Columns(source, names), True
     if _XDMOD_LINE.match(line):
         source.remarks.append(
-            f"no header: the columns are taken to be {','.join(_XDMOD[:3])},...,{_XDMOD[-1]} (XDMoD's)"
+            f"no header: assuming XDMoD's columns {','.join(_XDMOD[:3])},...,{_XDMOD[-1]} (specify others with --columns)"
         )
         return _Columns(source, _XDMOD), False
-    problem = "is no header of sacct --parsable2 with Start and End; give --columns if there is none"
+    problem = "is not a header of sacct --parsable2 with Start and End; if there is none, specify --columns"
     raise InputFileError(f"{source.path}:{number}", problem)
 
 
 class _Columns:
-    """Knows where everything stands; ``job`` is called a million times, so it does little."""
+    """The positions of the columns. ``job`` is called a million times, so it does little."""
 
     def __init__(self, source: Source, names: Sequence[str]) -> None:
         names = [name.strip().lower().partition("%")[0] for name in names]
         self._trailing = names[-1] == ""  # --parsable ends each line with a bar
         names = names[:-1] if self._trailing else names
         if twice := [name for name in names if names.count(name) > 1]:
-            raise UserError(f"{source.path}: column {twice[0]} stands twice")
+            raise UserError(f"{source.path}: duplicate column {twice[0]}")
         missing = [name for name in (*_NEEDED, "submit") if name not in names]
         if missing or not {"nodelist", "nnodes", "allocnodes"}.intersection(names):
             lacks = ", ".join(missing) or "NodeList or NNodes"
             raise UserError(
-                f"{source.path}: sacct columns lack {lacks}; ask for JobID,Submit,Eligible,Start,End,NNodes,NodeList,State"
+                f"{source.path}: the sacct columns lack {lacks}; run sacct with "
+                "--format=JobID,Submit,Eligible,Start,End,NNodes,NodeList,State"
             )
         self._rows, self._clock = source.rows, source.clock
         self._count = len(names)
@@ -100,10 +102,10 @@ class _Columns:
         self._known: dict[str, Sequence[int]] = {}
 
     def job(self, line: str) -> str | None:
-        """Add the line's job; returns why it is passed over, or None. Raises ValueError."""
+        """Add the line's job; returns why it is ignored, or None. Raises ValueError."""
         fields = line.split("|")
         if len(fields) != self._count:
-            fields = self._mended(fields)
+            fields = self._rejoined(fields)
         tasks = 1
         if self._id is not None:
             job_id = fields[self._id]
@@ -123,27 +125,21 @@ class _Columns:
                 start_s, end_s = math.nan, math.inf
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
         nodes = self._ids(fields[self._list], ran) if self._list is not None else None
-        if self._nodes is None:
-            asked = len(nodes or ())
-        else:
-            text = fields[self._nodes]
-            if not text.isdecimal() or len(text) > 9:
-                raise BadLineError(f"{text[:40]!r} is no number of nodes")
-            asked = int(text)
+        asked = len(nodes or ()) if self._nodes is None else count_of(fields[self._nodes], "nodes")
         if nodes is not None and ran and len(nodes) != asked:
             raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked}")
         if not asked:
             return "without nodes"
         if tasks > 1 and ran:
             raise BadLineError(
-                f"job {fields[self._id or 0][:60]} is {tasks} tasks of an array and runs on one node list"
+                f"job {fields[self._id or 0][:60]} stands for {tasks} waiting tasks of an array, but has run"
             )
         for _ in range(tasks):
             self._rows.add(submit_s, eligible_from(eligible_s, start_s), start_s, end_s, asked, nodes)
         return None
 
-    def _mended(self, fields: list[str]) -> list[str]:
-        """sacct does not escape bars: surplus ones belong to the only free text there is."""
+    def _rejoined(self, fields: list[str]) -> list[str]:
+        """sacct does not escape bars: surplus ones belong to the free-text column, if there is exactly one."""
         if len(fields) == self._count + 1 and fields[-1] == "" and (self._trailing or self._free is None):
             return fields[:-1]
         surplus = len(fields) - self._count - self._trailing
@@ -158,10 +154,10 @@ class _Columns:
             return known
         if text in _NO_NODES:
             if ran:
-                raise BadLineError(f"the job ran, on {text or 'an empty node list'}")
+                raise BadLineError(f"the job ran, but its node list is {text or 'empty'}")
             return ()
         if not ran:
-            return ()  # some versions name the nodes of cancelled jobs
+            return ()  # some versions name nodes for canceled jobs
         nodes = self._rows.ids(expand(text))
         if len(self._known) >= 100_000:
             self._known.clear()
@@ -171,12 +167,12 @@ class _Columns:
 
 
 def _tasks(job_id: str) -> int:
-    """How many jobs wait behind 123_[5-9,20%4]; 1 for all others."""
+    """The number of waiting jobs that 123_[5-9,20%4] stands for; 1 for other job ids."""
     before, bracket, inside = job_id.partition("_[")
     if not bracket:
         return 1
     inside = inside.rstrip("]").partition("%")[0]
-    if inside.endswith("..."):  # Slurm shortens long lists; the tasks that it leaves out cannot be counted
+    if inside.endswith("..."):  # Slurm shortens long lists; the omitted tasks cannot be counted
         inside = inside[:-3].rstrip(",-")
     total = 0
     for piece in inside.split(","):
@@ -184,7 +180,7 @@ def _tasks(job_id: str) -> int:
         step = piece.partition(":")[2] or "1"
         last = last or first
         if not (first.isdecimal() and last.isdecimal() and step.isdecimal()) or len(piece) > 40 or int(step) < 1:
-            raise BadLineError(f"{job_id[:60]!r} is no job id of an array")
+            raise BadLineError(f"{job_id[:60]!r} is not a job id of an array")
         total += (int(last) - int(first)) // int(step) + 1
     if not 1 <= total <= 100_000:
         raise BadLineError(f"{before[:40]}_[...] has {total} tasks")

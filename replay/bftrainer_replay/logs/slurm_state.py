@@ -1,4 +1,4 @@
-"""Slurm's job states, 20.11 to 26.05; an unknown one is refused with its text."""
+"""Slurm's job states, 20.11 to 26.05; an unknown one is rejected with its text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = _ENDED | _RUNNING | _WAITING | {"REQUEUED"}
 
 
 def check_state(text: str) -> str:
-    """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` if nobody knows it."""
+    """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` for an unknown state."""
     state = text if text in _KNOWN else text.partition(" ")[0]
     if state not in _KNOWN:
         raise BadLineError(f"job state {text[:40]!r} is unknown")
@@ -26,15 +26,15 @@ def check_state(text: str) -> str:
 
 
 def is_running(state: str) -> bool:
-    """It holds its nodes; an end that stands beside it is not one."""
+    """The job still holds its nodes, even if the record has an end."""
     return state in _RUNNING
 
 
 def never_started(state: str) -> bool:
-    """It waits; a start that stands beside it is a forecast."""
+    """The job waits; a start in the record is a forecast."""
     return state in _WAITING
 
 
 def eligible_from(eligible_s: float, start_s: float) -> float:
-    """A job that never became eligible (held, dependent) never waited for nodes: infinite."""
+    """Infinite for a job that never became eligible (held, dependent): it never waited for nodes."""
     return math.inf if math.isnan(eligible_s) and math.isnan(start_s) else eligible_s

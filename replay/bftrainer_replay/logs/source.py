@@ -1,4 +1,4 @@
-"""One log on its way in: where it comes from, what the user said about it, and what is collected from it."""
+"""A job log during import: where it comes from, the user's options, and what has been collected from it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
 
+FORMAT_NAMES = (
+    "events", "sacct", "sacct-json", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf", "pickle",
+)  # fmt: skip
+"""The values of ``--format``; :mod:`bftrainer_replay.logs.open` has a reader for each."""
 DEBOUNCE_S = 10.0
-"""The paper removes what was idle between two jobs and "usually appears only in one bslots record", of 10 s (2.1)."""
+"""The paper removes idle nodes between two jobs, which "usually appears only in one bslots record" of 10 s (section 2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What the user says about a job log; None is "guess, and say what was guessed"."""
+    """The user's options for a job log; None means that the importer guesses and reports its guess."""
 
     format: str | None = None
     timezone: str | None = None
@@ -31,9 +35,10 @@ class ImportOptions:
 
 @dataclass
 class Source:
-    """Given to an importer, which reads ``lines``, fills ``rows``, counts in ``tally`` and leaves its guesses.
+    """The argument of an importer, which reads ``lines``, fills ``rows`` and counts records in ``tally``.
 
-    ``machine_nodes`` and ``machine_why``: the size as the log states it, and where. ``remarks``: what to tell the user.
+    ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does. ``remarks``:
+    what to tell the user, such as guesses.
     """
 
     path: Path

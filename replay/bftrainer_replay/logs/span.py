@@ -1,9 +1,9 @@
-"""Which part of a job log to trust, and when the machine was out: guesses that are printed, and options that overrule.
+"""Which part of a job log to trust, and when the cluster was down: guesses that are printed, and options that override them.
 
-A log is cut from a longer history. One selected by submission or start lacks the jobs that ran already when it begins; one
-selected by end (accounting files, ``sacct -E``) lacks those that still ran when it was taken. Both show idle nodes at that
-edge that were busy. Where the machine is much emptier at an edge than on average, as much is cut off there as 99 % of the
-jobs run, 24 h or a tenth of the log at most.
+A log is cut from a longer history. A log selected by submission or start lacks the jobs that were already running when it
+begins; a log selected by end (accounting files, ``sacct -E``) lacks those that were still running when it was taken. At that
+edge busy nodes look idle. Where far fewer nodes are busy at an edge than on average, the edge is cut off: by the 99th
+percentile of the run times, at most by 24 h or a tenth of the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHORTEST_OUTAGE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TrustedSpan:
     """The part to trust and the outages in it, as (start_s, end_s)."""
 
     start_s: float
@@ -32,8 +32,8 @@ class Span:
     outages: tuple[tuple[float, float], ...]
 
 
-def span_of(source: Source, table: JobTable) -> Span:
-    """Guess or obey, and leave a remark about it in ``source``."""
+def span_of(source: Source, table: JobTable) -> TrustedSpan:
+    """The span as the options specify it, or a guess; adds remarks to ``source``."""
     start_s, end_s = _to_trust(source, table)
     asked = source.options.outages
     outages: list[tuple[float, float]] = []
@@ -45,18 +45,18 @@ def span_of(source: Source, table: JobTable) -> Span:
     if outages:
         hours = sum(end - start for start, end in outages) / 3600
         first = ", ".join(f"{format_time(start)}/{format_time(end)}" for start, end in outages[:3])
-        how = "guessed: nothing runs for an hour or more although a job waits; --outage none counts them as idle"
+        guess = "guessed: no job runs for an hour or more although one waits; --outage none counts such time as idle"
         source.remarks.append(
-            f"{len(outages)} outages of {hours:,.1f} h in all taken out ({how if 'auto' in asked else 'as asked'}): "
+            f"{len(outages)} outages excluded, {hours:,.1f} h in all ({guess if 'auto' in asked else 'as specified'}): "
             f"{first}{', ...' if len(outages) > 3 else ''}"
         )
-    return Span(start_s, end_s, tuple(outages))
+    return TrustedSpan(start_s, end_s, tuple(outages))
 
 
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     ran = table.end_s > table.start_s
     if not ran.any():
-        raise InputFileError(source.tally.path, "has no job that ran for a time, expected some")
+        raise InputFileError(source.tally.path, "has no job that ran for any time")
     starts, ends, asked = table.start_s[ran], table.end_s[ran], table.asked[ran]
     over = ends[np.isfinite(ends)]
     running = len(over) < len(ends)
@@ -68,7 +68,7 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     whole = np.minimum(ends, finish) - np.maximum(starts, begin)
     mean = float(np.dot(np.maximum(whole, 0), asked)) / max(finish - begin, 1.0)
 
-    # Less than half as much runs right after the beginning, or right before the end, as on average.
+    # Right after the beginning, or right before the end, fewer than half as many nodes are busy as on average.
     thin_start = asked[(starts <= begin) & (ends > begin)].sum() < mean / 2
     thin_end = asked[(starts < finish) & (ends >= finish)].sum() < mean / 2
     long_run_s = float(np.percentile(np.minimum(ends, finish) - starts, 99))
@@ -80,12 +80,14 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     if start_s >= end_s:
         raise UserError(
             f"{source.path}: nothing is left of {format_time(begin)} .. {format_time(finish)} after a warm-up of "
-            f"{warm_s / 3600:g} h and a cool-down of {cool_s / 3600:g} h; give --warm-up-h and --cool-down-h"
+            f"{warm_s / 3600:g} h and a cool-down of {cool_s / 3600:g} h; specify shorter ones with --warm-up-h and "
+            "--cool-down-h"
         )
     source.remarks.append(
-        f"trusting {format_time(start_s)} .. {format_time(end_s)} UTC: from the first end of a job to the last "
-        f"{'time in the log (jobs still run)' if running else 'submission'}, less warm-up {warm_s / 3600:.1f} h "
-        f"({_how(options.warm_up_h)}) and cool-down {cool_s / 3600:.1f} h ({_how(options.cool_down_h)})"
+        f"using {format_time(start_s)} .. {format_time(end_s)} UTC: from the first end of a job to the last "
+        f"{'time in the log (jobs are still running)' if running else 'submission'}, less a warm-up of "
+        f"{warm_s / 3600:.1f} h ({_how(options.warm_up_h)}) and a cool-down of {cool_s / 3600:.1f} h "
+        f"({_how(options.cool_down_h)})"
     )
     for edge, at_s, option, given in (
         ("beginning", start_s, "--warm-up-h", options.warm_up_h),
@@ -94,14 +96,14 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
         runs = asked[(starts <= at_s) & (ends > at_s)].sum()
         if given is None and runs < mean / 2:
             source.remarks.append(
-                f"at its {edge} only {runs / mean:.0%} as many nodes are busy as on average: if the log lacks jobs there, "
-                f"those nodes were not idle ({option} leaves more out)"
+                f"at its {edge} only {runs / mean:.0%} as many nodes are busy as on average; if the log lacks jobs there, "
+                f"exclude more with {option}"
             )
     return start_s, end_s
 
 
 def _how(given: float | None) -> str:
-    return "guessed" if given is None else "given"
+    return "guessed" if given is None else "as specified"
 
 
 def _given(source: Source, text: str) -> tuple[float, float]:
@@ -114,12 +116,12 @@ def _given(source: Source, text: str) -> tuple[float, float]:
     except ValueError as error:
         raise UserError(f"--outage {text!r:.60}: expected START/END, auto or none ({error})") from error
     if not start < end:
-        raise UserError(f"--outage {text}: the end is not after the start")
+        raise UserError(f"--outage {text}: expected an end later than the start")
     return start, end
 
 
 def _empty_spans(table: JobTable, start_s: float, end_s: float) -> list[tuple[float, float]]:
-    """Spans of an hour or more in which nothing runs although some job waits all the time."""
+    """Spans of an hour or more in which no job runs although some job waits for all of the last hour."""
     ran = table.end_s > table.start_s
     waited_until = np.where(np.isnan(table.start_s), table.end_s, table.start_s)
     spans = []

@@ -1,7 +1,7 @@
-"""The Standard Workload Format (Feitelson), 18 numbers a job, and its extension with a 19th field ``{node,node,...}``.
+"""The Standard Workload Format (Feitelson), 18 numbers per job, and its extension by a 19th field ``{node,node,...}``.
 
-Submit times count from the header's UnixStartTime; without one they are epochs. -1 is "not known". Sizes are processors:
-nodes are processors over MaxProcs / MaxNodes of the header, or over --processors-per-node.
+Submit times count from the header's UnixStartTime; without one they are epochs. -1 means "not known". Sizes are in
+processors: nodes are processors divided by MaxProcs / MaxNodes of the header, or by --processors-per-node.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.fields import is_node_name
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.source import Source
 
@@ -20,8 +21,8 @@ _HEADER = re.compile(r";\s*(UnixStartTime|MaxNodes|MaxProcs|Version|Note|Removed
 _LONGEST_RUN_S = 10 * 365 * 86400
 
 
-def recognises(head: str) -> bool:
-    """Comments with ; and rows of 18 numbers."""
+def recognizes(head: str) -> bool:
+    """Comments that begin with ``;`` and rows of 18 numbers."""
     rows = [line for line in head.splitlines()[:-1] or head.splitlines() if line.strip() and not line.startswith(";")]
     if rows:
         return bool(_ROW.match(rows[0]))
@@ -29,7 +30,7 @@ def recognises(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Header and all rows."""
+    """Reads the header and adds all rows."""
     tally = source.tally
     header: dict[str, int] = {}
     reader: _Rows | None = None
@@ -49,7 +50,7 @@ def _header_line(source: Source, header: dict[str, int], number: int, line: str)
         return
     key, value = found[1].lower(), found[2].strip()
     if "cleaned version" in value.lower():
-        source.remarks.append("a cleaned log: real jobs were removed from it, so it shows idle nodes that were busy")
+        source.remarks.append("this is a cleaned log: real jobs were removed, so some nodes that look idle were busy")
     if key in ("unixstarttime", "maxnodes", "maxprocs"):
         text = value.split()[0].rstrip(".,;") if value else ""
         if not text.isdecimal() or len(text) > 12:
@@ -68,25 +69,21 @@ class _Rows:
             source.machine_nodes = nodes or -(-processors // self._per_node)
             source.machine_why = "the header's MaxNodes" if nodes else "the header's MaxProcs"
         how = "--processors-per-node" if given else "MaxProcs / MaxNodes" if nodes and processors else "guessed"
-        source.remarks.append(f"{self._per_node} processors a node ({how})")
-        self._nodes_named: bool | None = None
+        source.remarks.append(f"{self._per_node} processors per node ({how})")
 
     def row(self, line: str) -> str | None:
-        """Add the row's job; returns why it is passed over, or None."""
+        """Add the row's job; returns why it is ignored, or None."""
         fields = line.split()
         if len(fields) < 18:
             raise BadLineError(f"has {len(fields)} fields, expected 18")
-        try:
-            submit, wait, run, got, wanted = (_number(fields[place]) for place in (1, 2, 3, 4, 7))
-        except ValueError as error:
-            raise BadLineError(str(error)) from None
+        submit, wait, run, got, wanted = (_number(fields[place]) for place in (1, 2, 3, 4, 7))
         if run < -1 or run > _LONGEST_RUN_S:
             raise BadLineError(f"a run time of {run:g} s")
         if wait < -1 or wait > _LONGEST_RUN_S:
             raise BadLineError(f"a wait of {wait:g} s")
         named = len(fields) > 18 and fields[18].startswith("{")
         if len(fields) > 18 and not named:
-            raise BadLineError(f"has {len(fields)} fields, expected 18, or a list of nodes like {{1,2,3}} behind them")
+            raise BadLineError(f"has {len(fields)} fields, expected 18, or 19 with a list of nodes like {{1,2,3}}")
         nodes = self._named(fields[18]) if named else None
         processors = got if got > 0 else wanted
         if processors <= 0:
@@ -96,31 +93,28 @@ class _Rows:
         if math.isnan(submit_s):
             raise BadLineError(f"a submit time of {submit:g}")
         start_s = submit_s + max(wait, 0.0)
-        if run <= 0:
-            # Cancelled while it waited, or ended at once: it takes no node-time; its wait is known if the log says so.
-            self._source.rows.add(submit_s, submit_s, start_s, start_s, asked, nodes)
-        else:
-            self._source.rows.add(submit_s, submit_s, start_s, start_s + run, asked, nodes)
+        # A job with no run time was canceled while it waited, or ended at once: it uses no node-time.
+        self._source.rows.add(submit_s, submit_s, start_s, start_s + max(run, 0.0), asked, nodes)
         return None
 
     def _named(self, text: str) -> Sequence[int]:
-        """Node ids, one a processor, out of {1241,1241,1240}."""
+        """The nodes in {1241,1241,1240}, which has an id per processor."""
         if not text.endswith("}"):
-            raise BadLineError(f"{text[:40]!r} is no list of nodes like {{1,2,3}}")
+            raise BadLineError(f"{text[:40]!r} is not a list of nodes like {{1,2,3}}")
         ids = dict.fromkeys(text[1:-1].split(","))
         for each in ids:
-            if not each or not each.isascii() or not each.isprintable() or len(each) > 255:
-                raise BadLineError(f"{each[:40]!r} is no node id")
+            if not is_node_name(each):
+                raise BadLineError(f"{each[:40]!r} is not a node id")
         return self._source.rows.ids(f"node{each}" if each.isdecimal() else each for each in ids)
 
 
 def _number(text: str) -> float:
     if len(text) > 32:
-        raise BadLineError(f"{text[:20]!r}... is no number")
+        raise BadLineError(f"{text[:20]!r}... is not a number")
     try:
         value = float(text)
     except ValueError:
-        raise BadLineError(f"{text!r} is no number") from None
+        raise BadLineError(f"{text!r} is not a number") from None
     if not math.isfinite(value):
-        raise BadLineError(f"{text!r} is no number of a job")
+        raise BadLineError(f"{text!r} is not a finite number")
     return value

@@ -1,7 +1,7 @@
-"""Blocks of Blue Gene/Q Mira's torus and node ranges of Theta, as Cobalt names them.
+"""Blocks of the torus of Mira (Blue Gene/Q), as Cobalt names them.
 
-A block ``MIR-abcde-fghij[-bits]-size`` is a box between two corners, one hex digit a dimension, in a torus of
-8 x 12 x 16 x 16 x 2 nodes; where the second corner is the lower one, the box wraps around.
+A block ``MIR-abcde-fghij[-bits]-size`` is a box between two corners, with a hex digit per dimension, in a torus of
+8 x 12 x 16 x 16 x 2 nodes. In a dimension where the second corner is the lower one, the box wraps around.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _BLOCK = re.compile(r"MIR-([0-9A-F]{5})-([0-9A-F]{5})(?:-[0-9A-F]{1,5})?-(\d{1,5
 
 
 def is_block(text: str) -> bool:
-    """It is one of Mira's blocks."""
+    """Whether ``text`` names a block of Mira."""
     return text.startswith("MIR-")
 
 
 def nodes_of_block(text: str) -> list[str]:
-    """The nodes of a block, by their coordinates; raises :class:`BadLineError` if its volume is not its size."""
+    """The nodes of a block, named by their coordinates; raises :class:`BadLineError` if its volume is not its size."""
     found = _BLOCK.fullmatch(text)
     if not found:
-        raise BadLineError(f"{text[:60]!r} is no block of Mira, expected like MIR-48840-7BB71-512")
+        raise BadLineError(f"{text[:60]!r} is not a block of Mira, expected one like MIR-48840-7BB71-512")
     axes = []
     for low, high, size in zip(found[1], found[2], MIRA_SHAPE, strict=True):
         first, last = int(low, 16), int(high, 16)
         if first >= size or last >= size:
-            raise BadLineError(f"{text[:60]!r} lies outside of the torus {'x'.join(map(str, MIRA_SHAPE))}")
+            raise BadLineError(f"{text[:60]!r} is outside the torus {'x'.join(map(str, MIRA_SHAPE))}")
         axes.append(["0123456789ABCDEF"[(first + step) % size] for step in range((last - first) % size + 1)])
     nodes = ["MIR-" + "".join(digits) for digits in itertools.product(*axes)]
     if len(nodes) != int(found[3]):

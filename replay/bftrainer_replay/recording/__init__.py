@@ -1,1 +1,1 @@
-"""From looks at a live cluster to an event log that grows."""
+"""Records which nodes of a live cluster are idle, as an event log that grows."""

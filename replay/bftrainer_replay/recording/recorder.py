@@ -1,8 +1,8 @@
-"""Looks at a cluster every few seconds and writes what is idle, for as long as it is let.
+"""Samples a cluster every few seconds and writes which nodes are idle.
 
-Starting and going on after a crash are one code path: the last row of the file is the last thing that is known. Short
-failures change nothing, as between any two looks; after ``unknown_after_s`` without a good look the time between the two
-good ones is a gap, neither idle nor busy.
+Starting and resuming after a crash are one code path: the last row of the file is the last known state. Short failures of
+the scheduler change nothing. After ``unknown_after_s`` without a sample, the time between the two samples is a gap, neither
+idle nor busy.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from bftrainer.domain.cluster import Hidden, Observation
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError, StoreError
 from bftrainer_replay.recording.file import RecordFile
-from bftrainer_replay.recording.looks import ClusterSample, Settled, settled
+from bftrainer_replay.recording.samples import ClusterSample, DebouncedSample, debounced
 
 MOST_BACK_OFF = 6.0
-"""Times the usual interval, after failures in a row; the first is asked again after twice the interval."""
+"""Longest interval after consecutive failures, in usual intervals; the first retry comes after two intervals."""
 HEARTBEAT_S = 60.0
-"""A row is written at least so often, so that a crash makes no more than this unknown."""
+"""A row is written at least this often, so that a crash loses at most this much."""
 _SLICE_S = 0.2
 
 
 @dataclass
 class RecordingTotals:
-    """What was done since this recorder began. ``stale`` looks showed no later time of the server than the one before."""
+    """Counts since this recorder began. The time of a ``stale`` look is not later than that of the look before."""
 
     looks: int = 0
     failed: int = 0
@@ -43,7 +43,7 @@ class RecordingTotals:
 
 @dataclass
 class Recorder:
-    """``read`` makes a :class:`ClusterSample` of an observation. ``told`` hears of every failure whose text is new."""
+    """``read`` makes a :class:`ClusterSample` of an observation. ``on_error`` is called for every failure with a new text."""
 
     scheduler: Scheduler
     read: Callable[[Observation], ClusterSample]
@@ -51,11 +51,11 @@ class Recorder:
     clock: Clock
     every_s: float = 10.0
     unknown_after_s: float = 60.0
-    told: Callable[[BFTrainerError, RecordingTotals], None] = lambda _error, _totals: None
+    on_error: Callable[[BFTrainerError, RecordingTotals], None] = lambda _error, _totals: None
     totals: RecordingTotals = field(default_factory=RecordingTotals)
     _before: ClusterSample | None = None
-    _open: ClusterSample | None = None  # the latest look, not written yet: it counts by what the next one shows
-    _written: Settled | None = None
+    _open: ClusterSample | None = None  # the latest sample, written when the next one is there
+    _written: DebouncedSample | None = None
 
     def __post_init__(self) -> None:
         last = self.file.last
@@ -65,7 +65,7 @@ class Recorder:
     def run(
         self, for_s: float, is_over: Callable[[], bool], looked: Callable[[RecordingTotals], None] = lambda _: None
     ) -> RecordingTotals:
-        """Look until ``for_s`` seconds have passed or ``is_over``; then write the last look. Returns the totals.
+        """Sample until ``for_s`` seconds have passed or ``is_over``; then write the last sample. Returns the totals.
 
         Raises :class:`~bftrainer.errors.StoreError` if the file cannot be written.
         """
@@ -75,55 +75,55 @@ class Recorder:
             failures = 0 if self._look() else failures + 1
             looked(self.totals)
             step_s = self.every_s * min(2.0 ** min(failures, 10), MOST_BACK_OFF)
-            due = max(due + step_s, self.clock.elapsed_s())  # looks that take long do not make it hurry afterwards
+            due = max(due + step_s, self.clock.elapsed_s())  # a slow scheduler is not asked more often afterwards
             self._wait(min(due, began + for_s), is_over)
         self._close()
         return self.totals
 
     def _look(self) -> bool:
-        """Whether the scheduler answered."""
+        """Take a sample; returns whether the scheduler answered."""
         self.totals.looks += 1
         try:
             seen = self.scheduler.observe()
-            look = self.read(seen)
+            sample = self.read(seen)
         except StoreError:
             raise
         except BFTrainerError as error:
             self.totals.failed += 1
             if not self.totals.errors[str(error)]:
-                self.told(error, self.totals)
+                self.on_error(error, self.totals)
             self.totals.errors[str(error)] += 1
             return False
-        self.totals.idle, self.totals.machine_nodes = len(look.idle), look.machine_nodes
-        self.totals.at_s, self.totals.hidden = look.at_s, seen.hidden
-        self._take(look)
+        self.totals.idle, self.totals.machine_nodes = len(sample.idle), sample.machine_nodes
+        self.totals.at_s, self.totals.hidden = sample.at_s, seen.hidden
+        self._add(sample)
         return True
 
-    def _take(self, look: ClusterSample) -> None:
+    def _add(self, sample: ClusterSample) -> None:
         last_s = self._last_s()
-        if look.at_s <= last_s:
+        if sample.at_s <= last_s:
             self.totals.stale += 1
             return
-        if look.at_s - last_s > self.unknown_after_s and last_s != -math.inf:
+        if sample.at_s - last_s > self.unknown_after_s and last_s != -math.inf:
             self._close()
             if self.file.last is not None and not self.file.last.in_gap:
                 self.totals.gaps += 1
                 self.file.write_gap()
             self._before = None
         elif self._open is not None:
-            self._write(self._open, look)
+            self._write(self._open, sample)
             self._before = self._open
-        self._open = look
+        self._open = sample
 
     def _last_s(self) -> float:
-        """The time of the last thing that is known."""
+        """The time of the last known state."""
         if self._open is not None:
             return self._open.at_s
         return -math.inf if self.file.last is None else self.file.last.at_s
 
-    def _write(self, look: ClusterSample, after: ClusterSample | None) -> None:
-        """The look, if it says something new or nothing was said for long; the last of a stretch in any case."""
-        now, last = settled(self._before, look, after), self.file.last
+    def _write(self, sample: ClusterSample, after: ClusterSample | None) -> None:
+        """Write a sample if it differs from the last row, if a heartbeat is due, or if it is the last one before a gap."""
+        now, last = debounced(self._before, sample, after), self.file.last
         is_new = last is None or last.in_gap or now.idle != last.idle or self._written is None
         if self._written is not None:
             is_new |= (now.machine_nodes, now.smallest) != (self._written.machine_nodes, self._written.smallest)
@@ -133,7 +133,7 @@ class Recorder:
             self._written = now
 
     def _close(self) -> None:
-        """Write the last look. One that has no neighbour proves nothing: it is left out."""
+        """Write the last sample, unless there is none before it to debounce it with."""
         if self._open is not None and self._before is not None:
             self._write(self._open, None)
         self._before, self._open = None, None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +14,13 @@ from matplotlib.figure import Figure
 
 from bftrainer import __version__
 from bftrainer.system.files import write_atomically
+from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.figures.layout import screens
 from bftrainer_replay.figures.style import png
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """Rows of text; the first column names the row. ``main`` is the row to look at first."""
 
     name: str
@@ -85,7 +84,7 @@ class Chapter:
 
     title: str
     text: str
-    items: tuple[Picture | Table, ...]
+    items: tuple[Picture | PageTable, ...]
     note: str = ""
 
 
@@ -140,12 +139,3 @@ def step_series(
     return json.dumps(
         {"edges": [round(at) for at in edges_s], "series": series, "unit": unit, "y": y, "area": area, "shown": shown}
     )
-
-
-def csv_bytes(header: Sequence[object], rows: Sequence[Sequence[object]]) -> bytes:
-    """A table as a CSV file in UTF-8 with plain line feeds."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue().encode()

@@ -1,4 +1,4 @@
-"""What users feel: completion times, queueing, fairness; from a replay's runs and the workload's submissions."""
+"""Metrics for users: completion times, queueing times and fairness, from a replay's runs and the workload's submissions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bftrainer_replay.simulation.world import Arrival
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Seconds; over the completed trainers, queueing over those that have started. NaN where there is none.
+    """Seconds over the completed trainers; queueing time over those that have started. NaN if there are none.
 
-    ``jain`` is Jain's index of the speeds 1 / slowdown, 1 where all are slowed down alike; the slowdown of a trainer is its
-    completion time over what it would take alone at its best size.
+    ``jain`` is Jain's index of the speeds 1 / slowdown, 1 if all are slowed down alike. The slowdown of a trainer is its
+    completion time divided by its run time alone at its best size.
     """
 
     completed: int
@@ -29,7 +29,7 @@ class Completion:
 
 
 def completion(arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> Completion:
-    """Those stopped by a bug or a user count as completed, but not towards fairness."""
+    """The metrics. Trainers stopped by a bug or a user count as completed, but not for fairness."""
     submitted = {arrival.trainer.id: arrival.at_s for arrival in arrivals}
     took, slowdowns, waited, ends = [], [], [], []
     for run in runs:

@@ -1,4 +1,4 @@
-"""A pool without fragments: the same nodes from beginning to end, until everybody is done."""
+"""A constant pool: the same nodes from beginning to end, until all trainers are done."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from bftrainer_replay.simulation.world import Arrival
 
 
 def fixed_window(nodes: int, start_s: float, end_s: float) -> LogWindow:
-    """``nodes`` nodes that never leave."""
+    """A window with ``nodes`` nodes that never leave."""
     names = frozenset(f"n{i:06d}" for i in range(nodes))
     return LogWindow(start_s, end_s, names, (), nodes, f"{nodes} constant nodes")
 
 
 def long_enough(arrivals: Sequence[Arrival], nodes: int) -> LogWindow:
-    """Until all would be done one after the other at their smallest size, which no policy here exceeds."""
+    """A window in which all trainers finish even if they run one after the other at their slowest."""
     first_s = min(arrival.at_s for arrival in arrivals)
     last_s = max(arrival.at_s for arrival in arrivals)
     work_s = 0.0

@@ -1,4 +1,4 @@
-"""The journal of a replay: one row per decision, kept in memory, and how long each decision took."""
+"""The journal of a replay: a row per decision, kept in memory, and the time that each decision took."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bftrainer_replay.simulation.world import ReplayTotals, ReplayWorld
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One decision: when, on what, what for, and the totals up to then (before the decision's own costs).
+    """A decision: its time, its event, its counts, and the totals up to then (before the decision's own costs).
 
-    ``taken_nodes`` are those that left while a trainer held them. ``invested_samples`` is what its planned rescales cost
-    as the decision weighs them: the sum of O_j(C_j) * R_j (Eqns 13, 16).
+    ``taken_nodes`` is the number of nodes that left while a trainer held them. ``invested_samples`` is the cost of the
+    planned rescales as the policy weighs it: the sum of O_j(C_j) * R_j (Eqns 13, 16).
     """
 
     at_s: float
@@ -35,13 +35,13 @@ class LedgerRow:
 
     @property
     def used_nodes(self) -> int:
-        """Nodes given to trainers."""
+        """Nodes allocated to trainers."""
         return sum(n for _, n in self.counts)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Journal of one replay. ``on_time`` is told the time of every event, for a progress bar."""
+    """The journal of one replay. ``on_time`` is called with the time of every event, for a progress bar."""
 
     world: ReplayWorld
     on_time: Callable[[float], None] | None = None
@@ -51,7 +51,7 @@ class Ledger:
     _held: dict[str, int] = field(default_factory=dict)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """Called by the loop for every decision."""
+        """Called by the loop after every decision."""
         self.decisions += 1
         if self.on_time is not None:
             self.on_time(event.at_s)
@@ -82,7 +82,7 @@ class Ledger:
         self._held = {a.trainer.id: n for a, n in zip(state.active, plan.decision.counts, strict=True) if n}
 
     def _investment(self, active: Active, nodes: int) -> float:
-        """O_j(C_j) * R_j of one trainer; its run is still on the C_j that the event has left it."""
+        """O_j(C_j) * R_j of one trainer. It still runs on C_j nodes: the decision has not been applied yet."""
         now = len(active.nodes)
         if nodes == now:
             return 0.0
@@ -91,19 +91,18 @@ class Ledger:
 
 
 @dataclass(slots=True)
-class Stopwatch:
-    """A policy that takes the time another policy takes, in seconds of this machine."""
+class TimedPolicy:
+    """A policy that measures how long another policy takes, in wall-clock seconds."""
 
     policy: Policy
     took_s: list[float] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """The name of the policy it watches."""
         return self.policy.name
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Ask the policy."""
+        """Ask the policy and record the time."""
         began = time.perf_counter()
         answer = self.policy.decide(state, event)
         self.took_s.append(time.perf_counter() - began)

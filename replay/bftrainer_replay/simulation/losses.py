@@ -1,8 +1,9 @@
-"""How an evaluation function falls while a trainer trains: families with the shapes of the thesis' Fig. 3.1.
+"""How an evaluation function falls during training: families with the shapes of [thesis Fig. 3.1].
 
 "Within the first 20 % of the total training time, 65 %, 98 %, and 90 % of the maximum reduction has been achieved for VAE,
-Bi-RNN and GRU" (3.1). Values are normalised: 1 at the start, 0 when trained. Exponential in between: the least that has one
-figure to fit. MNIST and LSTM are not in that figure; theirs are assumed, and generated workloads say so.
+Bi-RNN and GRU" ([thesis 3.1]). Values are normalized: 1 at the start, 0 when trained, exponential in between, which is the
+simplest shape with one parameter to fit. MNIST and LSTM are not in that figure; their curves are assumptions, and generated
+workloads say so.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ EARLY = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
-    """E as a function of the share of the training that is done; ``early`` is the reduction reached at 20 % of it."""
+    """E as a function of the completed share of the training; ``early`` is the reduction reached at 20 %."""
 
     early: float
 
     def at(self, done: float) -> float:
-        """1 at 0, 0 at 1."""
+        """E at the share ``done``: 1 at 0, 0 at 1."""
         rate = _rate(self.early)
         whole = -math.expm1(-rate)
         return 1.0 + math.expm1(-rate * done) / whole

@@ -1,4 +1,4 @@
-"""What a replayed trainer's progress lines would say of its speed: steady rates and stalls, as wrong as measurements are."""
+"""Simulated measurements of a replayed trainer: its steady rates and stalls, with an error like that of real ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer_replay.simulation.progress import ReplayedTrainer
 
 GROWTH = 0.25
-"""A window lasts at least this share of what was measured before on the same nodes: the longer, the fewer are needed."""
+"""Windows grow: each lasts at least this share of the time measured so far on the same nodes."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Segment:
 
 @dataclass(slots=True)
 class Meter:
-    """Measures the trainers that are learned. ``noise`` is the standard deviation of one window, relative."""
+    """Measures the trainers whose curves are learned. ``noise`` is the relative standard deviation of one window."""
 
     noise: float = 0.0
     seed: int = 0
@@ -35,14 +35,14 @@ class Meter:
     _rng: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        self._rng = random.Random(self.seed)  # a replay's noise is to be the same again
+        self._rng = random.Random(self.seed)  # seeded: a replay must be reproducible
 
     def add(self, trainer_id: str, window_s: float) -> None:
-        """Measure this trainer in windows of at least so many seconds."""
+        """Measure this trainer in windows of at least ``window_s`` seconds."""
         self.windows_s[trainer_id] = window_s
 
     def read(self, runs: Mapping[str, ReplayedTrainer], at_s: float) -> tuple[RateSeen | StallSeen, ...]:
-        """What has been measured since the last call; before the runs are changed at ``at_s``."""
+        """The measurements since the last call. Call it before the runs are changed at ``at_s``."""
         seen: list[RateSeen | StallSeen] = []
         if not self.windows_s:
             return ()
@@ -70,7 +70,6 @@ class Meter:
         return segment
 
     def forget(self, trainer_id: str) -> None:
-        """It has finished."""
         for table in (self.windows_s, self._segments, self._sizes):
             table.pop(trainer_id, None)
 

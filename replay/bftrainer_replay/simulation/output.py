@@ -1,15 +1,14 @@
-"""The files of one replay, written when all of it is done: summary.json, trainers.csv, decisions.csv.gz, two pictures."""
+"""The files of a replay, written when it is complete: summary.json, trainers.csv, decisions.csv.gz and two figures."""
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bftrainer.system.files import write_atomically
+from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.figures.bins import bins_of
 from bftrainer_replay.figures.replays import lost_figure
 from bftrainer_replay.figures.style import png
@@ -29,11 +28,11 @@ _DECISION_COLUMNS = (
 
 
 def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Summary) -> tuple[Path, ...]:
-    """Write every file into ``out`` by atomic rename; summary.json comes last, so its presence says all is there."""
+    """Write all files into ``out`` by atomic rename. summary.json comes last: if it exists, the others are complete."""
     bins = bins_of(scenario.window, outcome.entries, outcome.totals)
     files = {
-        "trainers.csv": _csv(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
-        "decisions.csv.gz": gzip.compress(_csv(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
+        "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
+        "decisions.csv.gz": gzip.compress(csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
         "timeline.png": png(timeline_figure(scenario, outcome, summary)),
         "costs.png": png(lost_figure({summary.policy: bins})),
         "summary.json": (json.dumps(summary.as_dict(), indent=2) + "\n").encode(),
@@ -52,7 +51,7 @@ def _trainers(scenario: Scenario, outcome: ReplayOutcome) -> Iterable[Sequence[o
             run.trainer.id,
             run.trainer.model,
             *("" if at_s is None else format_time(at_s) for at_s in times),
-            f"{run.finished_s - run.started_s:.3f}" if done else "",  # type: ignore[operator]  # done says both are there
+            f"{run.finished_s - run.started_s:.3f}" if done else "",  # type: ignore[operator]  # implied by done
             f"{run.samples:.1f}",
             f"{run.node_s / 3600:.4f}",
             run.preemptions,
@@ -82,11 +81,3 @@ def _decisions(outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
             f"{entry.totals.lost_to_rescale:.1f}",
             " ".join(f"{name}:{n}" for name, n in entry.counts),
         )
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return out.getvalue().encode()

@@ -1,8 +1,8 @@
-"""Play a workload on a log: the replay asked for, and the two replays it is measured by (paper 4.1).
+"""Replays a workload on a log, and the two reference replays that its efficiency refers to (paper 4.1).
 
-* the *static* run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescaling cost;
-* the *no-cost bound* is the same replay with all R = 0, deciding at every event: what no policy can beat when trainers
-  are alike and there is work to spare.
+* The *static* run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescale costs.
+* The *no-cost bound* is the same replay with all R = 0 and a decision at every event: an upper bound for every policy if
+  trainers are alike and there is enough work.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.needs import check_needs, is_rigid
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
+from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, TimedPolicy
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
 
 OnTime = Callable[[float], None]
-_SPARE = 20  # trainers for each place of P_jmax
+_SPARE = 20  # trainers per P_jmax
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is replayed: nodes, trainers, how many at once (P_jmax), and what a rescale costs.
+    """The input of a replay: nodes, trainers, the number admitted at once (P_jmax), and what a rescale costs.
 
-    ``checkpoint_s`` is how often a rigid job saves itself; policies that scale their trainers do not need it. Where trainers
-    are learned, ``noise`` is how wrong one measurement is (standard deviation, relative), by lots of ``noise_seed``.
+    ``checkpoint_s`` is the checkpoint interval of a rigid job; policies that rescale trainers do not use it. Where curves
+    are learned, ``noise`` is the relative standard deviation of one measurement, drawn with ``noise_seed``.
     """
 
     window: LogWindow
@@ -54,7 +54,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """What came of a replay."""
+    """The result of a replay: totals, trainers, journal entries, and timings (``decision_s`` and ``wall_s``)."""
 
     totals: ReplayTotals
     runs: tuple[ReplayedTrainer, ...]
@@ -67,7 +67,7 @@ class ReplayOutcome:
 def play(
     scenario: Scenario, policy: Policy, *, on_time: OnTime | None = None, keep_entries: bool = True
 ) -> ReplayOutcome:
-    """Replay a scenario under a policy. Deterministic but for the timings. Refuses trainers that it cannot serve."""
+    """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy cannot serve a trainer."""
     for arrival in scenario.arrivals:
         check_needs(policy, arrival.trainer)
     began = time.perf_counter()
@@ -77,20 +77,20 @@ def play(
         scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on, checkpoint_s, meter
     )
     ledger = Ledger(world, on_time, keep_entries)
-    watch = Stopwatch(policy)
-    run(world, State(max_parallel=scenario.max_parallel), watch, ledger)
+    timed = TimedPolicy(policy)
+    run(world, State(max_parallel=scenario.max_parallel), timed, ledger)
     return ReplayOutcome(
         totals=world.totals(),
         runs=tuple(world.runs.values()),
         entries=tuple(ledger.entries),
         decisions=ledger.decisions,
-        decision_s=tuple(watch.took_s),
+        decision_s=tuple(timed.took_s),
         wall_s=time.perf_counter() - began,
     )
 
 
 def resource_integral_node_s(window: LogWindow) -> float:
-    """Eqn 17, in node-seconds."""
+    """The resource integral (Eqn 17), in node-seconds."""
     nodes, since_s, total = len(window.initial), window.start_s, 0.0
     for event in window.events:
         total += nodes * (event.at_s - since_s)
@@ -105,10 +105,10 @@ def equivalent_nodes(window: LogWindow) -> float:
 
 
 def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """A_s in samples: the queue on N_eq constant nodes, equal share, no cost; a fraction of a node is interpolated.
+    """A_s in samples: the queue on N_eq constant nodes, equal share, no costs; a fraction of a node is interpolated.
 
-    The paper assumes that the queue outlasts the window. Where it does not, the rate up to then goes on to the end, so
-    that A_s is what the nodes could have done and not what there happened to be to do.
+    The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated to the end, so that A_s is
+    what the nodes could have done, not what the workload let them do.
     """
     return _static(scenario, equivalent_nodes(scenario.window), on_time)
 
@@ -116,8 +116,8 @@ def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> floa
 def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float, ...]:
     """A_s of every span between two edges: the queue, from its beginning, on that span's own N_eq constant nodes.
 
-    Of the trainers submitted before a span only so many take part as could keep the places busy for long; where they do
-    not last, :func:`static_outcome`'s rule holds.
+    Of the trainers submitted before a span, only enough for many rounds of P_jmax take part; if they do not last, the rule
+    of :func:`static_outcome` applies.
     """
     found = []
     sizes = pool_sizes_of(scenario.window)
@@ -142,15 +142,15 @@ def _static(scenario: Scenario, nodes: float, on_time: OnTime | None) -> float:
 
 
 def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """The outcome in samples of the same replay with all R = 0, maximising throughput at every event."""
+    """The outcome in samples of the same replay with all R = 0, maximizing throughput at every event."""
     free = replace(scenario, arrivals=_free(scenario.arrivals), decide_on=DecideOn.ALL)
-    # Without costs T_fwd scales every gain alike: any positive number of seconds does.
+    # Without costs, T_fwd scales all gains alike: any positive value gives the same decisions.
     policy = BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0)
     return play(free, policy, on_time=on_time, keep_entries=False).totals.samples
 
 
 def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
-    """When a place first stayed empty because nobody was left to take it over; None if the work lasted."""
+    """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work lasted."""
     admitted = [r.admitted_s for r in outcome.runs if r.admitted_s is not None]
     if not admitted or len(admitted) < len(scenario.arrivals):
         return None
@@ -176,7 +176,7 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
 
 
 def _free(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
-    """The same trainers with their true curves, rescaled for nothing."""
+    """The same trainers with their true curves and without rescale costs."""
     return tuple(
         replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0), actual=None)
         for a in arrivals

@@ -1,16 +1,17 @@
-"""How a trainer's samples grow between events, and what a rescale costs it: the cost models of a replay.
+"""How a trainer's samples grow between events, and what a rescale costs: the cost models of a replay.
 
 ``stall`` (physical): after a rescale a trainer makes no progress for R_up (it grew, or started) or R_dw (it shrank,
-forced or planned). One event causes one stall per trainer, the larger; a stall ends at max(old end, now + R).
+preempted or planned). An event causes one stall per trainer, the longer one; a stall ends at max(old end, now + R).
 
-``paper``: lumps of samples instead of time. A planned rescale takes O_j(C_j) * R_j, C_j after any loss; nodes taken away
-take O_j(N_j before) * R_dw, once per trainer and event; a start from 0 takes nothing. Lumps come off its own progress.
+``paper``: lumps of samples instead of time. A planned rescale costs O_j(C_j) * R_j, with C_j after any preemption; a
+preemption costs O_j(N_j before) * R_dw, once per trainer and event; a start from 0 costs nothing. Lumps are subtracted from
+the trainer's progress.
 
-``delay`` (ModelArts paper 5.5): one that grows stays on its old nodes for R_up, one that starts waits as long; shrinking
-is free.
+``delay`` ([ModelArts 5.5]): a trainer that grows stays on its old nodes for R_up, a trainer that starts waits for R_up;
+shrinking is free.
 
-With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and what it did since its last checkpoint (one
-every ``checkpoint_s`` of training) is lost. A planned stop saves everything.
+With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and its work since the last checkpoint (one every
+``checkpoint_s`` of training) is lost. A planned stop loses nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bftrainer.domain.model import Trainer, rates
 
 
 class CostModel(Enum):
-    """See the module's text."""
+    """See the module's docstring."""
 
     STALL = "stall"
     PAPER = "paper"
@@ -32,11 +33,11 @@ class CostModel(Enum):
 
 @dataclass(slots=True)
 class ReplayedTrainer:
-    """One trainer's training: a line that is bent at rescales, so nothing is computed in between.
+    """A trainer's progress: a line that bends only at rescales, so nothing is computed between them.
 
     Samples at time t are ``samples + rate * (t - max(since_s, stalled_until_s))``. ``lost_to_preemption`` and
-    ``lost_to_rescale`` are samples: lumps, or what it would have processed while it stalled (where stalls overlap, the
-    preemption's part counts as the preemption's).
+    ``lost_to_rescale`` are in samples: lumps, or what the trainer would have processed during its stalls. Where stalls
+    overlap, the loss counts as the preemption's.
     """
 
     trainer: Trainer
@@ -66,18 +67,18 @@ class ReplayedTrainer:
 
     @property
     def rate(self) -> float:
-        """Samples per second on its present nodes once it does not stall."""
+        """Samples per second on its present nodes after any stall."""
         return self._rates[self.nodes]
 
     def samples_at(self, at_s: float) -> float:
-        """Samples done by ``at_s``, lumps already taken off."""
+        """Samples done by ``at_s``, less lumps."""
         done = self.samples + self.rate * max(at_s - max(self.since_s, self.stalled_until_s), 0.0)
         if self.slow_rate:
             done += self.slow_rate * max(min(at_s, self.stalled_until_s) - self.since_s, 0.0)
         return done
 
     def finishes_at(self) -> float:
-        """When it reaches its samples, or ends by itself, if nothing changes; infinity if never."""
+        """When the trainer reaches its samples or ends by itself, if nothing changes; infinity if never."""
         stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
         rate, total = self.rate, self.trainer.samples_total
         if rate <= 0 or total is None:
@@ -91,7 +92,7 @@ class ReplayedTrainer:
         return min(stops_s, max(self.since_s, self.stalled_until_s) + left / rate)
 
     def settle(self, at_s: float) -> None:
-        """Bend the line here: credit what was done and book what was lost to stalls."""
+        """Credit the samples done up to ``at_s`` and count those lost to stalls."""
         samples = self.samples_at(at_s)
         preempted = max(min(at_s, self.preempted_until_s) - self.since_s, 0.0)
         stalled = max(min(at_s, self.stalled_until_s) - self.since_s, 0.0)
@@ -101,7 +102,7 @@ class ReplayedTrainer:
         self.samples, self.since_s = samples, at_s
 
     def lose_nodes(self, nodes: int, at_s: float) -> None:
-        """The scheduler takes ``nodes`` of its nodes."""
+        """The scheduler takes ``nodes`` of the trainer's nodes."""
         self.settle(at_s)
         self.preemptions += 1
         if self.checkpoint_s is not None:
@@ -137,7 +138,7 @@ class ReplayedTrainer:
         self.slow_rate = min(self.slow_rate, self.rate)
 
     def finish(self, at_s: float) -> None:
-        """It has reached its samples (the excess is discarded) or ended by itself; its nodes are free."""
+        """The trainer has reached its samples (the excess is discarded) or ended by itself; its nodes are free."""
         self.settle(at_s)
         total = self.trainer.samples_total
         self.stopped = self.started_s is not None and at_s >= self.started_s + self.stops_after_s

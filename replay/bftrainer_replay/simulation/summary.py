@@ -1,4 +1,4 @@
-"""The numbers of one replay, as ``summary.json`` and ``--json`` give them."""
+"""The figures of one replay, as in ``summary.json`` and the output of ``--json``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bftrainer_replay.simulation.play import (
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds per decision of the policy, solver included, on this machine."""
+    """Wall-clock seconds per decision of the policy, solver included."""
 
     p50: float
     p99: float
@@ -28,7 +28,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """See docs/concepts for every figure; fractions are fractions (0.834), not percent."""
+    """docs/concepts.md explains every figure; shares are fractions (0.834), not percent."""
 
     policy: str
     efficiency: float | None
@@ -52,12 +52,12 @@ class Summary:
     wall_s: float
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """The summary as a JSON object."""
         return asdict(self)
 
 
-def summarise(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: float, bound: float) -> Summary:
-    """``static`` is A_s, ``bound`` the no-cost outcome, both in samples. U and the bound are None where A_s is 0."""
+def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: float, bound: float) -> Summary:
+    """``static`` is A_s, ``bound`` the no-cost outcome, both in samples. U and the bound are None if A_s is 0."""
     used_node_s = sum(run.node_s for run in outcome.runs)
     integral = resource_integral_node_s(scenario.window)
     took = np.array(outcome.decision_s or (0.0,))

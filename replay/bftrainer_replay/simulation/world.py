@@ -1,4 +1,4 @@
-"""ReplayWorld: a recorded log says which nodes there are, a workload which trainers come, a cost model how they progress."""
+"""ReplayWorld: nodes from a recorded log, trainers from a workload, and their progress from a cost model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
 
 class DecideOn(Enum):
-    """What makes a decision: every pool change, submission and completion, or (the authors' replayer) pool changes only."""
+    """What triggers a decision: pool changes, submissions and completions, or pool changes only (the authors' replayer)."""
 
     ALL = "all"
     POOL = "pool"
@@ -27,9 +27,9 @@ class DecideOn(Enum):
 class Arrival:
     """A trainer and when it is submitted, in the log's time.
 
-    ``trainer`` is what its user says; ``actual_samples`` what it will really take (None: the same), ``stops_after_s`` when
-    it ends by itself after its first start, ``losses`` how its evaluation function falls. ``actual`` has its true curve
-    and costs where its user does not know them.
+    ``trainer`` is what its user specifies. ``actual_samples`` is the number of samples that it really takes (None: as
+    specified), ``stops_after_s`` when it ends by itself after its first start, ``losses`` how its evaluation function falls.
+    ``actual`` has its true curve and costs if its user does not know them.
     """
 
     at_s: float
@@ -48,7 +48,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class ReplayTotals:
-    """Samples: done, lost to preemption, lost to planned rescales. What is lost is not in what is done."""
+    """Samples done, lost to preemption, and lost to planned rescales. ``samples`` does not include lost ones."""
 
     samples: float = 0.0
     lost_to_preemption: float = 0.0
@@ -56,10 +56,11 @@ class ReplayTotals:
 
 
 class ReplayWorld:
-    """World over a log's window. Everything is settled at ``window.end_s``; what comes later does not happen.
+    """The :class:`~bftrainer.domain.ports.World` of a replay over a log's window. The replay ends at ``window.end_s``.
 
-    At one instant: progress is credited, nodes leave (with their cost), whoever has reached its samples is done, trainers
-    are submitted; the coordinator admits and the policy decides. Cost per event: O(trainers running + nodes that left).
+    At each time, in this order: progress is credited, nodes leave (with their cost), trainers that have reached their
+    samples finish, trainers are submitted. Then the coordinator admits trainers and the policy decides. An event takes
+    O(running trainers + nodes that left).
     """
 
     def __init__(
@@ -80,15 +81,15 @@ class ReplayWorld:
         self._cost_model = cost_model
         self._arrivals = sorted(arrivals, key=lambda arrival: arrival.at_s)
         self._next_arrival = 0
-        self._next_change = -1  # -1: the initial state is still to come
-        self._started: dict[str, ReplayedTrainer] = {}  # those that have had nodes and are not finished
+        self._next_change = -1  # -1: the initial state
+        self._started: dict[str, ReplayedTrainer] = {}  # have had nodes and are not finished
         self._held: dict[str, Nodes] = {}
         self._ended = False
         self._finished = ReplayTotals()
         self.runs: dict[str, ReplayedTrainer] = {}
 
     def next_event(self, wake_at_s: float | None) -> Event | None:
-        """The earliest of pool change, submission, predicted completion and wake-up; None once the window is over."""
+        """The earliest of pool change, submission, completion and wake-up; None after the end of the window."""
         if self._ended:
             return None
         change_s = self._change_time()
@@ -113,7 +114,7 @@ class ReplayWorld:
         return Event(at_s, tuple(changes), done, self._losses(done), measured=measured)
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """Rescale trainers; what the log took from them happened when it did, a forced step only confirms it."""
+        """Rescale trainers. Preemptions were applied when they happened: a forced step only confirms one."""
         for step in steps:
             run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
             if not step.forced:
@@ -122,7 +123,7 @@ class ReplayWorld:
             self._held[step.trainer_id] = step.after
 
     def totals(self) -> ReplayTotals:
-        """Outcome and costs up to now, over all trainers. Stalls are booked when they are over or cut short."""
+        """Outcome and costs up to now, over all trainers. A stall is counted when it ends or is cut short."""
         done, runs = self._finished, self._started.values()
         return ReplayTotals(
             done.samples + sum(_within(run, run.samples_at(self.now_s)) for run in runs),
@@ -131,7 +132,7 @@ class ReplayWorld:
         )
 
     def _losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """What the evaluation functions are now; a trainer without a curve, or before its first sample, reports none."""
+        """The present evaluation functions; a trainer without a curve, or before its first sample, reports none."""
         if not self._curves:
             return ()
         reported = []

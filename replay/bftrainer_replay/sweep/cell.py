@@ -1,8 +1,8 @@
-"""A cell of a sweep: one log, one workload, one setting. And the tasks that it takes, named by their content.
+"""A cell of a sweep (one log, one workload, one combination of settings) and its tasks, named by their content.
 
-A cell needs three numbers: what the policy made of the log, what constant nodes would have made of it (A_s) and what
-could have been made without rescaling costs. The last two depend on the log, the workload and P_jmax alone, so cells share
-them; tasks with the same content have the same key and are done once.
+A cell needs three replays: under its policy, on constant nodes (A_s), and without rescale costs (the no-cost bound). The
+last two depend on the log, the workload and P_jmax alone, so cells share them: tasks with the same content have the same
+key and are computed once.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
 
-_FORMAT = 2  # of a result: one more whenever it holds something that it did not, or means something else
-# These do not look at T_fwd, the objective or a solver: one replay serves all values of them.
+_FORMAT = 2  # of a result: increase it whenever a result gets new content or a new meaning
+# These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One setting. ``log`` and ``workload`` are names in :class:`Inputs`; ``cost_factor`` multiplies R_up and R_dw.
+    """One combination of settings. ``log`` and ``workload`` are names in :class:`Inputs`.
 
-    ``split`` divides the machine into so many logical clusters with a pilot each, and P_jmax with it (paper, section 1).
-    ``knows`` is what the policy is told of the curves (``simulation/curve_error.py``), ``noise`` how wrong a measurement
-    is, ``lessons`` whether trainers of one model learn together. ``detail`` keeps what pictures of a single replay need.
+    ``cost_factor`` multiplies R_up and R_dw. ``split`` is the number of logical clusters, each with its own pilot, into which
+    the cluster and P_jmax are divided (paper, section 1). ``knows`` is what the policy knows of the curves
+    (``simulation/curve_error.py``), ``noise`` the error of a measurement, ``lessons`` whether trainers of one model share
+    their measurements. ``detail`` keeps the data for figures of a single replay.
     """
 
     log: str
@@ -53,28 +54,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What cells refer to by name: windows by log, arrivals by (log, workload, seed)."""
+    """The objects that cells name: windows by log, arrivals by (log, workload, seed)."""
 
     windows: Mapping[str, LogWindow]
     arrivals: Mapping[tuple[str, str, int], tuple[Arrival, ...]]
 
     def arrivals_of(self, cell: Cell) -> tuple[Arrival, ...]:
-        """The trainers of a cell, at their own costs."""
+        """The trainers of a cell, before ``cost_factor`` applies."""
         return self.arrivals[cell.log, cell.workload, cell.seed]
 
     @cached_property
     def window_digests(self) -> dict[str, str]:
-        """What is in each window, whatever its file is called."""
+        """A hash of the content of each window, independent of its file name."""
         return {name: _window_digest(window) for name, window in self.windows.items()}
 
     @cached_property
     def arrival_digests(self) -> dict[tuple[str, str, int], str]:
-        """What is in each workload."""
+        """A hash of the content of each workload."""
         return {name: _digest(map(repr, arrivals)) for name, arrivals in self.arrivals.items()}
 
 
 class TaskKind(Enum):
-    """What a task computes; ``STATIC_BINS`` is A_s for each bin of the pictures."""
+    """What a task computes; ``STATIC_BINS`` is A_s for each bin of the figures."""
 
     REPLAY = "replay"
     STATIC = "static"
@@ -84,7 +85,7 @@ class TaskKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One computation of a cell, by what it depends on: ``key`` names its result file."""
+    """One computation for a cell. ``key``, a hash of everything that it depends on, names its result file."""
 
     kind: TaskKind
     cell: Cell
@@ -92,7 +93,7 @@ class Task:
 
 
 def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
-    """The task, with what it does not depend on left out of its key."""
+    """A task; its key leaves out the settings that it does not depend on."""
     told: dict[str, object] = asdict(cell)
     for name in ("log", "workload"):
         del told[name]
@@ -114,7 +115,7 @@ def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
 
 
 def tasks_of(cells: Iterable[Cell], inputs: Inputs, *, bounds: bool = True) -> tuple[Task, ...]:
-    """All that the cells need, each once, the replays in the order of the cells; ``bounds=False`` leaves the bounds out."""
+    """All tasks of the cells, each once, in the order of the cells; ``bounds=False`` leaves out the no-cost bounds."""
     kinds = (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND) if bounds else (TaskKind.REPLAY, TaskKind.STATIC)
     found: dict[str, Task] = {}
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Compute one task. The same numbers in every process, on every machine, in any order."""
+"""Computes one task. The result is the same in every process, on every machine, in any order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bftrainer_replay.simulation.play import (
     static_outcome,
     static_outcomes,
 )
-from bftrainer_replay.simulation.summary import Summary, summarise
+from bftrainer_replay.simulation.summary import Summary, summarize
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind
 from bftrainer_replay.sweep.detail import detail_of
@@ -39,7 +39,7 @@ _SUMMED = (
 
 
 def compute(task: Task, inputs: Inputs) -> Result:
-    """The numbers of a task."""
+    """The result of a task."""
     cell = task.cell
     whole = scenario_of(cell, inputs)
     if task.kind is TaskKind.STATIC:
@@ -51,7 +51,7 @@ def compute(task: Task, inputs: Inputs) -> Result:
     began_s = time.process_time()
     parts = _split(whole, cell.split)
     outcomes = [play(part, policy_of(cell), keep_entries=cell.detail) for part in parts]
-    summaries = [summarise(cell.policy, s, o, 0.0, 0.0) for s, o in zip(parts, outcomes, strict=True)]
+    summaries = [summarize(cell.policy, s, o, 0.0, 0.0) for s, o in zip(parts, outcomes, strict=True)]
     result: dict[str, object] = {name: sum(getattr(s, name) for s in summaries) for name in _SUMMED}
     ended = [s.work_ran_out_at for s in summaries if s.work_ran_out_at is not None]
     result |= {
@@ -67,10 +67,10 @@ def compute(task: Task, inputs: Inputs) -> Result:
 
 
 def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
-    """What is replayed in a cell, on the undivided machine."""
+    """The scenario of a cell, before the cluster is split."""
     arrivals = inputs.arrivals_of(cell)
     if cell.cost_factor != 1.0:
-        arrivals = tuple(_dearer(arrival, cell.cost_factor) for arrival in arrivals)
+        arrivals = tuple(_with_costs(arrival, cell.cost_factor) for arrival in arrivals)
     arrivals = with_curve_error(arrivals, cell.knows, cell.seed, by_model=cell.lessons == "model")
     return Scenario(
         inputs.windows[cell.log], arrivals, cell.max_parallel, cell.cost_model, cell.decide_on, noise=cell.noise,
@@ -79,25 +79,21 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
 
 
 def policy_of(cell: Cell) -> Policy:
-    """The policy of a cell; raises what is wrong with its names."""
+    """The policy of a cell. Raises :class:`~bftrainer.errors.UnknownNameError` for its names."""
     allocator = build_allocator(cell.solver, _SOLVE_S)
     return build_policy(
         cell.policy, PolicySettings(allocator, find_objective(cell.objective), cell.forward_s, cell.seed)
     )
 
 
-def _dearer(arrival: Arrival, factor: float) -> Arrival:
-    told = arrival.trainer
-    dear = replace(
-        told,
-        scale_up_s=factor * told.scale_up_s,
-        scale_down_s=factor * told.scale_down_s,
-    )
-    return replace(arrival, trainer=dear)
+def _with_costs(arrival: Arrival, factor: float) -> Arrival:
+    own = arrival.trainer
+    trainer = replace(own, scale_up_s=factor * own.scale_up_s, scale_down_s=factor * own.scale_down_s)
+    return replace(arrival, trainer=trainer)
 
 
 def _split(whole: Scenario, parts: int) -> list[Scenario]:
-    """Logical clusters: nodes spread over them, trainers in turn, P_jmax divided (rounded up)."""
+    """Logical clusters: nodes and trainers are dealt out in turn, P_jmax is divided (rounded up)."""
     if parts == 1:
         return [whole]
     window = whole.window
@@ -125,15 +121,15 @@ def _only(window: LogWindow, nodes: frozenset[str], parts: int) -> LogWindow:
 
 
 def _all_done_s(outcomes: Sequence[ReplayOutcome]) -> float | None:
-    """When the last trainer ended; None while there are trainers that have not."""
+    """When the last trainer ended; None if any has not."""
     ends = [run.finished_s for outcome in outcomes for run in outcome.runs]
     return None if None in ends else max((end for end in ends if end is not None), default=None)
 
 
 def _runtimes(outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:
-    """Mean hours from first start to end, over the trainers that ended, in all and by model; and from admission to end.
+    """Mean hours from first start to end, and from admission to end, of the trainers that ended: overall and by model.
 
-    The second is the runtime of Tables 3 and 4: the authors' replayer counts from the admission.
+    The time from admission is the runtime of the paper's Tables 3 and 4, as the authors' replayer measures it.
     """
     hours: dict[str, list[float]] = {}
     served: dict[str, list[float]] = {}

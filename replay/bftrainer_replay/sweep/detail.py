@@ -1,4 +1,4 @@
-"""What pictures of one replay need, small enough for a file: means per bin of time, and a row per trainer."""
+"""The data for figures of a single replay, small enough for a result file: means per bin of time, and a row per trainer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bftrainer_replay.figures.bins import Bins, bins_of
-from bftrainer_replay.simulation.per_event import Returns, returns, taken_within
+from bftrainer_replay.simulation.per_event import RescaleReturns, returns, taken_within
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 
-_STEPS = 2016  # five minutes each in a week: enough to zoom in
+_STEPS = 2016  # of five minutes each in a week: enough to zoom in
 _MOST_TRAINERS = 4000
 
 Array = npt.NDArray[np.float64]
@@ -20,11 +20,12 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Seconds since 1970; ``idle`` and ``used`` are mean nodes in each of the equal steps between ``edges_s``.
+    """Times are seconds since 1970. ``idle`` and ``used`` are mean nodes in each of the equal steps between ``edges_s``.
 
-    ``samples``, ``lost_to_preemption``, ``lost_to_rescale`` are sums in the coarser bins between ``bin_edges_s``.
-    ``trainers`` holds (id, model, start, end, done) of those that started, every k-th of more than 4,000; an open end is
-    the window's. ``taken_within`` and ``returns`` are those of :mod:`bftrainer_replay.simulation.per_event`.
+    ``samples``, ``lost_to_preemption`` and ``lost_to_rescale`` are sums in the coarser bins between ``bin_edges_s``.
+    ``trainers`` has (id, model, start, end, done) of the trainers that started, and only every k-th of more than 4,000; a
+    trainer that is not done ends with the window. ``taken_within`` and ``returns`` are those of
+    :mod:`bftrainer_replay.simulation.per_event`.
     """
 
     edges_s: Array
@@ -36,7 +37,7 @@ class Detail:
     lost_to_rescale: Array
     trainers: tuple[tuple[str, str, float, float, bool], ...]
     taken_within: tuple[tuple[float, float], ...]
-    returns: Returns
+    returns: RescaleReturns
 
     @property
     def bins(self) -> Bins:
@@ -44,7 +45,7 @@ class Detail:
 
 
 def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
-    """For JSON."""
+    """The detail as a JSON object."""
     window, entries = scenario.window, outcome.entries
     edges_s = np.linspace(window.start_s, window.end_s, _STEPS + 1)
     at_s = np.array([*(e.at_s for e in entries), window.end_s])
@@ -80,7 +81,7 @@ def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
 
 
 def read_detail(told: dict[str, Any]) -> Detail:
-    """The inverse."""
+    """The inverse of :func:`detail_of`."""
 
     def array(name: str) -> Array:
         return np.array(told[name], dtype=np.float64)
@@ -95,5 +96,5 @@ def read_detail(told: dict[str, Any]) -> Detail:
         lost_to_rescale=array("lost_to_rescale"),
         trainers=tuple((name, model, start, end, done) for name, model, start, end, done in told["trainers"]),
         taken_within=tuple((span, share) for span, share in told["taken_within"]),
-        returns=Returns(**told["returns"]),
+        returns=RescaleReturns(**told["returns"]),
     )

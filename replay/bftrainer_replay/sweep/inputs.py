@@ -1,4 +1,4 @@
-"""From logs and workloads to the inputs of cells: trainers begin with the log, and there are enough to outlast it."""
+"""From logs and workloads to the inputs of cells. Generated trainers are submitted when the log begins and outlast it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bftrainer.domain.model import Curve
-from bftrainer.errors import UnknownNameError, UserError
 from bftrainer.policies.needs import check_needs
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.play import resource_integral_node_s
@@ -25,22 +24,18 @@ _FEWEST, _MOST = 50, 50_000
 
 @dataclass(frozen=True)
 class SweepWorkload:
-    """A named source of trainers: from a window and a seed."""
+    """A named workload, made from a window and a seed."""
 
     name: str
     make: Callable[[LogWindow, int], tuple[Arrival, ...]]
 
 
 def workload_of(table: WorkloadTable, folder: Path = Path()) -> SweepWorkload:
-    """Read a table of trainers, or prepare to generate them; paths are relative to ``folder``."""
+    """Read a trainer table, or prepare to generate trainers; paths are relative to ``folder``."""
     curves = TABLE_2 if table.curves is None else read_curves(folder / table.curves)
     if table.trainers is not None:
         read = read_workload(folder / table.trainers, curves, table.model)
         return SweepWorkload(table.trainers.name, lambda window, seed: read.arrivals)
-    if table.kind not in ("hpo", "diverse"):
-        raise UnknownNameError("workload", table.kind, ("hpo", "diverse"))
-    if table.count is not None and table.count < 1:
-        raise UserError(f"count {table.count}: expected 1 or more")
     model = table.model or "shufflenet"
     if table.kind == "hpo":
         curves = {model: find_curve(model, curves)}
@@ -54,8 +49,8 @@ def workload_of(table: WorkloadTable, folder: Path = Path()) -> SweepWorkload:
 
 
 def enough(window: LogWindow, curves: Mapping[str, Curve]) -> int:
-    """So many trainers that even at their most efficient size they are not done before the log is over."""
-    # The models come in turn: the node-seconds that one round of them takes at least.
+    """The number of trainers that outlast the log even at their most efficient size."""
+    # Node-seconds that a trainer of each model takes at least; the models come in turn.
     fewest_node_s = [SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True)) for c in curves.values()]
     mean_node_s = sum(fewest_node_s) / len(fewest_node_s)
     wanted = math.ceil(_SPARE * resource_integral_node_s(window) / mean_node_s) + _FEWEST
@@ -63,9 +58,9 @@ def enough(window: LogWindow, curves: Mapping[str, Curve]) -> int:
 
 
 def inputs_of(windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]) -> Inputs:
-    """Whatever the cells refer to, checked: names of policies, objectives, solvers, and what policies need to know."""
+    """The windows and trainers that the cells refer to. Checks all names, and what each policy needs to know of trainers."""
     known = {workload.name: workload for workload in workloads}
-    # Who waited is not looked at in a replay, and a million jobs are much to send to every process.
+    # A replay does not use the queue, and a million jobs are too many to send to every process.
     bare = {name: replace(window, queue=None) for name, window in windows.items()}
     arrivals: dict[tuple[str, str, int], tuple[Arrival, ...]] = {}
     checked = set()

@@ -1,4 +1,4 @@
-"""Pictures of a sweep: U over every setting that was varied, the mean over seeds, a line per combination of the rest."""
+"""Figures of a sweep: U over every setting that varies, as the mean over seeds, with a line per combination of the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_LINES = 7
 
 
 def pictures(rows: Sequence[SweepRow]) -> dict[str, bytes]:
-    """PNGs by file name."""
+    """PNG files by name."""
     told = [row for row in rows if row.efficiency is not None]
     varied = [f.name for f in fields(Cell) if f.name != "seed" and len({getattr(r.cell, f.name) for r in told}) > 1]
     found = {}

@@ -1,16 +1,16 @@
-"""What a sweep found: a row per cell, in the order of the grid, without anything that depends on this machine."""
+"""The results of a sweep: a row per cell, in the order of the grid, without anything that depends on the machine."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 
+from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.sweep.cell import Cell, Inputs, TaskKind, task
 from bftrainer_replay.sweep.store import Result, ResultStore
 
+_SETTINGS = tuple(f.name for f in fields(Cell) if f.name != "detail")
 _MEASURES = (
     "outcome_samples", "outcome_one_node_h", "static_outcome_samples", "efficiency", "no_cost_bound",
     "preemption_cost_samples", "rescale_cost_samples", "return_on_rescaling", "preemptions", "rescales",
@@ -21,7 +21,7 @@ _MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """A cell and its numbers. ``bound`` is None where it was not asked for, in samples as ``static``."""
+    """A cell and its results. ``static`` and ``bound`` are in samples; ``bound`` is None if it was not computed."""
 
     cell: Cell
     result: Result
@@ -40,17 +40,17 @@ class SweepRow:
 
     @property
     def no_cost_bound(self) -> float | None:
-        """What no policy can beat when trainers are alike."""
+        """An upper bound of U for every policy if trainers are alike."""
         return self.bound / self.static if self.static and self.bound is not None else None
 
     @property
     def return_on_rescaling(self) -> float | None:
-        """Samples trained per sample given up for planned rescales: the paper's ROI (Fig. 8)."""
+        """Samples trained per sample lost to planned rescales: the paper's ROI (Fig. 8)."""
         cost = float(self.result["rescale_cost_samples"])
         return self.samples / cost if cost > 0 else None
 
     def measure(self, name: str) -> float | int | str | None:
-        """A number by its column's name."""
+        """The value in a column of results.csv."""
         if name == "static_outcome_samples":
             return self.static
         found: float | int | str | None = getattr(self, name) if hasattr(self, name) else self.result[name]
@@ -58,7 +58,7 @@ class SweepRow:
 
 
 def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[SweepRow, ...]:
-    """The rows of all cells whose results are there."""
+    """The rows of all cells that have results."""
     rows = []
     for cell in cells:
         replayed, static, bound = (
@@ -70,22 +70,13 @@ def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[
 
 
 def as_csv(rows: Sequence[SweepRow]) -> bytes:
-    """One table: what the cell was, then what came of it. The same bytes from any machine, in any order of work."""
-    names = tuple(f.name for f in fields(Cell) if f.name != "detail")
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*names, *_MEASURES])
-    for row in rows:
-        writer.writerow(
-            [*(_plain(getattr(row.cell, name)) for name in names), *(_plain(row.measure(name)) for name in _MEASURES)]
-        )
-    return out.getvalue().encode()
+    """results.csv: the settings of each cell, then its results. The same bytes on any machine, in any order of work."""
+    return csv_bytes([*_SETTINGS, *_MEASURES], ([_plain(value) for value in as_dict(row).values()] for row in rows))
 
 
 def as_dict(row: SweepRow) -> dict[str, object]:
-    """For JSON."""
-    names = tuple(f.name for f in fields(Cell) if f.name != "detail")
-    return {n: _jsonable(getattr(row.cell, n)) for n in names} | {n: row.measure(n) for n in _MEASURES}
+    """The row as a JSON object."""
+    return {n: _jsonable(getattr(row.cell, n)) for n in _SETTINGS} | {n: row.measure(n) for n in _MEASURES}
 
 
 def _jsonable(value: object) -> object:
@@ -93,12 +84,6 @@ def _jsonable(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    match value:
-        case None:
-            return ""
-        case Enum():
-            return value.value
-        case float():
-            return f"{value:.10g}"
-        case _:
-            return value
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else value

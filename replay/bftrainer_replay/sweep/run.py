@@ -1,8 +1,8 @@
-"""Do tasks: in this process, in many on this machine, or under MPI on many. Every result is kept as soon as it comes.
+"""Runs tasks: in this process, in several processes, or under MPI on many machines. Every result is stored immediately.
 
-On this machine the workers are forked from a server that has imported everything once, get the parsed log once, and write
-their results themselves: the process that started them only counts, and takes no core from them. Under MPI, where workers
-may not see the folder, results travel to the first process.
+Local workers are forked from a server that has imported all modules once. They receive the parsed log once and write their
+results themselves: the parent process only counts, and uses no core. Under MPI, where workers may not share the folder, the
+first process receives and writes the results.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from bftrainer_replay.sweep.store import Result, ResultStore
 OnDone = Callable[[int, int], None]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _inputs: Inputs | None = None  # of this worker process
-_store: ResultStore | None = None  # where it keeps its results, if it does so itself
-_served = False  # the other processes of MPI have been given their work, or let go
+_store: ResultStore | None = None  # where this worker writes its results; None: it returns them
+_served = False  # whether the other MPI processes have received their work, or have been released
 
 
-class Workplace(Enum):
-    """Where the tasks are done."""
+class SweepBackend(Enum):
+    """Where tasks run: in processes of this machine, or in the processes of an MPI job."""
 
-    HERE = "here"
+    LOCAL = "local"
     MPI = "mpi"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A task without a result, and why."""
+class FailedTask:
+    """A task without a result, and the reason."""
 
     task: Task
     reason: str
@@ -50,22 +50,23 @@ def do_all(
     store: ResultStore,
     *,
     jobs: int = 1,
-    place: Workplace = Workplace.HERE,
+    backend: SweepBackend = SweepBackend.LOCAL,
     on_done: OnDone = lambda done, whole: None,
-) -> tuple[Failure, ...]:
-    """Do what the store does not have yet; ``on_done`` hears after each task how many of how many are done.
+) -> tuple[FailedTask, ...]:
+    """Run the tasks that have no result in the store; ``on_done`` is called after each task with (done, total).
 
-    A task that fails is reported at the end; the others go on. To be killed at any moment costs the tasks in flight.
+    A failed task does not stop the others; all failures are returned at the end. If the process is killed, only the tasks
+    that were running are lost.
     """
     left = [task for task in tasks if store.get(task) is None]
     on_done(0, len(left))
-    failures: list[Failure] = []
-    if place is Workplace.HERE and (jobs == 1 or len(left) <= 1):
+    failures: list[FailedTask] = []
+    if backend is SweepBackend.LOCAL and (jobs == 1 or len(left) <= 1):
         for done, task in enumerate(left, start=1):
             failures += _keep(store, task, _answer(task, inputs))
             on_done(done, len(left))
         return tuple(failures)
-    with _workers(place, min(jobs, len(left)) or 1, inputs, store) as pool:
+    with _workers(backend, min(jobs, len(left)) or 1, inputs, store) as pool:
         futures: dict[Future[Result | str | None], Task] = {pool.submit(_compute, task): task for task in left}
         try:
             for done, future in enumerate(as_completed(futures), start=1):
@@ -79,7 +80,7 @@ def do_all(
 
 
 def mpi_workers_serve() -> bool:
-    """Under MPI: every process but the first serves until the first is done, and this returns True. False in the first."""
+    """Under MPI: serve until the first process is done and return True; in the first process, return False at once."""
     mpi, executor = _mpi()
     if mpi.COMM_WORLD.Get_rank() == 0:
         return False
@@ -88,33 +89,33 @@ def mpi_workers_serve() -> bool:
     return True
 
 
-def mpi_workers_go() -> None:
-    """In the first process: let the others go if they have not been, as they would wait for work for ever."""
+def release_mpi_workers() -> None:
+    """In the first process: release the others if they have received no work, for which they would wait forever."""
     if not _served:
         with _mpi_pool():
             pass
 
 
 def _answer(task: Task, inputs: Inputs) -> Result | str:
-    """The result, or why there is none: in words, as not every exception can be sent from process to process."""
+    """The result, or the error as text, because not every exception can be sent between processes."""
     try:
         return compute(task, inputs)
     except BFTrainerError as error:
         return str(error)
 
 
-def _keep(store: ResultStore, task: Task, answer: Result | str | None) -> list[Failure]:
-    """Put a result where it belongs; None is one that its worker has put there."""
+def _keep(store: ResultStore, task: Task, answer: Result | str | None) -> list[FailedTask]:
+    """Store a result; None means that its worker has stored it."""
     if isinstance(answer, str):
-        return [Failure(task, answer)]
+        return [FailedTask(task, answer)]
     if answer is not None:
         store.put(task, answer)
     return []
 
 
 @contextmanager
-def _workers(place: Workplace, jobs: int, inputs: Inputs, store: ResultStore) -> Iterator[Executor]:
-    if place is Workplace.MPI:
+def _workers(backend: SweepBackend, jobs: int, inputs: Inputs, store: ResultStore) -> Iterator[Executor]:
+    if backend is SweepBackend.MPI:
         with _mpi_pool(initializer=_begin, initargs=(inputs, None)) as pool:
             yield pool
         return
@@ -153,9 +154,9 @@ def _mpi() -> tuple[Any, Any]:
     except ImportError as error:
         raise UserError(f"--mpi needs mpi4py and an MPI library: pip install 'bftrainer[mpi]' ({error})") from error
     except RuntimeError as error:
-        raise UserError(f"--mpi: no MPI library is found: {error}") from error
+        raise UserError(f"--mpi: no MPI library found: {error}") from error
     if MPI.COMM_WORLD.Get_size() < 2:
-        raise UserError("--mpi: only one process; start it like: mpiexec -n 9 bftrainer replay sweep --mpi ...")
+        raise UserError("--mpi: only one process; start more, like: mpiexec -n 9 bftrainer replay sweep --mpi ...")
     return MPI, MPICommExecutor
 
 
@@ -165,10 +166,10 @@ def _begin(inputs: Inputs, store: ResultStore | None) -> None:
 
 
 def _begin_child(inputs: Inputs, store: ResultStore) -> None:
-    """A worker process; it does not outlive whoever started it, however that ends."""
+    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
     _begin(inputs, store)
     parent = multiprocessing.parent_process()
-    assert parent is not None, "a worker has been started by somebody"
+    assert parent is not None, "a worker has a parent"
 
     def watch() -> None:
         parent.join()
@@ -178,8 +179,8 @@ def _begin_child(inputs: Inputs, store: ResultStore) -> None:
 
 
 def _compute(task: Task) -> Result | str | None:
-    """The result, or None once this worker has kept it itself."""
-    assert _inputs is not None, "the worker was given its inputs"
+    """The result; None if this worker has stored it."""
+    assert _inputs is not None, "the worker has its inputs"
     answer = _answer(task, _inputs)
     if _store is None or isinstance(answer, str):
         return answer

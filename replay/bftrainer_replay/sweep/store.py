@@ -1,4 +1,4 @@
-"""One file per task, named by its content and written by atomic rename: it is there and whole, or it is not there."""
+"""A result file per task, named by its content and written by atomic rename: it is complete, or it does not exist."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from bftrainer.system.files import write_atomically
 from bftrainer_replay.sweep.cell import Task
 
 Result = Mapping[str, Any]
-"""The numbers of one task; ``timing`` in it is this machine's and never compared."""
+"""The result of one task. Its ``timing`` depends on the machine and is never compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultStore:
-    """Results below one folder."""
+    """The results in one folder."""
 
     folder: Path
 
     def get(self, task: Task) -> Result | None:
-        """The result; None if it is still to be computed. A file that is no JSON counts as not there."""
+        """The result; None if there is none yet. A file that is not JSON counts as missing."""
         try:
             found = json.loads(self._path(task).read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValueError:
+        except (FileNotFoundError, ValueError):
             return None
         except OSError as error:
             raise UserError(f"{self._path(task)}: cannot be read: {error.strerror}") from error
@@ -36,9 +34,8 @@ class ResultStore:
         return result if isinstance(result, dict) else None
 
     def put(self, task: Task, result: Result) -> None:
-        """Keep a result."""
-        told = {"kind": task.kind.value, "cell": asdict(task.cell), "result": result}
-        text = json.dumps(told, indent=1, default=lambda value: value.value)
+        content = {"kind": task.kind.value, "cell": asdict(task.cell), "result": result}
+        text = json.dumps(content, indent=1, default=lambda value: value.value)
         try:
             write_atomically(self._path(task), f"{text}\n".encode())
         except OSError as error:

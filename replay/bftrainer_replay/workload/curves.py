@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bftrainer.domain.model import Curve
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
-from bftrainer_replay.workload.tables import read_table
+from bftrainer_replay.csv_tables import read_table
 
 _TABLE_2_NODES = (1, 2, 4, 8, 16, 32, 64)
 # Paper, Table 2: ImageNet models on Summit, thousands of samples per second, minibatch 32 per GPU (6 per node).
@@ -30,13 +30,13 @@ TABLE_2: Mapping[str, Curve] = {
 
 
 def plain_name(model: str) -> str:
-    """A model's name without case and punctuation, the authors' file names as the paper's: VGG-16 is vgg16."""
+    """A model's name without case and punctuation (VGG-16 is vgg16); the authors' file names become the paper's."""
     plain = re.sub(r"[^a-z0-9]", "", model.lower())
     return _ALIASES.get(plain, plain)
 
 
 def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
-    """The curve of a model; :class:`UnknownNameError` lists the known ones."""
+    """The curve of a model; raises :class:`UnknownNameError`, which lists the known ones."""
     curve = curves.get(plain_name(model))
     if curve is None:
         raise UnknownNameError("model", model, curves)
@@ -44,7 +44,7 @@ def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
 
 
 def read_curves(path: Path) -> dict[str, Curve]:
-    """A curve file: one row per model, one column per node count, samples per second; empty where nothing was measured."""
+    """Read a curve file: a row per model, a column per node count, samples per second; empty cells were not measured."""
     header, rows = read_table(path)
     counts: list[int] = []
     for column in header[1:]:
@@ -58,8 +58,8 @@ def read_curves(path: Path) -> dict[str, Curve]:
     for row in rows:
         name = plain_name(row.text("model"))
         if name in curves:
-            raise InputFileError(row.where, f"model {row.text('model')!r} stands twice, expected one row per model")
-        # Models need not be measured on the same counts: an empty cell is no point.
+            raise InputFileError(row.where, f"duplicate model {row.text('model')!r}, expected one row per model")
+        # Models may be measured on different node counts.
         points = [(n, row.number(f"nodes_{n}")) for n in counts if row.cells[f"nodes_{n}"].strip()]
         if points and points[0][0] == 0:
             if points[0][1] != 0:

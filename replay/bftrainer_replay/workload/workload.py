@@ -1,9 +1,7 @@
-"""Which trainers come when: the authors' trainer tables, and seeded generators of the paper's two scenarios."""
+"""The workload of a replay: the authors' trainer tables, and seeded generators of the paper's two scenarios."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +11,10 @@ import numpy as np
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 from bftrainer.system.files import write_atomically
+from bftrainer_replay.csv_tables import CsvRow, csv_bytes, read_table
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2, find_curve
-from bftrainer_replay.workload.tables import CsvRow, read_table
 
 # The authors' column names: R_up, R_dw, N_min, N_max, samples, submission.
 REQUIRED = ("job", "Tcup", "Tcdw", "Jmin", "Jmax", "Pmax", "Tsub")
@@ -26,14 +24,14 @@ SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Arrivals in file order, and what is legal but worth a word."""
+    """Arrivals in file order, and warnings about valid but unusual curves."""
 
     arrivals: tuple[Arrival, ...]
     warnings: tuple[str, ...] = ()
 
 
 def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = None) -> Workload:
-    """A trainer table; ``model`` names the curve of rows without a model column (or of all, where given)."""
+    """Read a trainer table; ``model`` names the curve of all trainers and overrides the model column."""
     header, rows = read_table(path)
     for column in header:
         if column not in REQUIRED + OPTIONAL:
@@ -41,7 +39,7 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
     if missing := [column for column in REQUIRED if column not in header]:
         raise InputFileError(f"{path}:1", f"column {missing[0]} is missing, expected {','.join(REQUIRED)}")
     if model is None and "model" not in header:
-        raise InputFileError(f"{path}:1", "has no column model; add one, or name the model with --model")
+        raise InputFileError(f"{path}:1", "has no column model; add one, or specify the model with --model")
     arrivals: list[Arrival] = []
     falling: dict[str, str] = {}
     seen: dict[str, str] = {}
@@ -49,13 +47,11 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
         arrival = _arrival(row, curves, model)
         name = arrival.trainer.id
         if name in seen:
-            raise InputFileError(
-                row.where, f"trainer {name} stands twice (first at {seen[name]}), expected one id each"
-            )
+            raise InputFileError(row.where, f"duplicate trainer {name}, first at {seen[name]}")
         seen[name] = row.where
         if falls := arrival.trainer.curve.falls_at():
             falling[arrival.trainer.model] = (
-                f"throughput of {arrival.trainer.model} falls at {falls[0]} nodes; taken as given"
+                f"the throughput of {arrival.trainer.model} falls at {falls[0]} nodes; the curve is used as it is"
             )
         arrivals.append(arrival)
     if not arrivals:
@@ -88,7 +84,7 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
 
 
 def hpo(model: str, submissions_s: Sequence[float], curves: Mapping[str, Curve] = TABLE_2) -> tuple[Arrival, ...]:
-    """Hyperparameter optimisation (paper 5.1): identical trials, R_up 18 s, R_dw 12 s."""
+    """Hyperparameter optimization (paper 5.1): identical trials, R_up 18 s, R_dw 12 s."""
     curve = find_curve(model, curves)
     return tuple(
         Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curve, 18.0, 12.0)) for i, at_s in enumerate(submissions_s)
@@ -96,7 +92,7 @@ def hpo(model: str, submissions_s: Sequence[float], curves: Mapping[str, Curve] 
 
 
 def diverse(submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curve] = TABLE_2) -> tuple[Arrival, ...]:
-    """Many users (paper 5.2): the models in turn, R_up uniform in 17-19 s, R_dw in 11-13 s as in the authors' table."""
+    """Many users (paper 5.2): the models in turn, R_up uniform in 17-19 s and R_dw in 11-13 s, as in the authors' table."""
     rng = np.random.default_rng(np.random.PCG64(seed))
     models = sorted(curves)
     arrivals = []
@@ -108,7 +104,7 @@ def diverse(submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curv
 
 
 def submissions(start_s: float, count: int, spacing_s: float, *, poisson_seed: int | None = None) -> tuple[float, ...]:
-    """Submission times from ``start_s`` on: every ``spacing_s``, or a Poisson process with that mean spacing."""
+    """Submission times from ``start_s``: every ``spacing_s``, or a Poisson process with that mean spacing."""
     if poisson_seed is None:
         return tuple(start_s + i * spacing_s for i in range(count))
     rng = np.random.default_rng(np.random.PCG64(poisson_seed))
@@ -118,15 +114,13 @@ def submissions(start_s: float, count: int, spacing_s: float, *, poisson_seed: i
 
 
 def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
-    """A trainer table that :func:`read_workload` reads back."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["job", "model", *REQUIRED[1:]])
-    for arrival in arrivals:
-        t = arrival.trainer
-        bounds = (t.scale_up_s, t.scale_down_s, t.min_nodes, t.max_nodes, t.samples_total)
-        writer.writerow([t.id, t.model, *bounds, format_time(arrival.at_s)])
-    write_atomically(path, out.getvalue().encode())
+    """Write a trainer table that :func:`read_workload` can read."""
+    rows = (
+        (t.id, t.model, t.scale_up_s, t.scale_down_s, t.min_nodes, t.max_nodes, t.samples_total, format_time(a.at_s))
+        for a in arrivals
+        for t in (a.trainer,)
+    )
+    write_atomically(path, csv_bytes(("job", "model", *REQUIRED[1:]), rows))
 
 
 def _trainer(name: str, model: str, curve: Curve, up_s: float, down_s: float) -> Trainer:

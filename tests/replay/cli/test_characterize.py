@@ -80,7 +80,7 @@ def test_a_log_that_ends_early_is_used_and_told(log: Path, capsys: Capture) -> N
     assert run(["replay", "characterize", str(log), "--json", "--start", "2021-01-01T02:00:00", "--hours", "12"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["span_h"] == 8
-    assert err == "note: the log ends at 2021-01-01T10:00:00; using the 8.00 h there are, not 12 h\n"
+    assert err == "note: the log ends at 2021-01-01T10:00:00; using 8.00 h instead of 12 h\n"
 
 
 def test_nodes_from_a_list(log: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -102,9 +102,9 @@ def test_nodes_without_a_list_are_the_first_by_hash(log: Path, capsys: Capture) 
 @pytest.mark.parametrize(
     ("text", "options", "problem"),
     [
-        ("a\nb\na\n", (), ":3: node a stands on line 1 already"),
-        ("a\nb c\n", (), ":2: 'b c' has a blank inside, expected one node name a line"),
-        ("\n", (), ": names no node, expected one name a line"),
+        ("a\nb\na\n", (), ":3: duplicate node a, first on line 1"),
+        ("a\nb c\n", (), ":2: 'b c' has a blank inside, expected one node name per line"),
+        ("\n", (), ": has no node names, expected one per line"),
         ("x\ny\na\n", ("--nodes", "2"), "none of the 2 nodes of "),
         ("a\nb\n", ("--nodes", "3"), "--nodes 3: "),
     ],
@@ -120,7 +120,7 @@ def test_a_bad_node_list(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--start", "noon"), "--start 'noon' is not ISO 8601, expected like 2021-01-01T00:00:00"),
+        (("--start", "noon"), "--start 'noon' is not ISO 8601, expected a time like 2021-01-01T00:00:00"),
         (
             ("--start", "2022-01-01T00:00:00"),
             "outside the log, which covers 2021-01-01T00:00:00 .. 2021-01-01T10:00:00",
@@ -143,7 +143,7 @@ def test_a_missing_or_one_row_log_is_one_line(tmp_path: Path, capsys: Capture) -
     assert "gone.csv: cannot be read" in refused(capsys, "characterize", tmp_path / "gone.csv")
     path = tmp_path / "one.csv"
     path.write_text("time,joined,left\n2021-01-01T00:00:00,a,\n")
-    assert "has one row only" in refused(capsys, "characterize", path)
+    assert "has only one row" in refused(capsys, "characterize", path)
 
 
 def test_the_tables_stand_beside_the_paper(log: Path, capsys: Capture) -> None:

@@ -103,9 +103,7 @@ def test_trainers_of_another_year_are_told(
 ) -> None:
     late = str(tmp_path / "late.csv")
     assert run(["replay", "workload", "hpo", "--count", "2", "--start", "2031-01-01T00:00:00", "--out", late]) == 0
-    told = (
-        "note: no trainer is submitted in the window: the first comes at 2031-01-01T00:00:00, the window is 2021-01-01"
-    )
+    told = "note: no trainer is submitted in the window 2021-01-01"
     for command in (["compare", "--policies", "bftrainer"], ["sweep", "--jobs", "1", "--out", str(tmp_path / "sweep")]):
         capfd.readouterr()
         assert run(["replay", command[0], *inputs[:2], "--trainers", late, *command[1:]]) == 0

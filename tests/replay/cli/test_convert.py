@@ -22,7 +22,7 @@ def test_any_log_becomes_an_event_log_that_says_the_same(tmp_path: Path, name: s
     assert "read, " in ended.err
     assert "skipped" in ended.err
     written = read_event_log(out)
-    told = f"{len(written.events)} events, {len(written.nodes())} nodes were idle at some time"
+    told = f"{len(written.events)} events, {len(written.nodes())} nodes idle at some time"
     assert ended.out == f"{out}: {told}\n"
     found, again = (
         json.loads(bftrainer("replay", "characterize", each, "--json", *options).out) for each in (log, out)
@@ -66,7 +66,7 @@ def test_the_queue_is_in_table_and_json(tmp_path: Path) -> None:
         (("--machine-nodes", "0"), "--machine-nodes 0: expected 1 or more"),
         (("--machine-nodes", "1"), "names 3 nodes"),
         (("--outage", "never"), "--outage 'never': expected START/END, auto or none"),
-        (("--outage", "never/ever"), "('never' is no time"),
+        (("--outage", "never/ever"), "('never' is not a time"),
         (("--format", "pbs"), "no accounting record"),
         (("--columns", "JobID"), "lack start"),
         (("--out", "/proc/no/such"), "cannot be written"),

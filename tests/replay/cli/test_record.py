@@ -22,7 +22,7 @@ def test_lengths_of_time(text: str, expected: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "0s", "-3", "soon", "1w", "1e9", "٣s", "1h30m", "9" * 50])
 def test_what_is_no_length_of_time(text: str) -> None:
-    with pytest.raises(UserError, match="expected a length of time above 0, like 10s, 5m, 2h or 2d"):
+    with pytest.raises(UserError, match="expected a duration above 0, like 10s, 5m, 2h or 2d"):
         seconds(click.Context(click.Command("x")), click.Option(["--for"]), text)
 
 
@@ -44,10 +44,10 @@ def test_mistakes(tmp_path: Path, options: list[str], words: str) -> None:
 def test_no_slurm_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert complaint(bftrainer("record", "--out", tmp_path / "idle.csv", "--for", "1m")) == (
-        "squeue: not found; is this a login node of the cluster?"
+        "squeue: not found; run this on a login node of the cluster"
     )
 
 
 def test_a_name_that_cannot_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = complaint(bftrainer("record", "--out", tmp_path / "idle.csv.gz", "--for", "1m"))
-    assert said.endswith("expected a name that ends in .csv; it grows, so compress it when it is done")
+    assert said.endswith("expected a name ending in .csv; compress the file when it is complete")

@@ -139,7 +139,7 @@ def test_kill_9_loses_at_most_what_is_in_flight(log: Path, tmp_path: Path, seed:
     times = {name: (out / "cells" / name).stat().st_mtime_ns for name in kept}
     ended = bftrainer("replay", "sweep", "--log", log, "--out", out, *grid)
     assert ended.status == 0
-    assert f"{len(kept)} are there, {42 - len(kept)} to do" in ended.err
+    assert f"{len(kept)} done, {42 - len(kept)} to do" in ended.err
     assert all((out / "cells" / name).stat().st_mtime_ns == at for name, at in times.items())
     assert (out / "results.csv").read_bytes() == sweep(log, tmp_path / "whole", *grid)
 
@@ -204,12 +204,12 @@ def test_a_dry_run_does_nothing(log: Path, tmp_path: Path) -> None:
     [
         (("--policies", "equalshare"), "unknown policy 'equalshare', did you mean 'equal-share'"),
         (("--objectives", "speed"), "unknown objective 'speed'"),
-        (("--forward-s", "30;60"), "--forward-s: '30;60' is no number"),
+        (("--forward-s", "30;60"), "--forward-s: '30;60' is not a number"),
         (("--max-parallel", "0"), "the command line: grid.max_parallel.0"),
-        (("--cost-model", "none"), "unknown cost model 'none'"),
-        (("--workload", "nas"), "unknown workload 'nas'"),
+        (("--cost-model", "none"), "'none' is not one of 'stall', 'paper', 'delay'"),
+        (("--workload", "nas"), "'nas' is not one of 'hpo', 'diverse'"),
         (("--jobs", "0"), "--jobs 0: expected 1 or more"),
-        (("--seeds", "-1"), "seeds -1: expected 0 or more"),
+        (("--seeds", "-1"), "the command line: grid.seeds.0: input should be greater than or equal to 0"),
         (("--hours", "-1"), "--hours -1"),
     ],
 )
@@ -219,7 +219,7 @@ def test_mistakes_leave_nothing_behind(log: Path, tmp_path: Path, options: tuple
 
 
 def test_without_a_log(tmp_path: Path) -> None:
-    assert "no log: name one with --log" in complaint(bftrainer("replay", "sweep", "--out", tmp_path / "out"))
+    assert "no log; specify one with --log" in complaint(bftrainer("replay", "sweep", "--out", tmp_path / "out"))
 
 
 def test_what_policies_know_is_an_axis(tmp_path: Path) -> None:
@@ -236,4 +236,4 @@ def test_what_policies_know_is_an_axis(tmp_path: Path) -> None:
         <= rows["known"]["outcome_samples"] * 1.05
     )
     assert len({row["static_outcome_samples"] for row in rows.values()}) == 1
-    assert "unknown knows 'lern', did you mean 'learn'?" in complaint(bftrainer(*common, "--knows", "lern"))
+    assert "unknown curve mode 'lern', did you mean 'learn'?" in complaint(bftrainer(*common, "--knows", "lern"))

@@ -22,14 +22,14 @@ def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(tmp_path: Path,
     ended = bftrainer(*made, "--start", "2021-01-01T00:00:00", "--out", out)
     assert ended.status == 0, ended
     assert ended.out.splitlines() == [
-        f"{tmp_path}/trainers.curves.csv: 2 curves, for --curves of whatever takes --trainers {out}",
+        f"{tmp_path}/trainers.curves.csv: 2 curves; use this file as --curves together with --trainers {out}",
         f"{out}: 3 trainers (trace), submitted from 2021-01-01T00:00:00 on",
     ]
     notes = ended.err.splitlines()
     assert notes[0].endswith(
-        "is Sia's step times: 21 measurements read; 3 models by hardware, 2 used, 1 passed over (1 of other hardware)"
+        "is Sia's step times: 21 measurements read; 3 models by hardware, 2 used, 1 ignored (1 of other hardware)"
     )
-    assert notes[1].endswith("4 records read, 3 used, 1 passed over (1 ran for too short), 0 skipped as bad")
+    assert notes[1].endswith("4 records read, 3 used, 1 ignored (1 with too short a run time), 0 skipped as bad")
     first = out.read_bytes()
     assert bftrainer(*made, "--start", "2021-01-01T00:00:00", "--out", out).status == 0
     assert out.read_bytes() == first
@@ -59,7 +59,7 @@ def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path)
     assert ended.status == 0, ended
     assert "submitted from 2017-10-09T06:00:00 on" in ended.out
     assert "6 measurements read, 1 of them 0; 3 models by hardware, 1 used" in ended.err
-    assert "3 trainers, 1 to 16 nodes, batches of 64; extrapolated from 8 to 16 nodes" in ended.err
+    assert "3 trainers, 1 to 16 nodes, batch size 64; extrapolated from 8 to 16 nodes" in ended.err
     assert "ResNet-50-bs64-v100-extrapolated" in (tmp_path / "t.csv").read_text()
 
 
@@ -68,13 +68,16 @@ def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path)
     [
         (["--hardware", "awx"], "unknown hardware 'awx', did you mean 'aws'?"),
         (["--models", "bret"], "unknown model 'bret', did you mean 'bert'?"),
-        (["--shape", "round"], "unknown shape 'round'; valid: concave, measured, monotone"),
+        (["--shape", "round"], "'round' is not one of 'measured', 'monotone', 'concave'"),
         (["--gpus-per-node", "0"], "--gpus-per-node 0: expected 1 or more"),
         (["--hours", "0"], "--hours 0: expected a number above 0"),
-        (["--from", "soon"], "--from 'soon' is not ISO 8601; the trace has 2017-10-09T06:00:00 .. 2017-10-10T06:00:00"),
+        (
+            ["--from", "soon"],
+            "--from 'soon' is not ISO 8601; the trace covers 2017-10-09T06:00:00 .. 2017-10-10T06:00:00",
+        ),
         (["--gpu-hours", "5-1"], "--gpu-hours '5-1': expected LOW-HIGH"),
         (["--gpus-per-node", "64"], "no model was measured on the 64 GPUs of one node"),
-        (["--from", "2020-01-01T00:00:00"], "no job of the trace is left"),
+        (["--from", "2020-01-01T00:00:00"], "no job of the trace is selected"),
     ],
 )
 def test_mistakes_with_traces(tmp_path: Path, files: list[str], options: list[str], words: str) -> None:
@@ -88,7 +91,7 @@ def test_mistakes(tmp_path: Path, files: list[str]) -> None:
     out = ["--out", tmp_path / "t.csv"]
     assert complaint(bftrainer("replay", "workload", "trace", *out)).endswith("needs --arrivals FILE and --curves FILE")
     assert complaint(bftrainer("replay", "workload", "hpo", *files, *out)).startswith("--arrivals is for traces")
-    assert "unknown workload 'trac', did you mean 'trace'?" in complaint(bftrainer("replay", "workload", "trac", *out))
+    assert "'trac' is not one of 'hpo', 'diverse', 'trace'" in complaint(bftrainer("replay", "workload", "trac", *out))
     (tmp_path / "pollux.csv").write_text(POLLUX)
     ended = bftrainer("replay", "workload", "trace", *files, "--arrivals", tmp_path / "pollux.csv", *out)
     assert "this trace has no durations" in ended.err

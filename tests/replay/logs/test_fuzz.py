@@ -19,8 +19,8 @@ from mutations import mutated
 from reading_logs import PLAIN, read, totals
 
 from bftrainer.errors import InputFileError, UserError
-from bftrainer_replay.logs.open import NAMES, Opened, open_log
-from bftrainer_replay.logs.source import ImportOptions
+from bftrainer_replay.logs.open import OpenedLog, open_log
+from bftrainer_replay.logs.source import FORMAT_NAMES, ImportOptions
 
 # Beginnings of real logs, by format: file, how many lines.
 REAL = {
@@ -53,7 +53,7 @@ def records_of(name: str, data: bytes) -> int | None:
     return len(lines) - has_header
 
 
-def opened_or_refused(path: Path, options: ImportOptions) -> Opened | None:
+def opened_or_refused(path: Path, options: ImportOptions) -> OpenedLog | None:
     """None where the log is refused, in one line that names it."""
     try:
         return open_log(path, options)
@@ -176,7 +176,7 @@ def test_a_line_of_ten_million_characters_among_good_ones(tmp_path: Path, name: 
 def test_names_in_latin_1_are_no_reason_to_lose_a_job(tmp_path: Path) -> None:
     plain = read(tmp_path, SACCT)
     assert read(tmp_path, SACCT.replace(b"|a\n", b"|f\xfcr\n")).log.events == plain.log.events
-    with pytest.raises(InputFileError, match=r"log:2: .*no node name"):
+    with pytest.raises(InputFileError, match=r"log:2: .*not a node name"):
         read(tmp_path, SACCT.replace(b"|cn1|", b"|cn\xfc|"))
 
 
@@ -196,14 +196,13 @@ def test_compressed_logs_with_a_byte_order_mark_and_windows_line_ends(tmp_path: 
 
 
 def test_a_last_line_without_an_end_is_told(tmp_path: Path) -> None:
-    assert not any("cut off" in remark for remark in read(tmp_path, SACCT).remarks)
-    assert any("cut off" in remark for remark in read(tmp_path, SACCT[:-1]).remarks)
+    assert not any("truncated" in remark for remark in read(tmp_path, SACCT).remarks)
+    assert any("truncated" in remark for remark in read(tmp_path, SACCT[:-1]).remarks)
 
 
 def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputFileError, match=r"log:1: 'hello' begins no log of a known format; .*" + re.escape(", ".join(NAMES))
-    ):
+    known = re.escape(", ".join(FORMAT_NAMES))
+    with pytest.raises(InputFileError, match=rf"log:1: unrecognized log format 'hello'; specify one with .*{known}"):
         read(tmp_path, "hello\n")
     with pytest.raises(UserError, match="unknown format 'slurm'"):
         read(tmp_path, SACCT, format="slurm")

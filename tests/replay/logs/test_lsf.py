@@ -52,20 +52,20 @@ def test_other_records_are_counted_and_jobs_that_never_started_wait(tmp_path: Pa
     assert "1 EVENT_ADRSV_FINISH records" in found.totals[0]
     assert found.log.queue is not None
     assert 4 in found.log.queue.nodes.tolist()  # 16 slots over 4 a host
-    assert any("never started" in remark and "4 (the most frequent" in remark for remark in found.remarks)
+    assert any("never started" in remark and "4 per node (the most frequent" in remark for remark in found.remarks)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
         ('"4*h1" 64', '"4*h1" 65', "job status '65'"),
-        ('1 "4*h1"', '9 "4*h1"', "ends inside of its 9 execution hosts|job status"),
-        ('1 "4*h1"', 'x "4*h1"', "no number of execution hosts"),
-        ('"err" "1.17"', '"err""1.17"', "no number|no blank|fields|status|ends inside"),
+        ('1 "4*h1"', '9 "4*h1"', "ends within its 9 execution hosts|job status"),
+        ('1 "4*h1"', 'x "4*h1"', "not a number of execution hosts"),
+        ('"err" "1.17"', '"err""1.17"', "not a number|no blank|fields|status|ends within"),
         (f" {T} 0 0 {T} ", f" {T} 0 0 {T + 900} ", "ends 800 s before"),
         ('"user"', '"user', "quotes|no blank"),
-        ('"4*h1"', '"4*"', "no execution host"),
-        ('"4*h1"', '"9999999*h1"', "no execution host"),
+        ('"4*h1"', '"4*"', "not an execution host"),
+        ('"4*h1"', '"9999999*h1"', "not an execution host"),
     ],
 )
 def test_bad_records(tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -124,7 +124,7 @@ def test_a_year_may_stand_there(tmp_path: Path) -> None:
 
 
 def test_a_bad_host_in_a_paragraph(tmp_path: Path) -> None:
-    with pytest.raises(InputFileError, match=r"log:2: .*no host"):
+    with pytest.raises(InputFileError, match=r"log:2: .*not an execution host"):
         read(tmp_path, BHIST.replace("<4*h1> <4\n", "<x*h1> <4\n"))
 
 

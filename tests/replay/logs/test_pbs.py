@@ -95,13 +95,13 @@ def test_odd_blocks_are_refused(tmp_path: Path, block: str) -> None:
     ("old", "new", "problem"),
     [
         (f"end={T + 100}", f"end={T - 100}", "before it starts"),
-        (f"end={T + 100}", "end=x", "is no time"),
+        (f"end={T + 100}", "end=x", "is not a time"),
         (f"end={T + 100}", "", "has no end"),
-        ("exec_host=h1/0", "", "without exec_host"),
-        ("exec_host=h1/0", "exec_host=+", "is no node"),
-        ("nodect=1", "nodect=-1", "no number of nodes"),
-        ("09/13/2020 12", "09/13/2020X12", "no accounting record"),
-        ("exec_host=h1/0", "exec_host=1-99999999", "no range of nodes"),
+        ("exec_host=h1/0", "", "has no exec_host"),
+        ("exec_host=h1/0", "exec_host=+", "is not a node"),
+        ("nodect=1", "nodect=-1", "not a number of nodes"),
+        ("09/13/2020 12", "09/13/2020X12", "not an accounting record"),
+        ("exec_host=h1/0", "exec_host=1-99999999", "not a range of nodes"),
     ],
 )
 def test_bad_records(tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -119,7 +119,7 @@ def test_real_pbs_lines(tmp_path: Path) -> None:
         content = archive.extractfile(name)
         assert content is not None
         data = content.read()
-    with pytest.raises(InputFileError, match="log:6: the job ran, without exec_host"):
+    with pytest.raises(InputFileError, match="log:6: the job ran, but has no exec_host"):
         read(tmp_path, data)
     found = read(tmp_path, data, skip_bad=True)
     assert totals(found) == (9, 8, 0, 1)

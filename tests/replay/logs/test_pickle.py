@@ -22,7 +22,7 @@ from reading_logs import read
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.open import open_log
-from bftrainer_replay.logs.pickle_text import Call, Name, PickleError, load
+from bftrainer_replay.logs.pickle_text import PickledCall, PickledName, PickleError, load
 
 NAMES = ["b2", "a1", "c3"]
 TIMES = np.array(["2021-02-10T00:00:10", "2021-02-10T00:01:10", "2021-02-10T00:02:00"], dtype="M8[ns]")
@@ -114,9 +114,9 @@ def test_in_a_tar_archive(tmp_path: Path) -> None:
         (pickle.dumps([1, 2, 3]), "DataFrame is missing"),
         (unframed(table(names=["a", "b", 3])), "not node names"),
         (unframed(table(names=["a", "b", "a"])), "twice"),
-        (unframed(table(idle=IDLE * 2)), "other values than 0 and 1"),
-        (unframed(table(idle=IDLE.astype(float))), "is unknown"),
-        (unframed(table(times=TIMES[::-1].copy())), "do not rise"),
+        (unframed(table(idle=IDLE * 2)), "values other than 0 and 1"),
+        (unframed(table(idle=IDLE.astype(float))), "unknown type"),
+        (unframed(table(times=TIMES[::-1].copy())), "do not increase"),
         (unframed(table(idle=IDLE[:2])), "one int8"),
         (unframed(table())[:-300], "damaged or truncated"),
         (b"\x80\x04\x95", "damaged or truncated|no end"),
@@ -160,7 +160,7 @@ def test_nothing_of_a_malicious_pickle_is_executed(tmp_path: Path, protocol: int
 
 def test_a_call_stays_a_description(tmp_path: Path) -> None:
     found = load(io.BytesIO(pickle.dumps(Evil(print, "hello"), protocol=4)))
-    assert found == Call(Name("builtins.print"), ("hello",))
+    assert found == PickledCall(PickledName("builtins.print"), ("hello",))
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,35 @@ def test_a_call_stays_a_description(tmp_path: Path) -> None:
 def test_opcodes_that_no_table_needs_are_refused(opcodes: bytes) -> None:
     with pytest.raises(PickleError, match=r"which no table needs|damaged"):
         load(io.BytesIO(opcodes))
+
+
+def doubled(levels: int) -> bytes:
+    """A tuple of twice the tuple before, many times: small on disk and in memory, endless to print or to hash."""
+    return b")" + b"".join(b"q%ch%c\x86" % (level, level) for level in range(levels))
+
+
+@pytest.mark.parametrize(
+    "opcodes",
+    [
+        b"})" + 200_000 * b"\x85" + b"K\x01s.",  # a deep tuple as a key
+        b"}" + doubled(60) + b"K\x01s.",  # a tuple as a key whose hash takes 2**60 steps
+        b"}(" + doubled(60) + b"K\x01u.",
+        doubled(60) + b"\x8c\x01x\x93.",  # such a tuple as the module of a name
+        b"\x8c\x01x" + doubled(60) + b"\x93.",
+    ],
+)
+def test_a_small_pickle_neither_hangs_nor_overflows(opcodes: bytes) -> None:
+    with pytest.raises(PickleError, match=r"as a key, expected text|a name is not text"):
+        load(io.BytesIO(b"\x80\x04" + opcodes))
+
+
+def test_nothing_endless_is_printed_or_looked_up(tmp_path: Path) -> None:
+    """Where the type of an array, or the unit of its times, is such a tuple."""
+    for name, was in (("code", b"\x8c\x02M8"), ("unit", b"C\x02ns")):
+        data = unframed(table())
+        assert was in data, name
+        with pytest.raises(InputFileError, match=r"unknown|damaged|layout|no times|not match"):
+            read(tmp_path, data.replace(was, doubled(60)))
 
 
 @settings(max_examples=300, deadline=None)

@@ -119,13 +119,16 @@ def test_without_node_list_nodes_are_simulated_and_marked(tmp_path: Path) -> Non
         ("1|x", "has 2 fields, expected 8"),
         (line("1", "00:00:00", "00:00:00", "01:00:00", "cn1", "FLYING"), "job state 'FLYING' is unknown"),
         (line("1", "00:00:00", "02:00:00", "01:00:00", "cn1"), "ends 3,600 s before it starts"),
-        (line("1", "00:00:00", "00:00:00", "01:00:00", "None assigned"), "the job ran, on None assigned"),
+        (
+            line("1", "00:00:00", "00:00:00", "01:00:00", "None assigned"),
+            "the job ran, but its node list is None assigned",
+        ),
         (line("1", "00:00:00", "00:00:00", "01:00:00", "cn[1-2]"), "names 2 nodes, the job has 1"),
         (line("1", "00:00:00", "00:00:00", "01:00:00", "cn[1-"), "bracket"),
         (line("1", "00:00:00", "00:00:00", "01:00:00", "other[1-2]"), "names 2 nodes, the job has 1"),
-        (line("1", "00:00:00", "00:00:00", "25:00:00", "cn1"), "is no time"),
+        (line("1", "00:00:00", "00:00:00", "25:00:00", "cn1"), "is not a time"),
         (line("1", "Unknown", "Unknown", "Unknown", "cn1"), "no submit"),
-        (line("1_[x]", "00:00:00", "Unknown", "Unknown", ""), "no job id of an array"),
+        (line("1_[x]", "00:00:00", "Unknown", "Unknown", ""), "not a job id of an array"),
     ],
 )
 def test_bad_lines_are_refused_or_counted(tmp_path: Path, bad: str, problem: str) -> None:
@@ -200,11 +203,11 @@ def test_json_of_old_and_new_versions(tmp_path: Path, old: bool, indent: int | N
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"meta": {}, "jobs": [', "ends before the list"),
-        ('{"meta": {}, "jobs": [{"a": 1', "ends inside of a job"),
+        ('{"meta": {}, "jobs": [', "ends within the list"),
+        ('{"meta": {}, "jobs": [{"a": 1', "ends within a job"),
         ('{"meta": {}}', 'has no list "jobs"'),
-        ('{"meta": {}, "jobs": []}', "has no job"),
-        ('{"meta": {}, "jobs": [{"a": }]}', "is no JSON"),
+        ('{"meta": {}, "jobs": []}', "none of its 0 records is a job"),
+        ('{"meta": {}, "jobs": [{"a": }]}', "is not JSON"),
         ('{"meta": {}, "jobs": [[]]}', "expected an object"),
         ('{"meta": {}, "jobs": [{}]}', 'has no "time"'),
         ('{"meta": {}, "jobs": [' + "[" * 100_000 + "]" * 100_000 + "]}", "log"),

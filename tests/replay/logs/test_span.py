@@ -64,7 +64,7 @@ def test_a_job_logs_times_are_utc(tmp_path: Path) -> None:
 def test_given_hours_overrule(tmp_path: Path) -> None:
     found = read(tmp_path, swf(BUSY), warm_up_h=24.0, cool_down_h=10.0)
     assert edges(found) == (25, 89)
-    assert any("24.0 h (given)" in remark for remark in found.remarks)
+    assert any("24.0 h (as specified)" in remark for remark in found.remarks)
     with pytest.raises(UserError, match="nothing is left"):
         read(tmp_path, swf(BUSY), warm_up_h=99.0)
 
@@ -73,7 +73,7 @@ def test_an_empty_machine_with_a_waiting_job_is_out(tmp_path: Path) -> None:
     rows = [*BUSY[:40], (40, 10 * HOUR, 1, 4), *BUSY[51:]]
     found = read(tmp_path, swf(rows), outages=("auto",))
     assert not any(event.change.joined for event in found.log.events)
-    assert any("1 outages of 10.0 h" in remark and "--outage none" in remark for remark in found.remarks)
+    assert any("1 outages excluded, 10.0 h" in remark and "--outage none" in remark for remark in found.remarks)
     assert sum(len(event.change.joined) for event in read(tmp_path, swf(rows)).log.events) == 4
 
 

@@ -20,7 +20,7 @@ from bftrainer.errors import UnknownNameError
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
-from bftrainer_replay.simulation.curve_error import WAYS, with_curve_error
+from bftrainer_replay.simulation.curve_error import CURVE_MODES, with_curve_error
 from bftrainer_replay.simulation.ledger import Ledger
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
@@ -60,7 +60,7 @@ def test_known_curves_are_the_same_arrivals_and_noise_moves_nothing() -> None:
     assert noisy.totals == quiet.totals
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", CURVE_MODES)
 def test_the_yardsticks_know_the_truth_whatever_the_policy_is_told(way: str) -> None:
     plain = scenario()
     said = replace(plain, arrivals=with_curve_error(plain.arrivals, way, seed=1))

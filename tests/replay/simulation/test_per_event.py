@@ -13,7 +13,7 @@ from bftrainer.policies.equal_share import EqualShare
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.fixed_pool import fixed_window
 from bftrainer_replay.simulation.ledger import LedgerRow
-from bftrainer_replay.simulation.per_event import Returns, returns, taken_within
+from bftrainer_replay.simulation.per_event import RescaleReturns, returns, taken_within
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome, static_outcomes
 from bftrainer_replay.simulation.world import Arrival, ReplayTotals
 
@@ -40,7 +40,7 @@ def test_the_outcome_until_the_next_event_is_the_return() -> None:
     found = returns(entries, ReplayTotals(1000.0))
     assert (found.decisions, found.mean) == (2, 4.5)
     assert found.quantiles == pytest.approx((4.1, 4.25, 4.5, 4.75, 4.9))
-    assert returns(entries[1:2], ReplayTotals(1000.0)) == Returns(0, None, None)
+    assert returns(entries[1:2], ReplayTotals(1000.0)) == RescaleReturns(0, None, None)
 
 
 def test_the_ledger_knows_what_was_taken_and_what_rescales_cost() -> None:

@@ -19,7 +19,7 @@ from trace_examples import GAVEL, PHILLY, POLLUX, SIA, sia
 from bftrainer.errors import InputFileError
 from bftrainer_replay.workload.traces.arrivals import read_trace
 from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint, read_profiles
-from bftrainer_replay.workload.traces.scaling import Shape, scaling_of
+from bftrainer_replay.workload.traces.scaling import CurveShape, scaling_of
 from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of
 
 _SETTINGS = settings(
@@ -53,7 +53,7 @@ def profile_is_read_or_refused(path: Path, data: bytes) -> None:
         is_one_line_about(path, error)
         return
     for profile in profiles.found:
-        for shape in Shape:
+        for shape in CurveShape:
             found = scaling_of(profile, 2, shape, extrapolate_to=32)
             if found is not None:
                 assert found.curve.nodes[0] == 1

@@ -14,7 +14,7 @@ from bftrainer_replay.logs.event_log import parse_time
 from bftrainer_replay.workload.curves import find_curve, read_curves
 from bftrainer_replay.workload.traces.arrivals import read_trace
 from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint, read_profiles
-from bftrainer_replay.workload.traces.scaling import Shape, is_concave, scaling_of
+from bftrainer_replay.workload.traces.scaling import CurveShape, is_concave, scaling_of
 from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of, write_curves
 from bftrainer_replay.workload.workload import read_workload, write_workload
 
@@ -47,7 +47,7 @@ def test_pollux_by_itself_and_in_an_archive(tmp_path: Path) -> None:
         for name in ("w-1.csv", "w-2.csv"):
             tar.add(written(tmp_path, POLLUX, name), name)
     assert read_trace(archive, "w-2.csv").jobs == trace.jobs
-    with pytest.raises(InputFileError, match=r"holds 2 files, --member says which: w-1\.csv, w-2\.csv"):
+    with pytest.raises(InputFileError, match=r"holds 2 files, specify one with --member: w-1\.csv, w-2\.csv"):
         read_trace(archive)
     with pytest.raises(InputFileError, match=r"0 of them end in 'w-3\.csv'"):
         read_trace(archive, "w-3.csv")
@@ -57,10 +57,10 @@ def test_pollux_by_itself_and_in_an_archive(tmp_path: Path) -> None:
     ("old", "new", "line", "complaint"),
     [
         ("3600.0,1,", "3600.0,1.5,", 2, "num_gpus is 1.5, expected a whole number"),
-        ("3600.0,1,", "3600.0,0,", 2, "num_gpus is 0, expected a number of 1 or more"),
-        ("1800.0,8", "nan,8", 3, "duration is nan, expected a number of 0 or more"),
+        ("3600.0,1,", "3600.0,0,", 2, "num_gpus is 0, expected a finite number of 1 or more"),
+        ("1800.0,8", "nan,8", 3, "duration is nan, expected a finite number of 0 or more"),
         ("1800.0,8", ",8", 3, "duration is '', expected a number"),
-        ("2017-10-10 06:00:00", "10/10/2017", 4, "timestamp is '10/10/2017', expected like"),
+        ("2017-10-10 06:00:00", "10/10/2017", 4, "timestamp is '10/10/2017', expected a time like"),
         ("2017-10-10 06:00:00,60.0", "2017-10-10 06:00:00", 4, "has 4 fields, expected 5"),
         ("60.0,4,", "60.0,1000001,", 4, "num_gpus is 1,000,001, expected at most 1,000,000"),
     ],
@@ -85,7 +85,7 @@ def test_what_is_no_trace(tmp_path: Path) -> None:
         read_trace(written(tmp_path, "a,b\n1,2\n"))
     with pytest.raises(InputFileError, match="has no jobs"):
         read_trace(written(tmp_path, PHILLY.splitlines()[0] + "\n"))
-    with pytest.raises(InputFileError, match=r":3: job 'cifar10-0' stands twice"):
+    with pytest.raises(InputFileError, match=r":3: duplicate job 'cifar10-0'"):
         read_trace(written(tmp_path, POLLUX.replace("bert-1", "cifar10-0")))
 
 
@@ -95,7 +95,7 @@ def test_gavel_counts_batches(tmp_path: Path) -> None:
     _, resnet = profiles.of("v100")
     assert (resnet.model, resnet.hardware) == ("ResNet-50-bs64", "v100")
     assert [(p.gpus, p.samples_per_s) for p in resnet.points] == [(1, 256.0), (2, 448.0), (8, 1280.0)]
-    with pytest.raises(InputFileError, match=r"several kinds of hardware, --hardware says which: k80, v100"):
+    with pytest.raises(InputFileError, match=r"several types of hardware; specify one with --hardware \(k80, v100\)"):
         profiles.of(None)
     with pytest.raises(UnknownNameError, match=r"unknown hardware 'v10', did you mean 'v100'"):
         profiles.of("v10")
@@ -107,10 +107,10 @@ def test_gavel_counts_batches(tmp_path: Path) -> None:
         ('"null": 7.0', '"null": "fast"', r"\(batch size 64\)', 2\): null is 'fast', expected steps per second"),
         ('"null": 7.0', '"null": NaN', "null is nan"),
         ('"null": 7.0', '"null": -1', "null is -1"),
-        ('{"null": 7.0}', "7.0", "is no entry of Gavel's"),
-        ("('A3C', 1)\": {", 'A3C on 1": {', "A3C on 1: is no entry of Gavel's"),
+        ('{"null": 7.0}', "7.0", "is not an entry of Gavel's table"),
+        ("('A3C', 1)\": {", 'A3C on 1": {', "A3C on 1: is not an entry of Gavel's table"),
         ('"k80": {"', '"k80": ["', r":9: is not JSON"),
-        ("64)', 2)", "64)', 1)", "a name stands twice in one table"),
+        ("64)', 2)", "64)', 1)", "duplicate name in one table"),
     ],
 )
 def test_a_bad_table_of_gavels_is_refused(tmp_path: Path, old: str, new: str, complaint: str) -> None:
@@ -149,7 +149,11 @@ def test_sia_takes_one_batch_and_the_placement_nearest_to_whole_nodes(tmp_path: 
         ("sia/bert/placements-aws.csv", "placement,local_bsz\n1,4\n", "column step_time is missing"),
         ("sia/bert/placements-aws.csv", "placement,local_bsz,step_time\n1,4\n", r"aws\.csv:2: has 2 fields"),
         ("sia/bert/placements-aws.csv", 'placement,local_bsz,step_time\n1,4,"1\n', r"aws\.csv:2: step_time is"),
-        ("sia/bert/placements-aws.csv", "placement,local_bsz,step_time\n1,4,1e-300\n", "not measured on this earth"),
+        (
+            "sia/bert/placements-aws.csv",
+            "placement,local_bsz,step_time\n1,4,1e-300\n",
+            "samples/s, expected above 0 and below",
+        ),
     ],
 )
 def test_a_bad_table_of_sias_is_refused(tmp_path: Path, name: str, text: str, complaint: str) -> None:
@@ -172,14 +176,14 @@ def profile(*rates: tuple[int, float]) -> Profile:
 def test_shapes() -> None:
     odd = profile((1, 10.0), (2, 8.0), (4, 40.0), (8, 44.0))
     shapes = {}
-    for shape in Shape:
+    for shape in CurveShape:
         found = scaling_of(odd, 1, shape)
         assert found is not None
         shapes[shape] = [found.curve.at(n) for n in (1, 2, 4, 8)]
-        assert is_concave(found.curve) == (shape is Shape.CONCAVE)
-    assert shapes[Shape.MEASURED] == [10, 8, 40, 44]
-    assert shapes[Shape.MONOTONE] == [10, 10, 40, 44]
-    assert shapes[Shape.CONCAVE] == [10, 20, 40, 44]
+        assert is_concave(found.curve) == (shape is CurveShape.CONCAVE)
+    assert shapes[CurveShape.MEASURED] == [10, 8, 40, 44]
+    assert shapes[CurveShape.MONOTONE] == [10, 10, 40, 44]
+    assert shapes[CurveShape.CONCAVE] == [10, 20, 40, 44]
 
 
 def test_extrapolation_goes_on_as_it_ended_and_is_marked() -> None:
@@ -215,7 +219,7 @@ def test_a_jobs_work_is_what_it_did(tmp_path: Path) -> None:
     ]
     assert {(a.trainer.min_nodes, a.trainer.max_nodes, a.trainer.model) for a in arrivals} == {(1, 4, "cifar10-aws")}
     assert trace.tally.remarks(trace.title)[0].endswith(
-        "4 records read, 2 used, 2 passed over (2 ran for too short), 0 skipped as bad"
+        "4 records read, 2 used, 2 ignored (2 with too short a run time), 0 skipped as bad"
     )
 
 
@@ -227,7 +231,7 @@ def test_choices_are_counted_and_the_same_seed_gives_the_same_table(tmp_path: Pa
         return trainers_of(trace, scalings, choice), trace.tally.remarks(trace.title)[0]
 
     one, said = made(TraceSelection(gpu_hours=(1.0, 10.0), seed=3))
-    assert "3 records read, 2 used, 1 passed over (1 of ncf, which has no curve)" in said
+    assert "3 records read, 2 used, 1 ignored (1 of ncf, which has no curve)" in said
     assert [a.trainer.model for a in one] == ["cifar10-aws", "bert-aws"]
     assert made(TraceSelection(gpu_hours=(1.0, 10.0), seed=3))[0] == one
     assert made(TraceSelection(gpu_hours=(1.0, 10.0), seed=4))[0] != one
@@ -237,9 +241,9 @@ def test_choices_are_counted_and_the_same_seed_gives_the_same_table(tmp_path: Pa
     fewer, said = made(TraceSelection(gpu_hours=(1.0, 10.0), seed=3, count=1, max_nodes=2))
     assert "1 beyond --count" in said
     assert [a.trainer.max_nodes for a in fewer] == [2]
-    with pytest.raises(UserError, match="no durations: give the work of its jobs as --gpu-hours"):
+    with pytest.raises(UserError, match="no durations: specify the work of its jobs with --gpu-hours"):
         made(TraceSelection())
-    with pytest.raises(UserError, match=r"no job of the trace is left: .*\(3 outside of the chosen time"):
+    with pytest.raises(UserError, match=r"no job of the trace is selected: .*\(3 outside the selected time"):
         made(TraceSelection(from_s=1e9))
 
 

@@ -40,17 +40,17 @@ def test_the_authors_table_is_read(tmp_path: Path) -> None:
             "covers 1 to 64 nodes, expected at least min_nodes 1 to max_nodes 65",
         ),
         ([HEADER, ROW.replace("18.0", "nan")], ":2", "Tcup is nan, expected a finite number"),
-        ([HEADER, ROW.replace("18.0", "-3")], ":2", "Tcup is -3, expected a finite number that is not negative"),
+        ([HEADER, ROW.replace("18.0", "-3")], ":2", "Tcup is -3, expected a finite number of 0 or more"),
         ([HEADER, ROW.replace("18.0", "fast")], ":2", "Tcup is 'fast', expected a number"),
         ([HEADER, ROW.replace("18.0", "")], ":2", "Tcup is missing"),
         ([HEADER, ROW.replace("1.0,64", "1.5,64")], ":2", "Jmin is 1.5, expected a whole number"),
         ([HEADER, ROW.replace("130000000.0", "0")], ":2", "samples_total must be above 0"),
         ([HEADER, ROW.replace("2021-02-10 20:21:15", "soon")], ":2", "Tsub is 'soon', expected a time"),
-        ([HEADER, ROW, ROW], ":3", "trainer J0 stands twice (first at"),
+        ([HEADER, ROW, ROW], ":3", "duplicate trainer J0, first at"),
         ([HEADER, ROW + ",7"], ":2", "has 8 fields, expected 7"),
         ([HEADER.replace("Tcup", "Tcap"), ROW], ":1", "unknown column 'Tcap', did you mean 'Tcup'"),
         ([HEADER.replace(",Tcup", ""), "x"], ":1", "column Tcup is missing"),
-        ([HEADER + ",Tsub", ROW], ":1", "column 'Tsub' stands twice"),
+        ([HEADER + ",Tsub", ROW], ":1", "duplicate column 'Tsub'"),
         ([HEADER], "", "a header and no rows"),
     ],
 )
@@ -77,7 +77,7 @@ def test_models_by_column_or_by_option(tmp_path: Path) -> None:
     assert (first.trainer.curve, second.trainer.curve) == (TABLE_2["vgg16"], TABLE_2["densenet"])
     with pytest.raises(InputFileError, match=r":2: unknown model 'vgg61', did you mean 'vgg16'"):
         read_workload(table(tmp_path, "model," + HEADER, "vgg61," + ROW), TABLE_2)
-    with pytest.raises(InputFileError, match="no column model; add one, or name the model with --model"):
+    with pytest.raises(InputFileError, match="no column model; add one, or specify the model with --model"):
         read_workload(table(tmp_path, HEADER, ROW), TABLE_2)
 
 
@@ -97,14 +97,14 @@ def test_a_curve_that_falls_is_taken_with_a_warning(tmp_path: Path) -> None:
     curves = tmp_path / "curves.csv"
     curves.write_text("model,nodes_0,nodes_1,nodes_2,nodes_64\nodd,0,10,9,70\n")
     found = read_workload(table(tmp_path, HEADER, ROW), read_curves(curves), "odd")
-    assert found.warnings == ("throughput of odd falls at 2 nodes; taken as given",)
+    assert found.warnings == ("the throughput of odd falls at 2 nodes; the curve is used as it is",)
     assert found.arrivals[0].trainer.curve.at(2) == 9
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("model,nodes_1,nodes_2\na,1,2\na,1,2\n", ":3: model 'a' stands twice"),
+        ("model,nodes_1,nodes_2\na,1,2\na,1,2\n", ":3: duplicate model 'a'"),
         ("model,nodes_2,nodes_1\na,1,2\n", ":2: a curve's node counts must strictly increase"),
         ("model,nodes_0,nodes_1\na,5,2\n", ":2: nodes_0 is 5, expected 0"),
         ("model,nodes_1,gpus_2\na,1,2\n", ":1: unknown column 'gpus_2'"),

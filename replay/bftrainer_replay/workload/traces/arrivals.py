@@ -1,6 +1,6 @@
-"""When deep-learning jobs came, and what they asked for: Philly (as Sia's authors cut it) and Pollux's workloads.
+"""When deep-learning jobs were submitted, and what they asked for: Philly (as cut by Sia's authors) and Pollux's workloads.
 
-The format is found by its columns:
+The format is recognized by its columns:
 
 - ``timestamp,duration,num_gpus``: Microsoft's Philly cluster, 2017. Times are the cluster's own, without a zone.
 - ``name,time,application,num_replicas``: Pollux (OSDI '21); seconds since the workload's start, no durations.
@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer_replay.csv_tables import count, number
 from bftrainer_replay.logs.event_log import parse_time
 from bftrainer_replay.logs.jobs import Tally
-from bftrainer_replay.workload.traces.rows import Cells, count, header_of, number, rows_of
-from bftrainer_replay.workload.traces.texts import Text, texts_of
+from bftrainer_replay.workload.traces.rows import MOST, Cells, header_of, rows_of
+from bftrainer_replay.workload.traces.texts import TextFile, texts_of
 
 MOST_GPUS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class TracedJob:
-    """One job. ``run_s`` is how long it ran on its ``gpus`` (None: the trace does not say), ``model`` what it trained."""
+    """A job. ``run_s`` is how long it ran on its ``gpus`` (None: not in the trace), ``model`` what it trained."""
 
     id: str
     at_s: float
@@ -34,7 +35,7 @@ class TracedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
-    """Jobs in order of time; ``tally`` goes on counting what becomes of them. ``has_dates``: times are dates."""
+    """Jobs in order of time; ``tally`` counts what becomes of each. ``has_dates``: times are dates."""
 
     jobs: tuple[TracedJob, ...]
     title: str
@@ -51,9 +52,9 @@ class _Format:
 
 
 def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) -> JobTrace:
-    """One trace; of an archive of several, the one whose name ends in ``member``.
+    """Read a trace; from an archive with several, the one whose name ends in ``member``.
 
-    Raises :class:`InputFileError` with file and line for the first bad line, unless those are to be skipped and counted.
+    Raises :class:`InputFileError` with file and line for the first bad line, unless ``skip_bad`` is set.
     """
     text = _one(path, member)
     header = header_of(text)
@@ -72,23 +73,23 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
                 raise InvalidValueError(cells)
             job = found.job(line, cells)
             if job.id in jobs:
-                raise InvalidValueError(f"job {job.id!r:.40} stands twice, expected a name each")
+                raise InvalidValueError(f"duplicate job {job.id!r:.40}")
         except InvalidValueError as error:
             tally.bad(line, error)
             continue
         jobs[job.id] = job
     if not jobs:
-        raise InputFileError(text.where, "has no jobs, expected at least one")
+        raise InputFileError(text.where, "has no jobs")
     return JobTrace(tuple(sorted(jobs.values(), key=lambda job: job.at_s)), found.title, tally, found.has_dates)
 
 
-def _one(path: Path, member: str | None) -> Text:
+def _one(path: Path, member: str | None) -> TextFile:
     texts = texts_of(path)
     chosen = texts if member is None else [text for text in texts if text.name.endswith(member)]
     if len(chosen) == 1:
         return chosen[0]
     names = ", ".join(text.name for text in texts[:10])
-    asked = "--member says which" if member is None else f"{len(chosen)} of them end in {member!r}"
+    asked = "specify one with --member" if member is None else f"{len(chosen)} of them end in {member!r}"
     raise InputFileError(str(path), f"holds {len(texts)} files, {asked}: {names}")
 
 
@@ -97,20 +98,20 @@ def _philly(line: int, cells: Cells) -> TracedJob:
         at_s = parse_time(cells["timestamp"].strip())
     except (ValueError, OverflowError) as error:
         raise InvalidValueError(
-            f"timestamp is {cells['timestamp']!r:.40}, expected like 2017-10-09 07:01:55"
+            f"timestamp is {cells['timestamp']!r:.40}, expected a time like 2017-10-09 07:01:55"
         ) from error
-    return TracedJob(f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration"))
+    return TracedJob(f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", most=MOST))
 
 
 def _pollux(_: int, cells: Cells) -> TracedJob:
     name, model = cells["name"].strip(), cells["application"].strip()
     if not name or not model or any(letter.isspace() for letter in name):
-        raise InvalidValueError(f"name is {name!r:.40} and application {model!r:.40}, expected a word each")
-    return TracedJob(name, number(cells, "time"), _gpus(cells, "num_replicas"), None, model)
+        raise InvalidValueError(f"name is {name!r:.40} and application {model!r:.40}, expected one word for each")
+    return TracedJob(name, number(cells, "time", most=MOST), _gpus(cells, "num_replicas"), None, model)
 
 
 def _gpus(cells: Cells, column: str) -> int:
-    gpus = count(cells, column)
+    gpus = count(cells, column, 1, MOST)
     if gpus > MOST_GPUS:
         raise InvalidValueError(f"{column} is {gpus:,}, expected at most {MOST_GPUS:,}")
     return gpus

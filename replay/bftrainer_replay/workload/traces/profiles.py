@@ -1,9 +1,9 @@
-"""How fast models were measured to run on how many GPUs: Gavel's table and Sia's step times.
+"""Measured throughput of models over the number of GPUs: Gavel's table and Sia's step times.
 
-The format is found by the content:
+The format is recognized by the content:
 
 - Gavel (OSDI '20): JSON, ``{gpu: {"('model (batch size b)', gpus)": {"null": steps per second, ...}}}``. A step is a batch of
-  b samples, so samples/s = b · steps/s; a model without a batch size counts its steps. 0 means that it did not run.
+  b samples, so samples/s = b · steps/s; for a model without a batch size, a sample is a step. 0: the model did not run.
 - Sia (SOSP '23) and Pollux: ``<model>/{scalability,placements}-<hardware>.csv`` in an archive, columns ``num_nodes,
   num_replicas,local_bsz,step_time`` or ``placement,local_bsz,step_time``; samples/s = GPUs · local_bsz / step_time. A
   placement is a digit per node: 44 is four GPUs on each of two.
@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
-from bftrainer_replay.workload.traces.rows import Cells, count, header_of, number, rows_of
-from bftrainer_replay.workload.traces.texts import Text, texts_of
+from bftrainer_replay.csv_tables import count, number
+from bftrainer_replay.workload.traces.rows import MOST, Cells, header_of, rows_of
+from bftrainer_replay.workload.traces.texts import TextFile, texts_of
 
 _SIA = re.compile(r"(?:^|/)([^/]+)/(scalability|placements)-([^/]+)\.csv$")
 _GAVEL_KEY = re.compile(r"\('([^'\\]{1,100})', ([1-9][0-9]{0,5})\)")
@@ -29,7 +30,7 @@ _MOST_RATE = 1e12
 
 @dataclass(frozen=True, slots=True)
 class ProfilePoint:
-    """One measurement: ``gpus`` on so many ``nodes`` (0: not told) with ``batch`` samples per GPU."""
+    """A measurement on ``gpus`` GPUs of ``nodes`` nodes (0: unknown) with ``batch`` samples per GPU."""
 
     gpus: int
     nodes: int
@@ -39,7 +40,7 @@ class ProfilePoint:
 
 @dataclass
 class Profile:
-    """All measurements of a model on one kind of hardware."""
+    """All measurements of a model on one type of hardware."""
 
     model: str
     hardware: str
@@ -48,7 +49,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What a file holds; ``read`` measurements, ``failed`` of them 0 (the model did not run)."""
+    """The content of a file with ``read`` measurements, ``failed`` of them 0 (the model did not run)."""
 
     found: tuple[Profile, ...]
     title: str
@@ -57,11 +58,12 @@ class Profiles:
     failed: int
 
     def of(self, hardware: str | None) -> tuple[Profile, ...]:
-        """Those of one kind of hardware; it must be named where there are several."""
+        """The profiles for one type of hardware, which must be specified if there are several."""
         kinds = sorted({profile.hardware for profile in self.found})
         if hardware is None and len(kinds) > 1:
             raise InputFileError(
-                self.where, f"has profiles of several kinds of hardware, --hardware says which: {', '.join(kinds)}"
+                self.where,
+                f"has profiles for several types of hardware; specify one with --hardware ({', '.join(kinds)})",
             )
         if hardware is not None and hardware not in kinds:
             raise UnknownNameError("hardware", hardware, kinds)
@@ -69,13 +71,13 @@ class Profiles:
 
 
 def read_profiles(path: Path) -> Profiles:
-    """All profiles of a file; raises :class:`InputFileError` with file and line."""
+    """Read all profiles in a file; raises :class:`InputFileError` with file and line."""
     texts = texts_of(path)
     if len(texts) == 1 and texts[0].text.lstrip()[:1] == "{":
         return _gavel(texts[0])
     tables = [(text, match) for text in texts if (match := _SIA.search(text.name))]
     if not tables and len(texts) == 1 and (match := _SIA.search(str(path.resolve()))):
-        tables = [(texts[0], match)]  # a table on its own, in the folder of its model
+        tables = [(texts[0], match)]  # a single table, in the folder of its model
     if not tables:
         raise InputFileError(
             str(path),
@@ -84,7 +86,7 @@ def read_profiles(path: Path) -> Profiles:
     return _sia(path, tables)
 
 
-def _sia(path: Path, tables: Iterable[tuple[Text, re.Match[str]]]) -> Profiles:
+def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profiles:
     found: dict[tuple[str, str], Profile] = {}
     read = 0
     for text, name in tables:
@@ -108,34 +110,34 @@ def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
     if "placement" in needed:
         placement = cells["placement"].strip()
         if not re.fullmatch("[1-9]{1,100}", placement):
-            raise InvalidValueError(f"placement is {placement!r:.40}, expected a digit per node, such as 44")
+            raise InvalidValueError(f"placement is {placement!r:.40}, expected a digit per node, like 44")
         gpus, nodes = sum(int(digit) for digit in placement), len(placement)
     else:
-        gpus, nodes = count(cells, "num_replicas"), count(cells, "num_nodes")
-    batch, step_s = count(cells, "local_bsz"), number(cells, "step_time")
+        gpus, nodes = count(cells, "num_replicas", 1, MOST), count(cells, "num_nodes", 1, MOST)
+    batch, step_s = count(cells, "local_bsz", 1, MOST), number(cells, "step_time", most=MOST)
     if not step_s > 0:
         raise InvalidValueError(f"step_time is {step_s:g}, expected seconds above 0")
     return ProfilePoint(gpus, nodes, batch, _rate(gpus * batch / step_s))
 
 
-def _gavel(text: Text) -> Profiles:
+def _gavel(text: TextFile) -> Profiles:
     try:
-        table = json.loads(text.text, object_pairs_hook=_no_twins)
+        table = json.loads(text.text, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         raise InputFileError(f"{text.where}:{error.lineno}", f"is not JSON: {error.msg}") from error
     except (InvalidValueError, RecursionError, ValueError) as error:
-        raise InputFileError(text.where, f"is not Gavel's table: {error or 'too deep'}") from error
+        raise InputFileError(text.where, f"is not Gavel's table: {error or 'nested too deeply'}") from error
     found: dict[tuple[str, str], Profile] = {}
     read = failed = 0
     for hardware, entries in table.items():
         if not isinstance(entries, dict):
-            raise InputFileError(f"{text.where}: {hardware:.40}", "is no table of models, expected Gavel's")
+            raise InputFileError(f"{text.where}: {hardware:.40}", "is not a table of models, expected Gavel's table")
         for key, rates in entries.items():
             read += 1
             where = f"{text.where}: {hardware:.40}: {key:.80}"
             match = _GAVEL_KEY.fullmatch(key)
             if match is None or not isinstance(rates, dict):
-                raise InputFileError(where, "is no entry of Gavel's, expected ('MODEL (batch size B)', GPUS)")
+                raise InputFileError(where, "is not an entry of Gavel's table, expected ('MODEL (batch size B)', GPUS)")
             rate = rates.get("null")
             if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < _MOST_RATE:
                 raise InputFileError(where, f"null is {rate!r:.40}, expected steps per second of the job alone")
@@ -150,21 +152,21 @@ def _gavel(text: Text) -> Profiles:
     return Profiles(_checked(Path(text.where), found.values()), "Gavel's table", text.where, read, failed)
 
 
-def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table = dict(pairs)
     if len(table) != len(pairs):
-        raise InvalidValueError("a name stands twice in one table")
+        raise InvalidValueError("duplicate name in one table")
     return table
 
 
 def _rate(samples_per_s: float) -> float:
     if not 0 < samples_per_s < _MOST_RATE:
-        raise InvalidValueError(f"{samples_per_s:g} samples/s were not measured on this earth")
+        raise InvalidValueError(f"{samples_per_s:g} samples/s, expected above 0 and below {_MOST_RATE:g}")
     return samples_per_s
 
 
 def _checked(path: Path, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
     found = tuple(sorted((p for p in profiles if p.points), key=lambda p: (p.hardware, p.model)))
     if not found:
-        raise InputFileError(str(path), "has no measurement, expected at least one")
+        raise InputFileError(str(path), "has no measurements")
     return found

@@ -1,9 +1,9 @@
-"""From measurements by GPU to a trainer's curve by node.
+"""From measurements per GPU count to a trainer's curve per node count.
 
-Of a model's measurements one batch size per GPU is taken, as the paper does (32 per GPU): the one that was measured on the
-most GPU counts, the largest of those. Where a count was measured in several placements, the one whose nodes are nearest to
-whole nodes of the site counts, and of several such the median. Breakpoints are the node counts whose GPUs were measured;
-between them a curve is linear, as anywhere here. Nothing is smoothed unless asked for.
+One batch size per GPU is used for a model, as in the paper (32 per GPU): the one measured on the most GPU counts, and the
+largest of those. Where a GPU count was measured in several placements, the placement counts whose number of nodes is nearest
+to the number of whole nodes of the site; if there are several such placements, their median. Breakpoints are the node counts
+whose GPUs were measured; between them a curve is linear. Curves are smoothed only on request.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from bftrainer.domain.model import Curve
 from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint
 
 
-class Shape(Enum):
-    """What is done to a curve that is not concave."""
+class CurveShape(Enum):
+    """How a measured curve is adjusted."""
 
     MEASURED = "measured"
-    """Nothing: the allocation takes any curve."""
+    """Not at all: the allocation accepts any curve."""
     MONOTONE = "monotone"
-    """More nodes never bring less: the largest value so far."""
+    """The largest value so far, so that more nodes are never slower."""
     CONCAVE = "concave"
     """The least concave curve above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredScaling:
-    """A model by node. ``measured_nodes`` is where measurement ends; beyond it the curve is extrapolated.
+    """A model's curve per node count. Beyond ``measured_nodes`` it is extrapolated.
 
-    ``by_gpu`` are the measured (GPUs, samples/s) with ``batch`` per GPU. ``interpolated`` breakpoints were between two.
+    ``by_gpu`` are the measured (GPUs, samples/s) with ``batch`` samples per GPU. ``interpolated`` counts the breakpoints that
+    were not measured themselves.
     """
 
     name: str
@@ -47,17 +48,17 @@ class MeasuredScaling:
     interpolated: int
 
     def rate(self, gpus: int) -> float:
-        """Samples per second on so many GPUs; beyond the measurement, what was measured last."""
+        """Samples per second on ``gpus`` GPUs; beyond the measurements, the last measured value."""
         return _between(self.by_gpu, min(gpus, self.by_gpu[-1][0]))
 
 
 def scaling_of(
-    profile: Profile, gpus_per_node: int, shape: Shape = Shape.MEASURED, extrapolate_to: int | None = None
+    profile: Profile, gpus_per_node: int, shape: CurveShape = CurveShape.MEASURED, extrapolate_to: int | None = None
 ) -> MeasuredScaling | None:
-    """The model's curve on nodes with so many GPUs; None where not even one node's GPUs were measured.
+    """The model's curve on nodes with ``gpus_per_node`` GPUs; None if fewer GPUs than those of one node were measured.
 
-    Beyond the last measured node the curve goes on to ``extrapolate_to``, if asked for, as n^a with the exponent of its last
-    two measured points, which is kept in 0 .. 1; with one point there is nothing to go by. Its name says so.
+    With ``extrapolate_to``, the curve continues to that node count as n^a. The exponent a is that of the last two measured
+    points, limited to 0 .. 1; a curve with one point is not extrapolated. The name of the curve ends in "-extrapolated".
     """
     batch, points = _one_batch(profile.points)
     by_gpu = tuple(sorted(_by_gpus(points, gpus_per_node).items()))
@@ -97,7 +98,7 @@ def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]
 
 
 def _between(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
-    """Linear between measured counts, and from none at all to the first."""
+    """Linear between measured counts, and from 0 GPUs to the first."""
     place = bisect_right([count for count, _ in by_gpu], gpus)
     left = by_gpu[place - 1] if place else (0, 0.0)
     if left[0] == gpus or place == len(by_gpu):
@@ -106,12 +107,12 @@ def _between(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
     return left[1] + (right[1] - left[1]) * (gpus - left[0]) / (right[0] - left[0])
 
 
-def _shaped(values: list[tuple[int, float]], shape: Shape) -> list[tuple[int, float]]:
-    if shape is Shape.MEASURED:
+def _shaped(values: list[tuple[int, float]], shape: CurveShape) -> list[tuple[int, float]]:
+    if shape is CurveShape.MEASURED:
         return values
     best = 0.0
     rising = [(n, best := max(best, value)) for n, value in values]
-    if shape is Shape.MONOTONE:
+    if shape is CurveShape.MONOTONE:
         return rising
     hull = [(0, 0.0)]
     for point in rising:
@@ -135,7 +136,7 @@ def _beyond(values: list[tuple[int, float]], end: int) -> list[tuple[int, float]
 
 
 def is_concave(curve: Curve) -> bool:
-    """Whether no further node brings more than the one before."""
+    """Whether no further node brings more throughput than the one before."""
     points = [(0, 0.0), *zip(curve.nodes, curve.per_s, strict=True)]
     slopes = [_slope(left, right) for left, right in pairwise(points)]
     return all(right <= left * (1 + 1e-9) for left, right in pairwise(slopes))

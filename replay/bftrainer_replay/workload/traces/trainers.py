@@ -1,9 +1,7 @@
-"""Trainers from a trace and measured curves: who comes when, with how much work, on which curve."""
+"""Trainers from a trace and measured curves: when each is submitted, with how much work, on which curve."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ import numpy as np
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.system.files import write_atomically
+from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.workload.curves import plain_name
 from bftrainer_replay.workload.traces.arrivals import JobTrace, TracedJob
@@ -23,11 +22,11 @@ _H = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TraceSelection:
-    """Which jobs of a trace become trainers, and what it does not say of them.
+    """Which jobs of a trace become trainers, and the values that the trace lacks.
 
-    Jobs from ``from_s`` on (None: the first), for ``hours``, that ran for ``least_s`` seconds, the first ``count`` of them.
-    ``start_s`` is when the first of them is submitted (None: when the trace says). ``gpu_hours`` (low, high) is the work of
-    jobs whose trace has no durations, log-uniform. ``max_nodes`` caps every trainer.
+    Selected are jobs from ``from_s`` on (None: the first), for ``hours``, that ran for at least ``least_s`` seconds, and of
+    those the first ``count``. ``start_s`` is when the first of them is submitted (None: its time in the trace).
+    ``gpu_hours`` (low, high) is the work of jobs without durations, log-uniform. ``max_nodes`` limits every trainer.
     """
 
     from_s: float | None = None
@@ -41,21 +40,21 @@ class TraceSelection:
 
 
 def trainers_of(trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: TraceSelection) -> tuple[Arrival, ...]:
-    """The trainers, in order of submission; the trace's tally says what became of every job.
+    """The trainers, in order of submission; the trace's tally counts what became of every job.
 
-    A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace names, or one drawn by
-    seed. Its work is what it did: its run time at the curve's rate on the GPUs that it had. R_up is uniform in 17-19 s and
-    R_dw in 11-13 s, as in the paper's workload. Raises :class:`~bftrainer.errors.UserError` if nothing is left.
+    A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace names, or one drawn at random.
+    Its work is its run time at the curve's rate on the GPUs that it had. R_up is uniform in 17-19 s and R_dw in 11-13 s, as
+    in the paper's workload. Raises :class:`~bftrainer.errors.UserError` if no job is selected.
     """
     rng = np.random.default_rng(np.random.PCG64(choice.seed))
     by_model = {plain_name(scaling.model): scaling for scaling in scalings}
     jobs = _chosen(trace, choice, by_model)
     if not jobs:
-        raise UserError(f"no job of the trace is left: {trace.tally.remarks(trace.title)[0]}")
+        raise UserError(f"no job of the trace is selected: {trace.tally.remarks(trace.title)[0]}")
     shift_s = 0.0 if choice.start_s is None else choice.start_s - jobs[0].at_s
     arrivals = []
     for job in jobs:
-        # One draw of each for every job, needed or not: what one job is does not move the others'.
+        # Every job draws all four numbers, needed or not, so that one job does not change the others' draws.
         drawn, work, up, down = rng.uniform(size=4).tolist()
         scaling = scalings[int(drawn * len(scalings))] if job.model is None else by_model[plain_name(job.model)]
         samples = scaling.rate(job.gpus) * _run_s(job, choice, work)
@@ -72,24 +71,25 @@ def _chosen(trace: JobTrace, choice: TraceSelection, by_model: dict[str, Measure
     chosen: list[TracedJob] = []
     for job in trace.jobs:
         if not begin_s <= job.at_s < end_s:
-            trace.tally.pass_over("outside of the chosen time")
+            trace.tally.ignore("outside the selected time")
         elif job.run_s is not None and (job.run_s < choice.least_s or job.run_s == 0):
-            trace.tally.pass_over("ran for too short")
+            trace.tally.ignore("with too short a run time")
         elif job.model is not None and plain_name(job.model) not in by_model:
-            trace.tally.pass_over(f"of {job.model:.40}, which has no curve")
+            trace.tally.ignore(f"of {job.model:.40}, which has no curve")
         elif choice.count is not None and len(chosen) >= choice.count:
-            trace.tally.pass_over("beyond --count")
+            trace.tally.ignore("beyond --count")
         else:
             chosen.append(job)
     return chosen
 
 
 def _run_s(job: TracedJob, choice: TraceSelection, drawn: float) -> float:
-    """Seconds on the job's own GPUs."""
     if job.run_s is not None:
         return job.run_s
     if choice.gpu_hours is None:
-        raise UserError("this trace has no durations: give the work of its jobs as --gpu-hours LOW-HIGH, like 1-100")
+        raise UserError(
+            "this trace has no durations: specify the work of its jobs with --gpu-hours LOW-HIGH, like 1-100"
+        )
     low, high = choice.gpu_hours
     return float(low * (high / low) ** drawn) * _H / job.gpus
 
@@ -110,16 +110,12 @@ def _trainer(
             model=scaling.name,
         )
     except InvalidValueError as error:
-        raise UserError(f"job {job.id} of the trace cannot be a trainer: {error}") from error
+        raise UserError(f"job {job.id} of the trace cannot become a trainer: {error}") from error
 
 
 def write_curves(path: Path, curves: dict[str, Curve]) -> None:
-    """A curve file as :func:`bftrainer_replay.workload.curves.read_curves` reads it; cells stay empty between breakpoints."""
+    """Write a curve file for :func:`bftrainer_replay.workload.curves.read_curves`; cells between breakpoints are empty."""
     counts = sorted({n for curve in curves.values() for n in curve.nodes})
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["model", *(f"nodes_{n}" for n in counts)])
-    for name, curve in sorted(curves.items()):
-        values = dict(zip(curve.nodes, curve.per_s, strict=True))
-        writer.writerow([name, *(values.get(n, "") for n in counts)])
-    write_atomically(path, out.getvalue().encode())
+    points = {name: dict(zip(curve.nodes, curve.per_s, strict=True)) for name, curve in sorted(curves.items())}
+    rows = ([name, *(values.get(n, "") for n in counts)] for name, values in points.items())
+    write_atomically(path, csv_bytes(["model", *(f"nodes_{n}" for n in counts)], rows))

@@ -1,0 +1,31 @@
+"""Options of replays whose values are names; their lists are checked against the code by tests/replay/cli/test_choices.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from bftrainer.cli.choices import NameChoice
+
+
+def _formats() -> Iterable[str]:
+    from bftrainer_replay.logs.source import FORMAT_NAMES
+
+    return FORMAT_NAMES
+
+
+def _curve_modes() -> Iterable[str]:
+    from bftrainer_replay.simulation.curve_error import CURVE_MODES
+
+    return CURVE_MODES
+
+
+FORMAT = NameChoice("format", _formats)
+CURVE_MODES = NameChoice("curve mode", _curve_modes, several=True)
+COST_MODEL = click.Choice(["stall", "paper", "delay"])
+DECIDE_ON = click.Choice(["all", "pool"])
+SHAPE = click.Choice(["measured", "monotone", "concave"])
+WORKLOAD = click.Choice(["hpo", "diverse"])
+SHARED_BY = click.Choice(["model", "trainer"])
+"""Of ``--lessons``: which trainers share measurements."""

@@ -1,0 +1,95 @@
+"""CSV tables: how they are written, and rows that know their line, so that every error message has a place."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer_replay.text_files import read_text
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRow:
+    """One data row; ``where`` is FILE:LINE."""
+
+    where: str
+    cells: dict[str, str]
+
+    def text(self, column: str) -> str:
+        """A cell that must not be empty."""
+        value = self.cells[column].strip()
+        if not value:
+            raise InputFileError(self.where, f"{column} is missing, expected a value")
+        return value
+
+    def number(self, column: str) -> float:
+        """A cell that must be a finite number, 0 or more."""
+        self.text(column)
+        try:
+            return number(self.cells, column)
+        except InvalidValueError as error:
+            raise InputFileError(self.where, str(error)) from error
+
+    def count(self, column: str) -> int:
+        """A cell that must be a whole number (``64.0`` is one)."""
+        self.text(column)
+        try:
+            return count(self.cells, column)
+        except InvalidValueError as error:
+            raise InputFileError(self.where, str(error)) from error
+
+
+def csv_bytes(header: Sequence[object], rows: Iterable[Sequence[object]]) -> bytes:
+    """A table as a CSV file in UTF-8 with plain line feeds, the same bytes on any machine."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue().encode()
+
+
+def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
+    """Header and rows of a CSV file; raises :class:`InputFileError`."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    header = next(reader, None)
+    if header is None:
+        raise InputFileError(str(path), "is empty, expected a header line")
+    header = [column.strip() for column in header]
+    if twice := [column for column in header if header.count(column) > 1]:
+        raise InputFileError(f"{path}:1", f"duplicate column {twice[0]!r}")
+    return header, _rows(path, header, reader)
+
+
+def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterator[CsvRow]:
+    for line, cells in enumerate(reader, start=2):
+        if not cells:
+            continue
+        where = f"{path}:{line}"
+        if len(cells) != len(header):
+            raise InputFileError(where, f"has {len(cells)} fields, expected {len(header)} ({','.join(header)})")
+        yield CsvRow(where, dict(zip(header, cells, strict=True)))
+
+
+def number(cells: Mapping[str, str], column: str, least: float = 0.0, most: float = math.inf) -> float:
+    """A cell that must be a finite number, at least ``least`` and below ``most``; raises :class:`InvalidValueError`."""
+    text = cells[column].strip()
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise InvalidValueError(f"{column} is {text!r:.40}, expected a number") from error
+    if not (math.isfinite(value) and least <= value < most):
+        raise InvalidValueError(f"{column} is {text:.40}, expected a finite number of {least:g} or more")
+    return value
+
+
+def count(cells: Mapping[str, str], column: str, least: int = 0, most: float = math.inf) -> int:
+    """A cell that must be a whole number (``20.0`` is one)."""
+    value = number(cells, column, least, most)
+    if value != int(value):
+        raise InvalidValueError(f"{column} is {value:g}, expected a whole number")
+    return int(value)

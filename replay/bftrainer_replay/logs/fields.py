@@ -1,0 +1,32 @@
+"""Fields that several log formats share: counts, node names, LSF's hosts with their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bftrainer_replay.logs.jobs import BadLineError
+
+
+def count_of(text: str, what: str, most: int = 999_999_999) -> int:
+    """A whole number, 0 or more; raises :class:`BadLineError`."""
+    if not text.isdecimal() or len(text) > 9 or int(text) > most:
+        raise BadLineError(f"{text[:40]!r} is not a number of {what}")
+    return int(text)
+
+
+def is_node_name(text: str) -> bool:
+    """Printable ASCII of at most 255 characters."""
+    return bool(text) and text.isascii() and text.isprintable() and len(text) <= 255
+
+
+def slots_by_host(pieces: Iterable[str]) -> dict[str, int]:
+    """Slots of each host, in order: LSF names a host once per slot, or once with a factor, like ``16*h1``."""
+    slots: dict[str, int] = {}
+    for piece in pieces:
+        factor, star, name = piece.partition("*")
+        if not star:
+            factor, name = "1", piece
+        if not is_node_name(name) or not factor.isdecimal() or len(factor) > 6:
+            raise BadLineError(f"{piece[:40]!r} is not an execution host")
+        slots[name] = slots.get(name, 0) + int(factor)
+    return slots
