@@ -20,7 +20,7 @@ from bftrainer.cli.command_table import CommandEntry
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.trainer_file import TrainerSpec, read_trainer_file
 from bftrainer.config.validation import ConfigTable
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import (
     Acquired,
@@ -107,13 +107,13 @@ __all__ = [
     "Objective",
     "Observation",
     "ObservedSite",
-    "Ours",
     "OwnJob",
     "ParallelChanged",
     "PeerPilot",
     "PeerPilots",
     "PendingJob",
     "PilotConfig",
+    "PilotJobs",
     "Policy",
     "PolicySettings",
     "PoolChanged",

@@ -16,7 +16,7 @@ from bftrainer.errors import WindowsUnknownError
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
+class PilotJobs:
     """What an observation shows of pilots themselves; it ends no window.
 
     ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
@@ -63,7 +63,7 @@ class FreeNode:
         return self.end.at_s - at_s
 
 
-def free_nodes(seen: Observation, ours: Ours) -> tuple[FreeNode, ...]:
+def free_nodes(seen: Observation, ours: PilotJobs) -> tuple[FreeNode, ...]:
     """The free nodes, by name.
 
     Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is assumed.
@@ -83,7 +83,7 @@ def free_nodes(seen: Observation, ours: Ours) -> tuple[FreeNode, ...]:
     return tuple(free)
 
 
-def window_ends(seen: Observation, ours: Ours) -> dict[str, WindowEnd]:
+def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
     """The end of every node's window, idle or not: the ends count for held nodes, too."""
     ends = {node.name: _NEVER for node in seen.nodes}
     hidden = seen.hidden & {Hidden.JOBS, Hidden.RESERVATIONS}
@@ -107,7 +107,7 @@ def window_ends(seen: Observation, ours: Ours) -> dict[str, WindowEnd]:
     return ends
 
 
-def _is_ours(job: PendingJob, ours: Ours) -> bool:
+def _is_ours(job: PendingJob, ours: PilotJobs) -> bool:
     return job.id in ours.job_ids or (bool(job.partitions) and ours.partitions.issuperset(job.partitions))
 
 

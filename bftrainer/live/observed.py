@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import NodeView
 from bftrainer.domain.ports import Scheduler
 from bftrainer.live.nodes.classifier import class_of
@@ -18,7 +18,7 @@ class ObservedSite:
     """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know of."""
 
     scheduler: Scheduler
-    ours: Ours
+    ours: PilotJobs
     nodes: NodesConfig = field(default_factory=NodesConfig)
     remarks: tuple[str, ...] = ()
     classes: Mapping[str, NodeClassConfig] = field(default_factory=dict)

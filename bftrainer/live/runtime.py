@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
 from bftrainer.domain.state import Plan, State
@@ -40,7 +40,7 @@ class PilotDependencies:
     scheduler: Scheduler
     holder: NodeHolder
     clock: Clock
-    ours: Ours = field(default_factory=Ours)
+    pilot_jobs: PilotJobs = field(default_factory=PilotJobs)
     driver: dict[str, object] = field(default_factory=dict)
     job_id: str = ""
     job_is_gone: Callable[[str], bool | None] = lambda _: None
@@ -82,7 +82,7 @@ class PilotRuntime:
             registry.note(clock.now_s(), "pilot", "", unseen)
         classes = NodeClassifier(config.classes, self.state)
         self.nodes = NodeManager(
-            config, registry, parts.scheduler, parts.holder, clock, parts.ours, classes, Sharing(parts.peers)
+            config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers)
         )
         self.trainers = TrainerManager(
             registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
 from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
 from bftrainer.errors import InvalidValueError, UnknownNameError
@@ -31,7 +31,7 @@ class Site:
 
     scheduler: Scheduler
     holder: NodeHolder
-    ours: Ours = field(default_factory=Ours)
+    ours: PilotJobs = field(default_factory=PilotJobs)
     driver: dict[str, object] = field(default_factory=dict)
     peers: PeerPilots | None = None
     settings: ConfigTable | None = None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from clusters_under_test import ClusterUnderTest
 
-from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.ports import NodeHolder
 from bftrainer.errors import BFTrainerError
@@ -68,7 +68,7 @@ def idle(cluster: ClusterUnderTest) -> list[str]:
         seen = cluster.scheduler.observe()
     except BFTrainerError:
         return []
-    return [found.node.name for found in free_nodes(seen, Ours(partitions=frozenset({"scavenge"})))]
+    return [found.node.name for found in free_nodes(seen, PilotJobs(partitions=frozenset({"scavenge"})))]
 
 
 def test_held_nodes_are_not_idle_and_a_main_job_gets_them_at_once(cluster: ClusterUnderTest) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from clusters_under_test import ClusterUnderTest
 
-from bftrainer.core.windows import EndKind, FreeNode, Ours, free_nodes
+from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes
 from bftrainer.domain.cluster import Observation
 from bftrainer.errors import BFTrainerError
 
-OURS = Ours(partitions=frozenset({"scavenge"}))
+OURS = PilotJobs(partitions=frozenset({"scavenge"}))
 
 
 def free(cluster: ClusterUnderTest) -> dict[str, FreeNode]:
@@ -75,7 +75,7 @@ def test_the_same_plan_is_no_end_if_the_job_is_ours(cluster: ClusterUnderTest) -
     big = cluster.main_job(8, minutes=5)
     seen = observed(cluster, lambda found: {each.end.id for each in found} == {big}, "a plan for the big job")
     # PLANNED, but for nobody else's job: not known for whom, so not free.
-    assert free_nodes(seen, Ours(frozenset({big}))) == ()
+    assert free_nodes(seen, PilotJobs(frozenset({big}))) == ()
 
 
 def test_a_reservation_ends_windows(cluster: ClusterUnderTest) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.core.windows import EndKind, Ours, free_nodes, window_ends
+from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, window_ends
 from bftrainer.domain.cluster import Availability, Device, Hidden, NodeView, Observation, PendingJob, Reservation
 from bftrainer.errors import WindowsUnknownError
 
@@ -28,7 +28,7 @@ def job(name: str, starts_s: float | None, *nodes: str, partitions: tuple[str, .
     return PendingJob(name, "ann", partitions, len(nodes), starts_s, frozenset(nodes))
 
 
-def free(observation: Observation, ours: Ours = Ours()) -> dict[str, tuple[float, str]]:  # noqa: B008
+def free(observation: Observation, ours: PilotJobs = PilotJobs()) -> dict[str, tuple[float, str]]:  # noqa: B008
     return {found.node.name: (found.end.at_s, found.end.id) for found in free_nodes(observation, ours)}
 
 
@@ -42,8 +42,8 @@ def test_a_window_that_the_scheduler_tells_of_the_node_itself() -> None:
     nodes = tuple(replace(node, window_end_s=1000.0 + 300 * i) for i, node in enumerate(observation.nodes, 1))
     observation = replace(observation, nodes=nodes)
     assert free(observation) == {"n0": (1300.0, ""), "n1": (1500.0, "7")}
-    assert window_ends(observation, Ours())["n0"].kind is EndKind.BACKFILL_WINDOW
-    assert window_ends(observation, Ours())["n2"].at_s == 1900.0
+    assert window_ends(observation, PilotJobs())["n0"].kind is EndKind.BACKFILL_WINDOW
+    assert window_ends(observation, PilotJobs())["n2"].at_s == 1900.0
     over = replace(observation, nodes=(replace(nodes[0], window_end_s=AT_S),))
     assert free(over) == {}
 
@@ -67,21 +67,24 @@ def test_a_plan_or_reservation_that_is_due_leaves_no_window() -> None:
 
 def test_jobs_of_ours_and_of_the_scavenger_partition_end_no_window() -> None:
     holder = seen(FREE, pending=(job("9", 1500.0, "n0"),))
-    assert free(holder, Ours(frozenset({"9"}))) == {"n0": (math.inf, "")}
+    assert free(holder, PilotJobs(frozenset({"9"}))) == {"n0": (math.inf, "")}
     both = ("main", "scavenge")
     scavengers = seen(FREE, FREE, pending=(
         job("9", 1500.0, "n0", partitions=("scavenge",)), job("10", 1500.0, "n1", partitions=both),
     ))  # fmt: skip
-    assert free(scavengers, Ours(partitions=frozenset({"scavenge"}))) == {"n0": (math.inf, ""), "n1": (1500.0, "10")}
+    assert free(scavengers, PilotJobs(partitions=frozenset({"scavenge"}))) == {
+        "n0": (math.inf, ""),
+        "n1": (1500.0, "10"),
+    }
 
 
 @pytest.mark.parametrize("kind", [Hidden.JOBS, Hidden.RESERVATIONS])
 def test_what_is_hidden_is_refused_unless_a_window_is_assumed(kind: Hidden) -> None:
     hidden = seen(FREE, FREE, hidden=frozenset({kind}), pending=(job("9", 1100.0, "n1"),))
     with pytest.raises(WindowsUnknownError, match=f"{kind.value}.*assume_window_s"):
-        free_nodes(hidden, Ours())
-    assert free(hidden, Ours(assume_window_s=300.0)) == {"n0": (1300.0, ""), "n1": (1100.0, "9")}
-    assert window_ends(hidden, Ours(assume_window_s=300.0))["n0"].kind is EndKind.ASSUMED
+        free_nodes(hidden, PilotJobs())
+    assert free(hidden, PilotJobs(assume_window_s=300.0)) == {"n0": (1300.0, ""), "n1": (1100.0, "9")}
+    assert window_ends(hidden, PilotJobs(assume_window_s=300.0))["n0"].kind is EndKind.ASSUMED
 
 
 def test_a_node_that_the_scavenger_partition_does_not_have_is_not_free() -> None:
@@ -90,14 +93,14 @@ def test_a_node_that_the_scavenger_partition_does_not_have_is_not_free() -> None
         for name, partitions in {"a": ("main", "scavenge"), "b": ("main",), "c": ()}.items()
     )
     observation = Observation(AT_S, nodes)
-    assert [f.node.name for f in free_nodes(observation, Ours(partitions=frozenset({"scavenge"})))] == ["a", "c"]
-    assert [f.node.name for f in free_nodes(observation, Ours())] == ["a", "b", "c"]
+    assert [f.node.name for f in free_nodes(observation, PilotJobs(partitions=frozenset({"scavenge"})))] == ["a", "c"]
+    assert [f.node.name for f in free_nodes(observation, PilotJobs())] == ["a", "b", "c"]
 
 
 def test_held_nodes_have_ends_too() -> None:
     held = seen(BUSY, pending=(job("9", 1500.0, "n0"),))
     assert free(held) == {}
-    assert window_ends(held, Ours())["n0"].at_s == 1500.0
+    assert window_ends(held, PilotJobs())["n0"].at_s == 1500.0
 
 
 @settings(deadline=None)
@@ -107,15 +110,15 @@ def test_for_every_observation(states: list[Availability], data: st.DataObject) 
     plans = st.lists(st.tuples(st.floats(0, 3000), st.sets(st.sampled_from(names or ["x"]))), max_size=5)
     pending = tuple(job(str(i), at, *nodes) for i, (at, nodes) in enumerate(data.draw(plans)))
     observation = seen(*states, pending=pending)
-    found = free_nodes(observation, Ours())
+    found = free_nodes(observation, PilotJobs())
     for each in found:
         assert each.node.availability in (FREE, PLANNED)
         assert each.window_s(AT_S) > 0
         assert all(each.end.at_s <= p.starts_s for p in pending if p.starts_s is not None and each.node.name in p.nodes)
     # Later plans of others never take a node away; one more plan never makes a window longer.
     more = replace(observation, pending=(*pending, job("more", 1200.0, *names)))
-    before = window_ends(observation, Ours())
-    assert all(end.at_s <= min(before[name].at_s, 1200.0) for name, end in window_ends(more, Ours()).items())
+    before = window_ends(observation, PilotJobs())
+    assert all(end.at_s <= min(before[name].at_s, 1200.0) for name, end in window_ends(more, PilotJobs()).items())
 
 
 def test_classes_of_nodes() -> None:

@@ -13,13 +13,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from lab import Lab, wait_until
 
-from bftrainer.core.windows import EndKind, FreeNode, Ours, free_nodes
+from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes
 from bftrainer.errors import BFTrainerError, CommandError, UnknownStateError
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.observe import LsfScheduler
 
-OURS = Ours(partitions=frozenset({"idle"}))
+OURS = PilotJobs(partitions=frozenset({"idle"}))
 
 
 @pytest.fixture

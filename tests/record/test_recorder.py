@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
 from bftrainer_replay.analysis.characterize import characterize
@@ -24,7 +24,7 @@ from bftrainer_replay.recording.file import RecordFile
 from bftrainer_replay.recording.recorder import Recorder, RecordingTotals
 from bftrainer_replay.recording.samples import sample_of
 
-OURS = Ours(assume_window_s=math.inf)
+OURS = PilotJobs(assume_window_s=math.inf)
 T0 = 1_767_225_600.0  # 2026-01-01
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from slurm_lab import Lab, Settings
 
-from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Hidden
 from bftrainer.errors import CommandError, SchedulerError, WindowsUnknownError
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
@@ -37,8 +37,8 @@ def test_a_site_that_hides_jobs_is_refused_unless_a_window_is_assumed(secretive:
     seen = SlurmScheduler(env=secretive.env, user="somebody").observe()
     assert seen.hidden == {Hidden.JOBS}
     with pytest.raises(WindowsUnknownError, match="assume_window_s"):
-        free_nodes(seen, Ours())
-    assert [round(f.window_s(seen.at_s)) for f in free_nodes(seen, Ours(assume_window_s=600.0))] == [600, 600]
+        free_nodes(seen, PilotJobs())
+    assert [round(f.window_s(seen.at_s)) for f in free_nodes(seen, PilotJobs(assume_window_s=600.0))] == [600, 600]
     root_sees = SlurmScheduler(env=secretive.env, user="root").observe()
     assert root_sees.hidden == frozenset()
 
@@ -48,7 +48,7 @@ def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch:
     monkeypatch.setenv("SQUEUE_FORMAT", "%i")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     seen = SlurmScheduler(env=lab.env).observe()
-    assert len(free_nodes(seen, Ours())) == 8
+    assert len(free_nodes(seen, PilotJobs())) == 8
     # Of a quiet cluster the last plan is old; a time zone taken for another would be hours off.
     assert seen.planned_s is None or 0 <= seen.at_s - seen.planned_s < 3600
 

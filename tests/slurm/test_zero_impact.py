@@ -17,7 +17,7 @@ from impact import WAYS, WORKERS, Impact
 from promises import promise
 from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups, wait_until
 
-from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 
 RUNS = 3
@@ -92,11 +92,11 @@ def test_a_planned_job_starts_as_planned_though_its_nodes_are_held(lab: Lab, fol
     impact = Impact(lab, folder)
     holder, cluster = impact.holder, impact.slurm
     busy = cluster.main_job(2, minutes=3)
-    wait_until(lambda: len(free_nodes(cluster.scheduler.observe(), Ours())) == 6, "the small job to run")
+    wait_until(lambda: len(free_nodes(cluster.scheduler.observe(), PilotJobs())) == 6, "the small job to run")
     big = cluster.main_job(8, minutes=2)
-    wait_until(lambda: {f.end.id for f in free_nodes(cluster.scheduler.observe(), Ours())} == {big}, "a plan")
+    wait_until(lambda: {f.end.id for f in free_nodes(cluster.scheduler.observe(), PilotJobs())} == {big}, "a plan")
     seen = cluster.scheduler.observe()
-    free = free_nodes(seen, Ours())
+    free = free_nodes(seen, PilotJobs())
     planned_s = free[0].end.at_s
     acquired = holder.acquire(tuple(NodeRequest(f.node.name, f.window_s(seen.at_s)) for f in free))
     assert (len(acquired.fragments), acquired.refusals) == (6, ())

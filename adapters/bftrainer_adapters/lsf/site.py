@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import SchedulerError, UserError
@@ -49,7 +49,7 @@ class LsfSite:
         driver: dict[str, object] = {"prefix": prefix, "drop_environment": list(_NOT_FOR_WORKERS)}
         times = config.times
         holder = LsfHolder(settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s)
-        ours = Ours(partitions=frozenset({settings.queue}))
+        ours = PilotJobs(partitions=frozenset({settings.queue}))
         return Site(LsfScheduler(settings, clock), holder, ours, driver, settings=settings)
 
     def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class LsfBatch:
         nodes = NodesConfig() if config is None else config.nodes
         classes = {} if config is None else config.classes
         settings, remarks = _to_observe(config, where, slots_per_node, env)
-        ours = Ours(partitions=frozenset({settings.queue} - {""}), assume_window_s=math.inf)
+        ours = PilotJobs(partitions=frozenset({settings.queue} - {""}), assume_window_s=math.inf)
         return ObservedSite(LsfScheduler(settings, clock, env), ours, nodes, remarks, classes)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError, UserError
@@ -57,7 +57,7 @@ class SlurmSite:
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
-            Ours(partitions=frozenset({settings.partition} - {""}), assume_window_s=settings.assume_window_s),
+            PilotJobs(partitions=frozenset({settings.partition} - {""}), assume_window_s=settings.assume_window_s),
             {"prefix": prefix},
             peers,
             settings,
@@ -103,12 +103,12 @@ class SlurmBatch:
         if slots_per_node is not None:
             raise UserError(f"--slots-per-node {slots_per_node}: Slurm tells the size of a node; remove the option")
         if config is None:
-            return ObservedSite(SlurmScheduler(env=env), Ours(assume_window_s=math.inf))
-        scheduler, ours = SlurmScheduler(env=env), Ours(assume_window_s=math.inf)
+            return ObservedSite(SlurmScheduler(env=env), PilotJobs(assume_window_s=math.inf))
+        scheduler, ours = SlurmScheduler(env=env), PilotJobs(assume_window_s=math.inf)
         if config.site_table(NAME):
             settings = _settings(config, where)
             scheduler = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s, env)
-            ours = Ours(partitions=frozenset({settings.partition} - {""}), assume_window_s=math.inf)
+            ours = PilotJobs(partitions=frozenset({settings.partition} - {""}), assume_window_s=math.inf)
         return ObservedSite(scheduler, ours, config.nodes, classes=config.classes)
 
 

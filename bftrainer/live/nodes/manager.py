@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Fragment, NodeRequest
 from bftrainer.domain.fragments import node_of
 from bftrainer.domain.ports import Clock, NodeHolder, Scheduler
@@ -61,7 +61,7 @@ class NodeManager:
         scheduler: Scheduler,
         holder: NodeHolder,
         clock: Clock,
-        ours: Ours,
+        pilot_jobs: PilotJobs,
         classes: NodeClassifier,
         sharing: Sharing | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class NodeManager:
         self._holder = holder
         self._clock = clock
         self._classes = classes
-        self._survey = Survey(config, registry, scheduler, clock, ours, sharing or Sharing(), classes)
+        self._survey = Survey(config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes)
         self._backoff = NodeBackoff(config.nodes.flap_back_off_s)
         self._fragments = FragmentBook(registry, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from bftrainer.config.hosts import matches
 from bftrainer.config.pilot import NodesConfig
-from bftrainer.core.windows import Ours, free_nodes, window_ends
+from bftrainer.core.windows import PilotJobs, free_nodes, window_ends
 from bftrainer.domain.cluster import Observation
 
 
@@ -19,12 +19,15 @@ def may_be_held(node: str, config: NodesConfig) -> bool:
 
 
 def offered(
-    seen: Observation, ours: Ours, config: NodesConfig, class_of: Callable[[str], str | None] = lambda _: None
+    seen: Observation,
+    pilot_jobs: PilotJobs,
+    config: NodesConfig,
+    class_of: Callable[[str], str | None] = lambda _: None,
 ) -> dict[str, float]:
     """Idle nodes that the configuration allows, each with the rest of its backfill window in seconds."""
     return {
         free.node.name: free.window_s(seen.at_s)
-        for free in free_nodes(seen, ours)
+        for free in free_nodes(seen, pilot_jobs)
         if may_be_held(free.node.name, config)
         and (not config.partitions or not set(config.partitions).isdisjoint(free.node.partitions))
         and config.node_class in (None, class_of(free.node.name) or free.node.node_class)
@@ -32,7 +35,7 @@ def offered(
     }
 
 
-def window_ends_here(seen: Observation, ours: Ours, now_s: float) -> dict[str, float]:
+def window_ends_here(seen: Observation, pilot_jobs: PilotJobs, now_s: float) -> dict[str, float]:
     """When the windows of nodes end, held nodes included, by this host's clock; without the windows that do not end."""
-    ends = window_ends(seen, ours).items()
+    ends = window_ends(seen, pilot_jobs).items()
     return {node: now_s + end.at_s - seen.at_s for node, end in ends if end.at_s < math.inf}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
-from bftrainer.core.windows import Ours
+from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError
@@ -39,13 +39,13 @@ class Survey:
     """Asks the scheduler when it is time, and keeps what the pilot may request."""
 
     def __init__(
-        self, config: PilotConfig, registry: Registry, scheduler: Scheduler, clock: Clock, ours: Ours, sharing: Sharing,
-        classes: NodeClassifier,
+        self, config: PilotConfig, registry: Registry, scheduler: Scheduler, clock: Clock, pilot_jobs: PilotJobs,
+        sharing: Sharing, classes: NodeClassifier,
     ) -> None:  # fmt: skip
         self._registry = registry
         self._scheduler = scheduler
         self._clock = clock
-        self._ours = ours
+        self._pilot_jobs = pilot_jobs
         self._sharing = sharing
         self._classes = classes
         self._random = random.Random(config.decisions.seed)
@@ -95,11 +95,11 @@ class Survey:
     def is_due(self) -> bool:
         return self._clock.elapsed_s() >= self._next_s
 
-    def poll(self, config: PilotConfig, own_jobs: frozenset[str]) -> None:
+    def poll(self, config: PilotConfig, holders: frozenset[str]) -> None:
         """Ask the scheduler. After failures, ask less often; a failure changes nothing of what is known."""
         elapsed, now_s, poll_s = self._clock.elapsed_s(), self._clock.now_s(), config.times.poll_s
         try:
-            complaint = self._observe(config, own_jobs, now_s)
+            complaint = self._observe(config, holders, now_s)
         except BFTrainerError as error:
             self._failed(str(error), elapsed - poll_s, now_s)
         else:
@@ -107,14 +107,14 @@ class Survey:
         slower = min(2.0 ** min(self._polls.failures, 10), _SLOWEST_POLL)
         self._next_s = elapsed + poll_s * slower * self._random.uniform(0.9, 1.1)
 
-    def _observe(self, config: PilotConfig, own_jobs: frozenset[str], now_s: float) -> str:
+    def _observe(self, config: PilotConfig, holders: frozenset[str], now_s: float) -> str:
         """One observation. Returns the complaint about a peer pilot, if any."""
         seen = self._scheduler.observe()
-        ours = replace(self._ours, job_ids=self._ours.job_ids | own_jobs)
+        pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | holders)
         complaint = self._sharing.observe(config.nodes, seen)
         self._classes.observe(seen)
-        free = offered(seen, ours, config.nodes, self._classes.of_node)
-        self._window_ends = tuple(window_ends_here(seen, ours, now_s).items())
+        free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)
+        self._window_ends = tuple(window_ends_here(seen, pilot_jobs, now_s).items())
         # Nothing above offers a node; nothing below fails.
         self._idle, _ = debounce(self._idle, frozenset(free))
         self._candidates = Table()

@@ -114,6 +114,10 @@ class Occupancy:
         """Fragments that the core gave to trainers."""
         return self._desired(tuple([it.desired for it in self._states.values()])).nodes
 
+    def classes(self) -> tuple[str | None, ...]:
+        """The class of each trainer's nodes; None while it has none."""
+        return tuple([it.desired_class if it.desired else None for it in self._states.values()])
+
     def used(self, now_s: float) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._used((self.desired(), self.held(now_s).nodes)).nodes
@@ -136,6 +140,14 @@ def _for_core(records: tuple[TrainerRecord, ...], latest_s: float) -> Mapping[st
     return MappingProxyType({r.name: r for r in wanted if r.not_before_s <= latest_s})
 
 
+def _wants(
+    core: Mapping[str, TrainerRecord], most: int, names: tuple[str, ...], classes: tuple[str | None, ...]
+) -> tuple[tuple[int, str | None], ...]:
+    class_of = dict(zip(names, classes, strict=True))
+    first = list(core.values())[:most]
+    return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
+
+
 class TrainerManager:
     """All trainers that are not final, and final ones whose driver still runs."""
 
@@ -147,7 +159,7 @@ class TrainerManager:
         self._classes = classes
         self._slots = slots
         self._records: Table[TrainerRecord] = Table()
-        self._retry_times, self._for_core = Derived(_retry_times), Derived(_for_core)
+        self._retry_times, self._for_core, self._wants = Derived(_retry_times), Derived(_for_core), Derived(_wants)
         self._states: dict[str, TrainerState] = {}
         self._occupancy = Occupancy(self._states)
         self._usage = UsageBook(now_s)
@@ -183,8 +195,7 @@ class TrainerManager:
 
     def wants(self, now_s: float, most: int) -> tuple[tuple[int, str | None], ...]:
         """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
-        first = list(self.for_core(now_s).values())[:most]
-        return tuple([(r.spec.max_nodes, r.spec.node_class or self.node_class(r.name)) for r in first])
+        return self._wants(self.for_core(now_s), most, tuple(self._states), self._occupancy.classes())
 
     def samples_done(self) -> tuple[tuple[str, float], ...]:
         """(name, samples) of trainers that have made progress."""
@@ -302,11 +313,6 @@ class TrainerManager:
     def used(self, now_s: float) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._occupancy.used(now_s)
-
-    def node_class(self, name: str) -> str | None:
-        """The class of a trainer's nodes; None while it has none."""
-        it = self._states[name]
-        return it.desired_class if it.desired else None
 
     def anybody_alive(self) -> bool:
         """Whether any driver runs."""

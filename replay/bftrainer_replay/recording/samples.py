@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.core.windows import Ours, free_nodes
+from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Hidden, Observation
 from bftrainer.domain.state import Nodes
 
@@ -37,7 +37,7 @@ class DebouncedSample:
     queue_hidden: bool = False
 
 
-def sample_of(seen: Observation, ours: Ours, chosen: Nodes | None = None) -> ClusterSample:
+def sample_of(seen: Observation, ours: PilotJobs, chosen: Nodes | None = None) -> ClusterSample:
     """The nodes that a pilot could use now: idle, with a window of any length.
 
     Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so ``ours.assume_window_s``
