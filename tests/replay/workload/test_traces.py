@@ -149,7 +149,11 @@ def test_sia_takes_one_batch_and_the_placement_nearest_to_whole_nodes(tmp_path: 
         ("sia/bert/placements-aws.csv", "placement,local_bsz\n1,4\n", "column step_time is missing"),
         ("sia/bert/placements-aws.csv", "placement,local_bsz,step_time\n1,4\n", r"aws\.csv:2: has 2 fields"),
         ("sia/bert/placements-aws.csv", 'placement,local_bsz,step_time\n1,4,"1\n', r"aws\.csv:2: step_time is"),
-        ("sia/bert/placements-aws.csv", "placement,local_bsz,step_time\n1,4,1e-300\n", "samples/s, expected above 0 and below"),
+        (
+            "sia/bert/placements-aws.csv",
+            "placement,local_bsz,step_time\n1,4,1e-300\n",
+            "samples/s, expected above 0 and below",
+        ),
     ],
 )
 def test_a_bad_table_of_sias_is_refused(tmp_path: Path, name: str, text: str, complaint: str) -> None:
