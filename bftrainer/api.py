@@ -2,7 +2,8 @@
 
 These names stay compatible within a major version; a change is announced in CHANGELOG.md one minor version ahead. All other
 modules are internal, except :mod:`bftrainer.progress` and :mod:`bftrainer.scaling`, which training scripts import, and
-:mod:`bftrainer_replay.api`, which has the names for importers and notebooks: logs, replays, conformance checks.
+:mod:`bftrainer_replay.api`, which has the names for importers and notebooks: logs, replays, conformance checks. A driver of a
+launcher of your own imports :mod:`bftrainer.protocol`, which docs/trainer-directory.md describes and whose version it checks.
 
 A policy is a value with a ``name`` and a ``decide``, and a function that builds it from the settings::
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 from bftrainer.allocation.objectives import Objective
 from bftrainer.cli.command_table import CommandEntry
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.config.trainer_file import StartedPer, TrainerSpec, read_trainer_file
+from bftrainer.config.trainer_file import TrainerSpec, read_trainer_file
 from bftrainer.config.validation import ConfigTable
 from bftrainer.core.windows import Ours
 from bftrainer.domain.checks import Check, CheckStatus
@@ -69,6 +70,7 @@ from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.needs import Need
 from bftrainer.policies.settings import PolicySettings
 from bftrainer.policies.shares import equal_shares
+from bftrainer.protocol.messages import StartedPer
 from bftrainer.scaling import Scaling
 
 __all__ = [

@@ -46,8 +46,13 @@ def site_names() -> tuple[str, ...]:
 
 
 def load_site(name: str) -> object:
-    """The object of an installed site: a ``bftrainer.live.site.SitePlugin``."""
-    return next(point for point in entry_points(group=SITE_GROUP) if point.name == name).load()
+    """The object of an installed site: a ``bftrainer.live.site.SitePlugin``. Raises ``UserError`` if it cannot be imported."""
+    point = next(point for point in entry_points(group=SITE_GROUP) if point.name == name)
+    try:
+        return point.load()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise UserError(f"site {name!r} ({point.value}) cannot be loaded: {problem}; reinstall its package") from error
 
 
 def build_policy(name: str, settings: PolicySettings) -> Policy:

@@ -1,4 +1,4 @@
-"""What a training script imports: it reports progress to the pilot and obeys its stop requests.
+"""For training scripts: reports progress to the pilot and obeys its stop requests.
 
 Elastic Horovod, one changed line::
 
@@ -21,13 +21,12 @@ Any other program, after each step, on rank 0::
         report.checkpointed()
         report.leave()
 
-Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all of it does nothing, and the script runs as it is. Only the standard
-library is used. The files are described in ``docs/trainer-directory.md``.
+Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all calls do nothing, and the script runs as it is. Only the standard
+library is needed. ``docs/trainer-directory.md`` describes the files.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -35,6 +34,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from bftrainer.errors import InputFileError
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
+from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
+from bftrainer.protocol.messages import TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory, older_part
+from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
+from bftrainer.protocol.typed_json import OtherVersionError, read_json
 from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
 
 __all__ = [
@@ -49,24 +55,22 @@ __all__ = [
     "track",
 ]
 
-STOPPED_STATUS = 83
-"""Exit status of a worker that left after a stop request."""
 LINE_EVERY_S = 1.0
 CONTROL_EVERY_S = 0.2
 PROGRESS_BYTES = 20_000_000
-"""A longer ``progress.jsonl`` becomes ``progress.jsonl.1``; there is never more than twice that."""
+"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice this size."""
 RANK_VARIABLES = ("HOROVOD_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 State = TypeVar("State")
 
 
 def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ) -> Batches:
-    """The trainer file's ``scaling`` and ``global_batch``; where it has none, or outside bftrainer, those given here."""
-    directory = environment.get("BFTRAINER_TRAINER_DIR")
-    accepted: dict[str, Any] = {}
-    if directory:
-        accepted = json.loads((Path(directory) / "trainer.json").read_text(encoding="utf-8"))
-    return Batches(Scaling(accepted.get("scaling") or scaling), int(accepted.get("global_batch") or global_batch))
+    """The trainer file's ``scaling`` and ``global_batch``; outside bftrainer, and where it sets none, the arguments."""
+    path = environment.get(TRAINER_DIR)
+    if not path:
+        return Batches(scaling, global_batch)
+    trainer = read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer)
+    return Batches(trainer.scaling or scaling, trainer.global_batch or global_batch)
 
 
 class Reporter:
@@ -78,17 +82,18 @@ class Reporter:
         clock: Callable[[], float] = time.time,
         rank: int | None = None,
     ) -> None:
-        directory = environment.get("BFTRAINER_TRAINER_DIR")
-        self.directory = Path(directory) if directory else None
-        self.incarnation = int(environment.get("BFTRAINER_INCARNATION", "1"))
+        path = environment.get(TRAINER_DIR)
+        self.directory = TrainerDirectory(Path(path)) if path else None
+        self.incarnation = int(environment.get(INCARNATION, "1"))
         self.clock = clock
         given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
         self._writes = (rank if rank is not None else int(given)) == 0
-        self._every_s = float(environment.get("BFTRAINER_REPORT_EVERY_S", LINE_EVERY_S))
-        self._last: dict[str, Any] = {}
+        self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
+        self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
         self._written_at = -self._every_s
         self._asked_at = -CONTROL_EVERY_S
         self._stop = False
+        self._complaint = ""
 
     def step(
         self,
@@ -99,72 +104,77 @@ class Reporter:
         world_size: int = 1,
         at_s: float | None = None,
         force: bool = False,
+        formed: bool = False,
         **further: object,
     ) -> bool:
-        """After a step (or commit). Returns whether a stop has been asked for.
+        """Report a step (or commit), and return whether a stop has been requested.
 
-        A line is written about once a second (every ``BFTRAINER_REPORT_EVERY_S``), and always at a new size. Ranks other
-        than 0 write nothing.
+        A line is written about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
+        ``force``. Only rank 0 writes. ``formed`` marks the first line of a new group of workers.
         """
         now = self.clock() if at_s is None else at_s
-        changed = self._last.get("world_size") != world_size
-        self._last = {"world_size": world_size, "step": step, "samples": samples, "loss": loss, **further}
+        changed = self._last.world_size != world_size
+        self._last = ProgressLine(
+            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed, further
+        )
         if force or changed or now - self._written_at >= self._every_s:
             self._written_at = now
-            self._write("running", now)
+            self._write(self._last)
         return self.stop_requested()
 
     def checkpointed(self) -> None:
-        """The state of the last reported step is on disk."""
-        self._write("checkpointed", self.clock())
+        """Report that the state of the last reported step is on disk."""
+        self._write(self._last._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED))
 
     def done(self) -> None:
-        """Training is complete."""
-        self._write("done", self.clock())
+        """Report that training is complete."""
+        self._write(self._last._replace(at_s=self.clock(), phase=Phase.DONE))
 
     def leave(self) -> NoReturn:
-        """End this process as one that was asked to."""
+        """End this process with the exit status of a requested stop."""
         raise SystemExit(STOPPED_STATUS)
 
     def stop_requested(self) -> bool:
-        """Whether pilot or driver want a checkpoint and an exit. Looks at the files at most every 0.2 s."""
+        """Whether the pilot or the driver requests a checkpoint and an exit. Reads the files at most every 0.2 s."""
         if self.directory is None or self._stop:
             return self._stop
         now = self.clock()
         if now - self._asked_at >= CONTROL_EVERY_S:
             self._asked_at = now
-            self._stop = _asks(self.directory / "control", None) or _asks(self.directory / "leave", self.incarnation)
+            self._stop = self._asks(self.directory.control, None) or self._asks(self.directory.leave, self.incarnation)
         return self._stop
 
     def act_as(self, rank: int) -> None:
-        """Ranks change at a rescale; rank 0 writes."""
+        """Take another rank after a rescale; rank 0 writes."""
         self._writes = rank == 0
 
-    def _write(self, phase: str, at_s: float) -> None:
+    def _asks(self, path: Path, number: int | None) -> bool:
+        """Whether a file requests a stop; one that is missing, or not readable now, does not."""
+        try:
+            message = read_json(ControlMessage, path)
+        except OtherVersionError as error:
+            if not self._complaint:
+                self._complaint = f"bftrainer: stop requests are not understood: {error}"
+                print(self._complaint, file=sys.stderr)
+            return False
+        except InputFileError:
+            return False
+        return message.request is ControlRequest.STOP and number in (None, message.number)
+
+    def _write(self, line: ProgressLine) -> None:
         if self.directory is None or not self._writes:
             return
-        head = {"time": round(at_s, 4), "phase": phase, "incarnation": self.incarnation}
-        line = json.dumps({**head, **self._last}, default=float) + "\n"
-        path = self.directory / "progress.jsonl"
+        path = self.directory.progress
         try:
             if path.exists() and path.stat().st_size > PROGRESS_BYTES:
-                path.replace(path.with_name("progress.jsonl.1"))
+                path.replace(older_part(path))
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(file, line.encode())
+                os.write(file, f"{format_progress(line)}\n".encode())
             finally:
                 os.close(file)
         except OSError as error:  # a full disk must not end the training
             print(f"bftrainer: progress is not written: {error}", file=sys.stderr)
-
-
-def _asks(path: Path, number: int | None) -> bool:
-    """A file that is not there, or not readable now, asks for nothing."""
-    try:
-        request = json.loads(path.read_text(encoding="utf-8"))
-        return request["request"] == "stop" and number in (None, request["number"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def track(
@@ -177,12 +187,12 @@ def track(
     further: Callable[[], Mapping[str, object]] | None = None,
     reporter: Reporter | None = None,
 ) -> State:
-    """Make Horovod's elastic ``state`` report at each ``commit()`` and obey stop requests there; returns it.
+    """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``; returns the state.
 
-    ``hvd`` is the framework's module (``import horovod.torch as hvd``). Read from the state, where it has them: ``step``,
-    ``samples``, ``loss``. ``checkpoint()`` saves to disk; rank 0 calls it at a stop request, and every
-    ``checkpoint_every_s``. ``on_rescale(old, new)`` runs on every worker that stays, before the state is synchronized:
-    set the learning rate there. ``further()`` adds keys to the lines.
+    ``hvd`` is the framework's module (``import horovod.torch as hvd``). The attributes ``step``, ``samples`` and ``loss`` of
+    the state are reported where they exist. ``checkpoint()`` saves to disk; rank 0 calls it at a stop request and every
+    ``checkpoint_every_s``. ``on_rescale(old, new)`` runs on every remaining worker before the state is synchronized: set
+    the learning rate there. ``further()`` adds keys to the lines.
     """
     tracker = _Tracker(state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, on_rescale, further)
     tracker.install()
@@ -190,10 +200,10 @@ def track(
 
 
 class Agreement:
-    """Whether to leave, as all workers together see it: they must go at the same step.
+    """Lets all workers stop at the same step.
 
-    ``broadcast`` gives every worker what rank 0 passes to it. ``to_stop()`` is called by all workers after each step; rank 0
-    says after how many steps the question comes again, about every 0.2 s, since asking at each would cost too much.
+    ``broadcast`` returns rank 0's argument on every worker. All workers call ``to_stop()`` after each step. A broadcast at
+    each step would cost too much: rank 0 says after how many steps the next one takes place, about every 0.2 s.
     """
 
     def __init__(self, reporter: Reporter, broadcast: Callable[[object], Any]) -> None:
@@ -203,7 +213,7 @@ class Agreement:
 
     @classmethod
     def of_torch(cls, reporter: Reporter, distributed: Any) -> Agreement:
-        """Over ``torch.distributed`` (the module), whose process group has been made."""
+        """Over ``torch.distributed`` (the module), whose process group has been initialized."""
 
         def broadcast(value: object) -> Any:
             box = [value]
@@ -213,12 +223,12 @@ class Agreement:
         return cls(reporter, broadcast)
 
     def begin(self) -> None:
-        """A new group: the next call asks."""
+        """Begin with a new group: the next call broadcasts."""
         self._calls_left = self._every = 1
         self._asked_at = self.reporter.clock()
 
     def to_stop(self) -> bool:
-        """Whether all are to checkpoint and leave now."""
+        """Whether all workers are to checkpoint and leave now."""
         self._calls_left -= 1
         if self._calls_left:
             return False
@@ -232,7 +242,7 @@ class Agreement:
 
 
 class _Tracker:
-    """The wrapped ``commit`` of one state. Outside bftrainer only ``on_rescale`` is left of it."""
+    """The wrapped ``commit`` of one state. Outside bftrainer only ``on_rescale`` is active."""
 
     def __init__(
         self,
@@ -254,7 +264,7 @@ class _Tracker:
         self.clock = reporter.clock
         self.size = int(hvd.size())
         self.saved_at = self.clock()
-        self.last: dict[str, Any] | None = None  # what the last commit had to tell
+        self.last: dict[str, Any] | None = None  # what the last commit reported
         self.fresh = True  # no step of this group has been reported
         self.agreement = Agreement(reporter, lambda value: hvd.broadcast_object(value, root_rank=0))
 
@@ -272,7 +282,7 @@ class _Tracker:
         self.original()  # leaves by HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
             self.save()
-            self.hvd.broadcast_object(True, root_rank=0)  # nobody leaves while rank 0 saves
+            self.hvd.broadcast_object(True, root_rank=0)  # no worker leaves while rank 0 saves
             self.reporter.leave()
         if self.checkpoint_every_s is not None and self.clock() - self.saved_at >= self.checkpoint_every_s:
             self.save()
@@ -284,7 +294,7 @@ class _Tracker:
             self.reporter.checkpointed()
 
     def resized(self) -> None:
-        """A new group is formed. The last commit of the old one is written too, so that the stall can be measured."""
+        """Report a new group. The last commit of the old group is written too, so that the stall can be measured."""
         old, self.size = self.size, int(self.hvd.size())
         self.fresh = True
         self.agreement.begin()

@@ -1,4 +1,4 @@
-"""What a change of size means for the training itself: batches per worker and the learning rate (paper 4.2). Pure."""
+"""Batch per worker and learning rate at each number of workers (BFTrainer 4.2). Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Scaling(Enum):
     """How the global batch follows the number of workers."""
 
     WEAK = "weak"
-    """Every worker keeps its batch: the global batch grows with the size."""
+    """Every worker keeps its batch: the global batch grows with the number of workers."""
     STRONG = "strong"
-    """The global batch stays: every worker's share shrinks as the size grows."""
+    """The global batch stays: the batch of each worker shrinks as the number of workers grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Batch sizes per worker whose sum is the global batch at every size.
+    """Batch sizes of the workers, which add up to the global batch at every world size.
 
-    ``global_batch`` is in samples: strong, of all workers together; weak, of one worker.
+    ``global_batch`` is in samples: with strong scaling of all workers together, with weak scaling of one worker.
     """
 
     scaling: Scaling
@@ -39,19 +39,21 @@ class Batches:
         return self.global_batch * world_size if self.scaling is Scaling.WEAK else self.global_batch
 
     def of(self, rank: int, world_size: int) -> int:
-        """Samples per step of one worker; two workers differ by at most one, the lower ranks have more."""
+        """Samples per step of one worker. Workers differ by at most one sample; lower ranks have more."""
         if not 0 <= rank < world_size:
-            raise InvalidValueError(f"rank {rank} is not in a world of {world_size}")
+            raise InvalidValueError(f"rank {rank} is outside a world of {world_size} workers")
         share, rest = divmod(self.total(world_size), world_size)
         if share == 0:
-            raise InvalidValueError(f"a global batch of {self.global_batch} cannot be shared by {world_size} workers")
+            raise InvalidValueError(
+                f"a global batch of {self.global_batch} cannot be divided among {world_size} workers"
+            )
         return share + (rank < rest)
 
     def weight(self, rank: int, world_size: int) -> float:
-        """Multiply the worker's mean loss by this before ``backward``.
+        """The factor by which to multiply the worker's mean loss before ``backward``; 1 where all batches are equal.
 
-        Frameworks average gradients over workers as if all batches were equal; so weighted, the average is that over
-        samples. 1 where the batches are equal.
+        Frameworks average gradients over workers as if their batches were equal. With this weight the result is the average
+        over samples.
         """
         return self.of(rank, world_size) * world_size / self.total(world_size)
 
@@ -67,9 +69,9 @@ class LearningRateRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LearningRate:
-    """A learning rate that follows the batch, reaching its new value in ``warmup_steps`` equal strides.
+    """A learning rate that follows the global batch; it rises to a new value in ``warmup_steps`` equal steps.
 
-    ``base`` is right for a global batch of ``base_batch``. Immutable: :meth:`rescaled` returns the next one.
+    ``base`` is the rate for a global batch of ``base_batch``. Immutable: :meth:`rescaled` returns the next one.
     """
 
     base: float
@@ -85,19 +87,19 @@ class LearningRate:
             raise InvalidValueError("base must be positive, base_batch at least 1, warmup_steps at least 0")
 
     def scaled(self, batch: int) -> float:
-        """The rate for a global batch, warm-up over."""
+        """The rate for a global batch after the warm-up."""
         ratio = batch / self.base_batch
         return self.base * (ratio if self.rule is LearningRateRule.LINEAR else math.sqrt(ratio))
 
     def rescaled(self, batch: int, step: int) -> LearningRate:
-        """From ``step`` on the global batch is ``batch``. The warm-up begins at the rate of that moment."""
+        """The learning rate if the global batch is ``batch`` from ``step`` on. The warm-up starts at the rate of that step."""
         start = self.base if math.isnan(self.target) else self.at(step)
         return LearningRate(
             self.base, self.base_batch, self.rule, self.warmup_steps, self.scaled(batch), start, since_step=step
         )
 
     def at(self, step: int) -> float:
-        """The rate of one step. Falling rates take effect at once: too high a rate diverges, too low one only waits."""
+        """The rate at a step. A lower rate takes effect at once: too high a rate diverges, too low a rate only costs time."""
         if math.isnan(self.target):
             return self.base
         passed = step - self.since_step

@@ -17,6 +17,7 @@ from bftrainer.domain.cluster import (
     Refusal,
     Reservation,
 )
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import SchedulerError
 
 
@@ -151,7 +152,7 @@ class FakeHolder:
             elif claim.node in self.cluster._held_nodes():
                 refusals.append(Refusal(claim.node, "already held"))
             else:
-                fragment = Fragment(f"{claim.node}#{self.cluster.new_id()}", FragmentPhase.PENDING)
+                fragment = Fragment(fragment_name(claim.node, self.cluster.new_id()), FragmentPhase.PENDING)
                 self.cluster.holders[fragment.name] = (self.pilot, fragment)
                 self.cluster.leases[fragment.name] = self.cluster.clock.at_s
                 fragments.append(fragment)

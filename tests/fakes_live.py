@@ -19,9 +19,11 @@ from bftrainer.domain.cluster import (
     PendingJob,
     Refusal,
 )
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import SchedulerError
-from bftrainer.live.trainers.launcher import Place
-from bftrainer.protocol.reports import DriverView, Ending, after_events
+from bftrainer.protocol.events import Event, EventLine, Running, Started
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.reports import DriverView, Ending, after_event
 
 START_S = 1_700_000_000.0
 
@@ -89,7 +91,7 @@ class FakeCluster:
                 refusals.append(Refusal(claim.node, "no", 30.0))
                 continue
             self.number += 1
-            fragment = Fragment(f"{claim.node}#{self.number}", FragmentPhase.PENDING)
+            fragment = Fragment(fragment_name(claim.node, str(self.number)), FragmentPhase.PENDING)
             self.fragments[fragment.name] = fragment
             self.acquired.append(fragment.name)
             self.clock.after(self.start_s, lambda name=fragment.name: self._move(name, FragmentPhase.READY))
@@ -160,8 +162,9 @@ class FakeDriver:
     """``behaviour``: "trains", "fails" (at once), "deaf" (does not obey a stop)."""
 
     spec: TrainerSpec
-    places: tuple[Place, ...]
+    hosts: tuple[HostSlots, ...]
     view: DriverView
+    interface: str | None = None
 
 
 @dataclass
@@ -176,27 +179,29 @@ class FakeLauncher:
     orders: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
 
-    def reconfigure(self, driver_settings: Mapping[str, object]) -> None:
-        self.settings = dict(driver_settings)
+    def reconfigure(self, settings: Mapping[str, object]) -> None:
+        self.settings = dict(settings)
 
-    def start(self, spec: TrainerSpec, places: Iterable[Place]) -> None:
-        name, there = spec.name, tuple(places)
+    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
+        name, there = spec.name, tuple(hosts)
         old = self.drivers.get(name)
         assert old is None or not old.view.alive, "two drivers of one trainer"
         incarnation = 1 + (old.view.incarnation if old else 0)
         samples = old.view.samples if old else None
-        self.drivers[name] = FakeDriver(spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples))
+        self.drivers[name] = FakeDriver(
+            spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples), interface
+        )
         self._note("start", name, there)
-        self._say(name, {"event": "started", "incarnation": incarnation})
+        self._say(name, Started())
         if self.behaviour.get(name) == "fails":
             how = {"reason": "status 1", "tail": ("boom",)}
             self.clock.after(self.takes_s, lambda: self._end(name, Ending.FAILED, **how))  # type: ignore[arg-type]
         else:
             self.clock.after(self.slow.get(name, self.takes_s), lambda: self._run(name))
 
-    def order(self, name: str, places: Iterable[Place]) -> None:
-        self.drivers[name].places = tuple(places)
-        self._note("order", name, self.drivers[name].places)
+    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
+        self.drivers[name].hosts = tuple(hosts)
+        self._note("order", name, self.drivers[name].hosts)
         self.clock.after(self.slow.get(name, self.takes_s), lambda: self._run(name))
 
     def ask_to_stop(self, name: str) -> None:
@@ -224,14 +229,14 @@ class FakeLauncher:
         driver = self.drivers[name]
         if not driver.view.alive:
             return
-        if len(driver.places) < driver.spec.min_nodes:
+        if len(driver.hosts) < driver.spec.min_nodes:
             self._end(name, Ending.STOPPED)
             return
-        fragments = [p.fragment_id for p in driver.places]
+        fragments = tuple(it.fragment for it in driver.hosts)
         for other, it in self.drivers.items():
             if other != name and it.view.alive and it.view.on & set(fragments):
                 self.overlaps.append(f"{name} and {other} on {sorted(it.view.on & set(fragments))}")
-        self._say(name, {"event": "running", "fragments": fragments, "world_size": len(fragments)})
+        self._say(name, Running(len(fragments), fragments))
 
     def _end(self, name: str, ending: Ending, reason: str = "", tail: tuple[str, ...] = ()) -> None:
         driver = self.drivers[name]
@@ -241,9 +246,10 @@ class FakeLauncher:
                 driver.view, alive=False, ending=ending, reason=reason, tail=tail, on=nothing, with_workers=nothing
             )
 
-    def _say(self, name: str, line: dict[str, Any]) -> None:
+    def _say(self, name: str, event: Event) -> None:
         driver = self.drivers[name]
-        driver.view = replace(after_events(driver.view, [line | {"time": self.clock.now_s()}]), alive=True)
+        line = EventLine(self.clock.now_s(), driver.view.incarnation, event)
+        driver.view = replace(after_event(driver.view, line), alive=True)
 
-    def _note(self, what: str, name: str, places: tuple[Place, ...]) -> None:
-        self.orders.append((what, name, frozenset(f"{p.node}#{p.fragment_id}" for p in places)))
+    def _note(self, what: str, name: str, hosts: tuple[HostSlots, ...]) -> None:
+        self.orders.append((what, name, frozenset(fragment_name(it.node, it.fragment) for it in hosts)))

@@ -1,4 +1,4 @@
-"""A trainer's directory as the pilot would make it, its driver as a process, and what both have written."""
+"""A trainer directory as the pilot writes it, its driver as a process, and what driver and script have written."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from patience import PATIENCE
 from promises import promised
 
 from bftrainer.plugins import driver_module
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.system.processes import identify
 
 CHECKOUT = Path(__file__).parents[1]
 EXAMPLE = CHECKOUT / "docs/examples/horovod_digits.py"
@@ -31,11 +32,12 @@ Line = dict[str, Any]
 class Trainer:
     """Hosts are names only: every worker is a local process.
 
-    Times that are handed back are from before the act: the driver may have answered before the test is scheduled again.
+    Methods return the time before they acted: the driver may react before the test is scheduled again.
     """
 
     def __init__(self, folder: Path, command: list[str] | None = None, **driver: Any) -> None:
         self.path = folder
+        self.directory = TrainerDirectory(folder)
         self.folder_driver = driver.pop("driver", "horovod")
         self.driver_environment: dict[str, str] = driver.pop("driver_environment", {})
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,12 +59,12 @@ class Trainer:
             "stop_s": driver.pop("stop_s", 60),
         }
         settings = {"version": 1, "driver": self.folder_driver, **driver}
-        write_atomically(folder / "trainer.json", json.dumps(trainer).encode())
-        write_atomically(folder / "driver.json", json.dumps(settings).encode())
+        write_atomically(self.directory.trainer, json.dumps(trainer).encode())
+        write_atomically(self.directory.driver, json.dumps(settings).encode())
         self.events: list[Line] = []
         self.progress: list[Line] = []
-        self._events = JsonTail(folder / "events.jsonl")
-        self._progress = JsonTail(folder / "progress.jsonl")
+        self._events = JsonTail(self.directory.events)
+        self._progress = JsonTail(self.directory.progress)
         self._numbers = itertools.count(1)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -73,9 +75,9 @@ class Trainer:
         self.end()
 
     def hosts(self, text: str) -> float:
-        """Replace the hosts file; ``a:1:7 b:1:8``. Returns when."""
+        """Replace the hosts file (``a:1:7 b:1:8``); returns the time."""
         at_s = now_s()
-        write_atomically(self.path / "hosts", "".join(f"{line}\n" for line in text.split()).encode())
+        write_atomically(self.directory.hosts, "".join(f"{line}\n" for line in text.split()).encode())
         return at_s
 
     def start(self, hosts: str | None = None) -> None:
@@ -94,17 +96,17 @@ class Trainer:
             )
 
     def control(self, request: str) -> None:
-        """What the pilot asks of the script."""
+        """Write the pilot's request."""
         value = {"version": 1, "request": request, "number": next(self._numbers)}
-        write_atomically(self.path / "control", json.dumps(value).encode())
+        write_atomically(self.directory.control, json.dumps(value).encode())
 
     def read(self) -> None:
-        """Take what is new."""
+        """Read new lines."""
         self.events += self._events.read()
         self.progress += self._progress.read()
 
     def until(self, what: str, holds: Callable[[], Any], timeout_s: float = 60) -> Any:
-        """Wait for it; the failure shows what has happened instead."""
+        """Wait until ``holds()`` is true; the failure shows what happened instead."""
         timeout_s *= PATIENCE
         give_up = time.monotonic() + timeout_s
         while time.monotonic() < give_up:
@@ -149,13 +151,13 @@ class Trainer:
         return [e["pid"] for e in self.events if e["event"] == "worker_started" and e["fragment"] == fragment][-1]
 
     def kill(self, fragment: str, number: int = signal.SIGKILL) -> float:
-        """A signal to the worker itself."""
+        """Send a signal to the worker itself."""
         pid, at_s = self.worker(fragment), now_s()
         os.kill(pid, number)
         return at_s
 
     def kill_together(self, *fragments: str) -> None:
-        """SIGKILL to a worker each, of which none lives to see another one's end: they are stopped first."""
+        """SIGKILL one worker of each fragment. They are stopped first, so that none sees the end of another."""
         pids = [self.worker(fragment) for fragment in fragments]
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in pids:
@@ -176,7 +178,7 @@ class Trainer:
         return [line for line in self.progress if line.get("formed")]
 
     def check_continuity(self, batch: int = 32) -> None:
-        """Steps are contiguous: between two lines of one group every step is paid for with its samples.
+        """Steps are contiguous: between two lines of one group every step adds its samples.
 
         A new group starts from the last commit of the old one, with the same weights, on every rank.
         """
@@ -210,7 +212,7 @@ class Trainer:
         return [e["pid"] for e in self.events if e["event"] == "worker_started" and identify(e["pid"]) is not None]
 
     def end(self) -> None:
-        """Nothing is left when the test is over."""
+        """End the driver and all workers."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
@@ -232,7 +234,7 @@ class Trainer:
 
 
 def on_a_word(folder: Path, command: list[str]) -> tuple[list[str], dict[str, str]]:
-    """``command`` whose workers are warm only once there is a file ``go``, but for the one in fragment 1; and its environment.
+    """``command`` with workers that are warm only once a file ``go`` exists (except in fragment 1), and its environment.
 
     They are warm within a moment of each other then: the script's own imports come later.
     """
@@ -251,5 +253,5 @@ def on_a_word(folder: Path, command: list[str]) -> tuple[list[str], dict[str, st
 
 
 def now_s() -> float:
-    """As events and progress write it down, rounded: what happens from now on is not earlier."""
+    """The time, rounded as in events and progress: what happens from now on is not earlier."""
     return math.floor(time.time() * 1e4) / 1e4

@@ -19,6 +19,7 @@ from clusters_under_test import WORKER_MARK, RealSlurm
 from slurm_lab import Lab, wait_until
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.domain.fragments import node_of
 from bftrainer.system.processes import with_variable
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.text import parse_hostlist
@@ -145,7 +146,7 @@ class Impact:
         nodes = parse_hostlist(self.lab.run("squeue", "-h", "-j", job, "-o", "%N").strip())
         left = self.workers_on(nodes)
         started_s = float(told.read_text())
-        marks = {path.parent.name.partition("#")[0]: path for path in self.holder.holders.glob("*#*/leaving")}
+        marks = {node_of(path.parent.name): path for path in self.holder.holders.glob("*#*/leaving")}
         notices, late, killed = [], [], 0
         for node in sorted(nodes & marks.keys()):
             noticed, _, count, took = marks[node].read_text().split()

@@ -34,18 +34,18 @@ def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:
       bftrainer logs digits
       bftrainer logs -f digits
     """
-    from bftrainer.live.trainers.launcher import read_logs
     from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.protocol.paths import TrainerDirectory
 
     folder = open_state_dir(state)
     _wait_for_pilot(folder, trainer, follow)
-    root = folder / "trainers"
+    directory = TrainerDirectory.of(folder, trainer)
     offsets: dict[Path, int] = {}
     first = True
     while True:
         with opened_registry(folder) as registry:
             ended = registry.trainer(trainer).finished_s is not None
-        found = read_logs(root, trainer)
+        found = directory.latest_logs()
         if not found and first:
             _nothing_yet(f"trainer {trainer!r} has not written any output yet", follow and not ended)
         for path in found:

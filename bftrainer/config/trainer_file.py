@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 from collections.abc import Mapping
-from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -17,20 +16,13 @@ from pydantic import Field, field_validator, model_validator
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.protocol.messages import StartedPer
 from bftrainer.scaling import Scaling
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-
-
-class StartedPer(str, Enum):
-    """Whether the launcher ``restart`` starts the command once per worker, or once per trainer (programs that start their own
-    workers, such as MPI)."""
-
-    WORKER = "worker"
-    TRAINER = "trainer"
 
 
 class CurveTable(ConfigTable):

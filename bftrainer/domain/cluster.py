@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
+from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
 from bftrainer.errors import InvalidValueError
 
 
@@ -17,7 +18,7 @@ class Availability(Enum):
     """What the scheduler does with a node, as far as the core has to know."""
 
     FREE = "free"
-    """Idle, and kept for nobody."""
+    """Idle, and not kept for any job."""
     PLANNED = "planned"
     """Idle, but kept for a larger job that cannot start yet: free until then, if the scheduler tells when that is."""
     BUSY = "busy"
@@ -133,7 +134,7 @@ class NodeRequest:
     gpus: int = 0
 
     def __post_init__(self) -> None:
-        if not self.node or "#" in self.node:
+        if not self.node or is_fragment_name(self.node):
             raise InvalidValueError(f"a node request needs the name of a node, got {self.node!r}")
 
 
@@ -165,12 +166,12 @@ class Fragment:
     @property
     def node(self) -> str:
         """The part before ``#``."""
-        return self.name.rpartition("#")[0]
+        return node_of(self.name)
 
     @property
     def id(self) -> str:
         """The holder's job id, the part after ``#``."""
-        return self.name.rpartition("#")[2]
+        return id_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.persistence.store import open_store
+from bftrainer.protocol.paths import TRAINERS
 from bftrainer.system.processes import this_process
 
 
@@ -39,7 +40,7 @@ def run_pilot(
         listeners: list[Listener] = [log]
         registry = TellingRegistry(store, clock.now_s, listeners)
         registry.note(clock.now_s(), "pilot", "", f"begins with pid {os.getpid()}")
-        launcher = DirectoryLauncher(parts.state_dir / "trainers", parts.driver)
+        launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
         running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread)
         end_metrics = None
         if config.metrics.port is not None:

@@ -118,7 +118,7 @@ def batch_systems() -> Iterator[tuple[str, BatchSystem]]:
 
 
 def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-    """The site that ``nodes.holder`` names, with what every driver is told."""
+    """The site that ``nodes.holder`` names, with the settings of every driver."""
     site = find_site(config.nodes.holder).build(config, state_dir, clock)
     _check_shared_cap(site, config)
     site.driver.update(_driver_settings(config))
@@ -128,7 +128,7 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
 def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
     """Apply a configuration that was read again; the keys of the site's table that wait for the next start.
 
-    What drivers are told changes for trainers that start from now on.
+    The settings of drivers change for trainers that start from now on.
     """
     _check_shared_cap(site, config)
     kept = find_site(config.nodes.holder).reconfigure(site, config)
@@ -176,9 +176,9 @@ def batch_job(environment: Mapping[str, str], holder: str, state_dir: Path, cloc
 
 
 def _is_gone_everywhere(job: str) -> bool | None:
-    """Outside of a job nobody knows which scheduler had the other pilot's: one that lists it has the last word."""
-    said = {batch.job_is_gone(job) for _, batch in batch_systems()}
-    return False if False in said else True if True in said else None
+    """Outside of a job it is unknown which scheduler has the other pilot's job: one that lists it decides."""
+    answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
+    return False if False in answers else True if True in answers else None
 
 
 def _driver_settings(config: PilotConfig) -> dict[str, object]:

@@ -1,1 +1,8 @@
-"""The trainer directory: what the pilot, the drivers and training scripts say to each other (docs/trainer-directory.md)."""
+"""The trainer directory: what the pilot, the drivers and training scripts exchange (docs/trainer-directory.md).
+
+Its file names, messages and event words are defined here, once. ``bftrainer.progress`` imports this package in training
+scripts: everything in it needs the standard library only.
+"""
+
+VERSION = 1
+"""Written into every JSON object by its writer, checked by its reader. New keys do not change it: readers ignore them."""

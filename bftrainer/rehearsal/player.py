@@ -11,8 +11,13 @@ from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import StallSeen
-from bftrainer.live.trainers.launcher import DirectoryLauncher, Place
+from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.live.trainers.meter import MeterBook
+from bftrainer.protocol.environment import TRAINER_DIR
+from bftrainer.protocol.events import DriverEvent
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import Phase
 from bftrainer.protocol.reports import DriverView, Ending
 from bftrainer.rehearsal.record import Line, Played, TrialOutcome, is_whole
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind
@@ -29,6 +34,7 @@ UNSAVED_S = 3.0
 UNSAVED_STEPS = 3
 STARTS = 3
 """Number of times that a driver without nodes is restarted in one act."""
+_DRIVER_LOG = TrainerDirectory(Path()).driver_log
 _OUTCOMES = {
     Ending.STOPPED: TrialOutcome.STOPPED,
     Ending.DONE: TrialOutcome.DONE,
@@ -53,6 +59,7 @@ class Player:
     ) -> None:
         self.spec = spec
         self.folder = root / spec.name
+        directory = TrainerDirectory(self.folder)
         self.lines: list[Line] = []
         self.events: list[Line] = []
         self._launcher = DirectoryLauncher(root, {"poll_s": 0.05, "hang_s": patience_s, **settings})
@@ -62,10 +69,10 @@ class Player:
         self._meter = MeterBook(window_s)
         self._stalls: list[float] = []
         self._measured = False
-        self._places: tuple[Place, ...] = ()
+        self._places: tuple[HostSlots, ...] = ()
         self._count = 0
-        self._event_tail = JsonTail(self.folder / "events.jsonl")
-        self._line_tail = JsonTail(self.folder / "progress.jsonl")
+        self._event_tail = JsonTail(directory.events)
+        self._line_tail = JsonTail(directory.progress)
         self._pids: set[ProcessId] = set()
 
     def play(self, act: Act) -> Played:
@@ -122,7 +129,7 @@ class Player:
         return view
 
     def _wanted(self) -> frozenset[str]:
-        return frozenset(place.fragment_id for place in self._places)
+        return frozenset(place.fragment for place in self._places)
 
     def _order(self, act: Act) -> None:
         """Request the change, and note the resulting places."""
@@ -153,16 +160,16 @@ class Player:
                     self._places = self._places[: act.nodes]
                     self._launcher.order(self.spec.name, self._places)
 
-    def _new(self, count: int) -> tuple[Place, ...]:
+    def _new(self, count: int) -> tuple[HostSlots, ...]:
         self._count += count
         numbers = range(self._count - count + 1, self._count + 1)
-        return tuple(Place(f"node-{n}", self._slots, f"f{n}") for n in numbers)
+        return tuple(HostSlots(f"node-{n}", self._slots, f"f{n}") for n in numbers)
 
-    def _kill(self, place: Place) -> None:
+    def _kill(self, place: HostSlots) -> None:
         """Kill the worker processes of one place, as when its node is lost."""
-        mine = [e for e in self.events if e.get("fragment") == place.fragment_id]
-        ended = {e["pid"] for e in mine if e["event"] == "worker_exited"}
-        for pid in {e["pid"] for e in mine if e["event"] == "worker_started"} - ended:
+        mine = [e for e in self.events if e.get("fragment") == place.fragment]
+        ended = {e["pid"] for e in mine if e["event"] == DriverEvent.WORKER_EXITED}
+        for pid in {e["pid"] for e in mine if e["event"] == DriverEvent.WORKER_STARTED} - ended:
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == pid:  # with its children, as when a node is lost
                     os.killpg(pid, signal.SIGKILL)
@@ -212,7 +219,7 @@ class Player:
         reasons = {
             TrialOutcome.FAILED: view.reason,
             TrialOutcome.TIMEOUT: f"timed out after {until_s - at_s:.0f} s",
-            TrialOutcome.DIED: "its driver ended without a report; see logs/driver.log",
+            TrialOutcome.DIED: f"its driver ended without a report; see {_DRIVER_LOG}",
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         reason = reasons.get(outcome, "")
@@ -243,12 +250,12 @@ class Player:
         while time.monotonic() < give_up:
             self.look()
             new = self.lines[seen:]
-            saved = [number for number, line in enumerate(new) if line.get("phase") == "checkpointed"]
+            saved = [number for number, line in enumerate(new) if line.get("phase") == Phase.CHECKPOINTED]
             if saved and len(new) - saved[-1] > UNSAVED_STEPS:
                 return
             time.sleep(POLL_S / 4)
 
     def _mine(self) -> set[ProcessId]:
         """The processes of this trainer's workers, by their environment."""
-        self._pids |= set(with_variable("BFTRAINER_TRAINER_DIR", str(self.folder)))
+        self._pids |= set(with_variable(TRAINER_DIR, str(self.folder)))
         return self._pids

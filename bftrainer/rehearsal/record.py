@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from bftrainer.protocol.progress_line import Phase
 from bftrainer.rehearsal.scenario import Act
 
 Line = Mapping[str, Any]
@@ -105,7 +106,7 @@ def stretches(lines: Iterable[Line]) -> list[Stretch]:
     """The "running" lines with a step, cut where a group of workers is formed."""
     found: list[list[Line]] = []
     for line in lines:
-        if line.get("phase") != "running" or not is_whole(line.get("step")):
+        if line.get("phase") != Phase.RUNNING or not is_whole(line.get("step")):
             continue
         same = bool(found) and all(line.get(key) == found[-1][-1].get(key) for key in ("incarnation", "world_size"))
         if same and not line.get("formed"):
@@ -118,7 +119,7 @@ def stretches(lines: Iterable[Line]) -> list[Stretch]:
 def boundaries(record: Record) -> list[Boundary]:
     """All changes from one stretch to the next, with the act in which the next one began."""
     found = []
-    saves = [line for line in record.lines if line.get("phase") == "checkpointed" and is_whole(line.get("step"))]
+    saves = [line for line in record.lines if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step"))]
     for old, new in itertools.pairwise(stretches(record.lines)):
         acts = [played.act for played in record.played if played.at_s <= float(new.first["time"])]
         saved = [int(line["step"]) for line in saves if float(line["time"]) <= float(new.first["time"])]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.protocol.environment import REPORT_EVERY_S
+from bftrainer.protocol.events import DriverEvent
 from bftrainer.rehearsal.copies import copy_folder, moved
 from bftrainer.rehearsal.player import Player
 from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches
@@ -47,7 +49,7 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
     """Play a rehearsal of a settled trainer. All files are written below ``scratch``, unless ``in_place``."""
     home = spec.cwd
     # Report every step, not one line per second.
-    spec = spec.model_copy(update={"env": {**spec.env, "BFTRAINER_REPORT_EVERY_S": "0"}})
+    spec = spec.model_copy(update={"env": {**spec.env, REPORT_EVERY_S: "0"}})
     here = spec
     if not options.in_place:
         copy_folder(home, scratch / "work", options.copy_bytes, where)
@@ -118,7 +120,10 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
 def _was_killed(player: Player, played: Played) -> bool:
     """Whether workers ignored the stop request: every further change would take ``stop_s``, with the same result."""
     return played.act.kind in LEAVES and any(
-        e.get("event") == "worker_exited" and e.get("status") == -9 and e.get("planned") and e["time"] >= played.at_s
+        e.get("event") == DriverEvent.WORKER_EXITED
+        and e.get("status") == -9
+        and e.get("planned")
+        and e["time"] >= played.at_s
         for e in player.events
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.protocol.events import DriverEvent
 from bftrainer.rehearsal import resumed, samples
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalCheck, RehearsalFinding
 from bftrainer.rehearsal.record import Boundary, Played, Record, TrialOutcome, boundaries, is_whole, stretches, stride
@@ -89,7 +90,7 @@ def _killed(record: Record, played: Played) -> int:
     return sum(
         1
         for event in record.events
-        if event.get("event") == "worker_exited"
+        if event.get("event") == DriverEvent.WORKER_EXITED
         and event.get("planned")
         and event.get("status") == -9
         and played.at_s <= float(event["time"]) <= played.until_s

@@ -1,6 +1,6 @@
-"""Reads a growing ``.jsonl`` file: whole lines only, each once, from a remembered offset.
+"""Reads a growing ``.jsonl`` file: whole lines only, each line once, from a remembered offset.
 
-A writer may rename a file that has become long to ``.1`` and begin another; what was not read of the old one is read first.
+A writer may rename a long file to ``.1`` and start a new one; the unread rest of the old file is read first.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 
 class JsonTail:
-    """``offset`` is the first byte not read yet; keep it to go on after a restart."""
+    """``offset`` is the first unread byte; keep it to continue after a restart."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         self.path = path
         self._path = os.fspath(path)
         self.offset = offset
-        self._file: tuple[int, int] | None = None  # device and inode of what was read last
+        self._file: tuple[int, int] | None = None  # device and inode of the file that was read last
 
     def skip(self, but_bytes: int = 0) -> None:
-        """Go to the end of what is there now, or so many bytes before it."""
+        """Move to the present end of the file, or ``but_bytes`` before it."""
         if self.path.exists():
             found = self.path.stat()
             self._file = found.st_dev, found.st_ino
@@ -30,10 +30,10 @@ class JsonTail:
             self.offset = 0
 
     def read(self) -> list[dict[str, Any]]:
-        """The objects appended since the last call; a line that is no JSON object (a torn write) is passed over."""
+        """The objects appended since the last call. A line that is no JSON object (a torn write) is skipped."""
         rest: list[dict[str, Any]] = []
         try:
-            # Opened, not only looked at: a network file system asks its server then. Most files have not grown.
+            # Opened rather than only statted: a network file system asks its server at open. Most files have not grown.
             handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return rest
@@ -44,13 +44,13 @@ class JsonTail:
                 rest = self._rest_of_the_old()
                 self._file = now
             if found.st_size < self.offset:
-                self.offset = 0  # begun anew while nobody read
+                self.offset = 0  # the file was started again since the last read
             return rest + self._new_lines(handle, found.st_size)
         finally:
             os.close(handle)
 
     def _rest_of_the_old(self) -> list[dict[str, Any]]:
-        """What was written to the file before it was renamed; the offset is 0 then."""
+        """The unread lines of the file that was renamed; sets the offset to 0."""
         if self._file is None:
             return []
         try:

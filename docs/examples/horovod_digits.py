@@ -1,9 +1,9 @@
-"""Elastic Horovod on generated digits: a small network that trains on any number of nodes, a second or two per epoch.
+"""Elastic Horovod on generated digits: a small network that trains on any number of nodes, one or two seconds per epoch.
 
     bftrainer submit ... -- python horovod_digits.py --epochs 20        or alone:  python horovod_digits.py
 
-The data: ten random 8x8 patterns, each sample one of them with noise. What bftrainer needs is one changed line,
-`progress.track` around the state; without bftrainer it does nothing.
+The data are ten random 8x8 patterns; each sample is one of them with noise. bftrainer needs one changed line,
+`progress.track` around the state. Without bftrainer this line does nothing.
 """
 
 import argparse
@@ -45,19 +45,19 @@ rate = progress.LearningRate(base=0.02, base_batch=options.batch, warmup_steps=5
 
 
 def set_learning_rate():
-    """Of this step: warm-up included."""
+    """Set the learning rate of this step, warm-up included."""
     for group in optimizer.param_groups:
         group["lr"] = rate.at(state.step)
 
 
 def rescaled(old, new):
-    """The number of workers has changed: the learning rate follows the global batch."""
+    """Adapt the learning rate to the global batch of the new number of workers."""
     global rate
     rate = rate.rescaled(batches.total(new), state.step)
 
 
 def save():
-    """A checkpoint on disk; half-written ones never bear its name."""
+    """Write a checkpoint under another name, then rename it: a checkpoint is never half-written."""
     content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "sampler": sampler.state_dict()}
     content |= {"epoch": state.epoch, "step": state.step, "samples": state.samples}
     torch.save(content, options.checkpoint.with_suffix(".new"))
@@ -65,7 +65,7 @@ def save():
 
 
 def checksum():
-    """Of the weights, so that two lines of the progress log can be compared."""
+    """A checksum of the weights, to compare two lines of the progress log."""
     return {"checksum": round(sum(p.detach().double().abs().sum().item() for p in model.parameters()), 6)}
 
 
@@ -85,7 +85,7 @@ state = progress.track(  # the one changed line
 
 @hvd.elastic.run
 def train(state):
-    """Runs again from the last commit whenever the group changes."""
+    """Train; called again, from the last commit, at each change of the group."""
     print(f"rank {hvd.rank()} of {hvd.size()} at step {state.step}: weights {checksum()['checksum']}", flush=True)
     while state.epoch < options.epochs:
         batch = batches.of(hvd.rank(), hvd.size())

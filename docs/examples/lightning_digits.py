@@ -1,8 +1,8 @@
-"""Lightning on generated digits, under the launcher torchrun: one callback is all that bftrainer needs.
+"""Lightning on generated digits, under the launcher torchrun: bftrainer needs one callback.
 
     bftrainer submit --name light --launcher torchrun --max-nodes 4 --set samples_per_s=500 -- python lightning_digits.py
 
-A change of nodes is checkpoint, stop, start: Lightning goes on from the checkpoint, in the middle of an epoch if need be.
+At a change of nodes the script checkpoints and starts again. Lightning resumes from the checkpoint, also within an epoch.
 """
 
 import os
@@ -23,7 +23,7 @@ BATCH = 32
 
 
 class OnIdleNodes(lightning.Callback):
-    """Reports each step; checkpoints and leaves when asked to, all ranks at the same step."""
+    """Reports each step; at a stop request, checkpoints and leaves at the same step on all ranks."""
 
     def setup(self, trainer, module, stage):
         self.report = progress.Reporter(rank=trainer.global_rank)
@@ -53,7 +53,7 @@ class OnIdleNodes(lightning.Callback):
 
 
 class Digits(lightning.LightningModule):
-    """A small network. ``samples`` counts what has been seen; it is saved with the weights."""
+    """A small network. ``samples`` counts the samples seen so far and is saved with the weights."""
 
     def __init__(self):
         super().__init__()

@@ -1,12 +1,12 @@
-"""Data-parallel training with nothing but numpy: a small network that learns the digits of a made-up alphabet.
+"""Data-parallel training with only NumPy: a small network that learns the letters of a generated alphabet.
 
-Each worker computes the gradient of its share of the batch; rank 0 adds them up and sends the sum back, over a Unix socket in
-the trainer's directory, so all workers are on one machine (``holder = "trace"``). What matters here is the contract with
-bftrainer, and that is the same for any program under ``launcher = "restart"``:
+Each worker computes the gradient of its share of the batch. Rank 0 adds the gradients and returns the sum over a Unix socket in
+the trainer directory, so all workers run on one machine (``holder = "trace"``). The contract with bftrainer is the same for
+any program under ``launcher = "restart"``:
 
 * report after each step, on rank 0;
-* when the report says that a stop is asked for: checkpoint, leave;
-* at the start: go on from the checkpoint;
+* if the report returns a stop request: checkpoint, then leave;
+* at the start: resume from the checkpoint;
 * end with status 0 when training is complete.
 
 Example trainer file: ``numpy_parallel.toml`` beside this one. By hand: ``python numpy_parallel.py --steps 100``.
@@ -33,14 +33,14 @@ CLASSES, PIXELS, HIDDEN = 10, 64, 32
 
 
 class Group:
-    """All workers: rank 0 in the middle, the others each with one connection to it."""
+    """All workers: rank 0 with one connection to each of the others."""
 
     def __init__(self) -> None:
         self.peers: list[socket.socket] = []
         if SIZE == 1:
             return
         folder = os.open(os.environ["BFTRAINER_TRAINER_DIR"], os.O_RDONLY | os.O_DIRECTORY)
-        # By way of the descriptor, since a socket's path may have 108 characters only.
+        # Through the descriptor: the path of a socket has at most 108 characters.
         path = f"/proc/self/fd/{folder}/group.{os.environ['BFTRAINER_INCARNATION']}"
         if RANK == 0:
             with socket.socket(socket.AF_UNIX) as server:
@@ -67,7 +67,7 @@ class Group:
                 time.sleep(0.02)
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
-        """The sum of everybody's values, on every worker."""
+        """The sum of all workers' values, on every worker."""
         if RANK:
             _send(self.peers[0], values)
             return _receive(self.peers[0])
@@ -92,20 +92,20 @@ def _exactly(peer: socket.socket, size: int) -> bytes:
     while len(parts) < size:
         data = peer.recv(size - len(parts))
         if not data:
-            raise ConnectionError("a worker has gone")
+            raise ConnectionError("a worker has closed its connection")
         parts += data
     return bytes(parts)
 
 
 def batch_of(step: int, size: int, alphabet: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The batch of a step: noisy letters and what they are. The same whoever computes it."""
+    """The batch of a step: noisy letters and their labels. It depends on the step only."""
     rng = np.random.default_rng((7, step))
     labels = rng.integers(CLASSES, size=size)
     return alphabet[labels] + 0.9 * rng.standard_normal((size, PIXELS)), labels
 
 
 def gradient(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
-    """Sums over the samples: gradient and loss of two layers with a softmax."""
+    """Gradient and loss of two layers with a softmax, as sums over the samples."""
     first = weights[: PIXELS * HIDDEN].reshape(PIXELS, HIDDEN)
     second = weights[PIXELS * HIDDEN :].reshape(HIDDEN, CLASSES)
     hidden = np.maximum(images @ first, 0)
@@ -125,7 +125,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--batch", type=int, default=32, help="samples per worker and step")
-    options.add_argument("--pace-s", type=float, default=0.0, help="a step takes at least this long")
+    options.add_argument("--pace-s", type=float, default=0.0, help="minimum duration of a step")
     options.add_argument("--checkpoint", type=Path, default=Path("checkpoint.npz"))
     options.add_argument("--checkpoint-every", type=int, default=20, help="steps")
     options.add_argument("--record", type=Path, help="rank 0 appends 'incarnation step size' per step")
@@ -152,10 +152,10 @@ def main() -> int:
     mine = slice(sum(share.of(r, SIZE) for r in range(RANK)), sum(share.of(r, SIZE) for r in range(RANK + 1)))
     loss = None
     if RANK == 0:
-        print(f"goes on from step {step} with {SIZE} workers", flush=True)
+        print(f"resumes at step {step} with {SIZE} workers", flush=True)
     while step < given.steps:
         began = time.monotonic()
-        # The last value says how many workers have seen a stop request; so all of them know, in the same step.
+        # The last value counts the workers that have seen a stop request, so all of them stop at the same step.
         stop = report.step(step=step, samples=samples, loss=loss, world_size=SIZE)
         images, labels = batch_of(step, total, alphabet)
         change, part_loss = gradient(weights, images[mine], labels[mine])

@@ -1,9 +1,9 @@
-"""DistributedDataParallel on generated digits, as one would write it for torchrun: a small network on any number of nodes.
+"""DistributedDataParallel on generated digits, written as for torchrun: a small network on any number of nodes.
 
     bftrainer submit docs/examples/torch_digits.toml        or alone:  torchrun --nproc-per-node=2 torch_digits.py --epochs 2
 
-What bftrainer needs are the lines with `report` and `agreement`; without bftrainer they do nothing but agree that nobody
-stops. What torchrun needs as well is the checkpoint: every change of nodes starts the script again from there.
+bftrainer needs the lines with `report` and `agreement`; without bftrainer they only agree that no worker stops. torchrun needs
+the checkpoint as well: each change of nodes starts the script again from it.
 """
 
 import argparse
@@ -53,7 +53,7 @@ rate = progress.LearningRate(base=0.02, base_batch=options.batch, warmup_steps=5
 
 
 def save():
-    """A checkpoint on disk, by rank 0; half-written ones never bear its name. Nobody goes on before it is there."""
+    """Write a checkpoint on rank 0 under another name, then rename it. All ranks wait for it."""
     if rank == 0:
         content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done}
         torch.save(content, options.checkpoint.with_suffix(".new"))
@@ -63,13 +63,13 @@ def save():
 
 
 def checksum():
-    """Of the weights, so that two lines of the progress log can be compared."""
+    """A checksum of the weights, to compare two lines of the progress log."""
     return round(sum(p.detach().double().abs().sum().item() for p in model.parameters()), 6)
 
 
 print(f"rank {rank} of {size} at step {done['step']}: weights {checksum()}", flush=True)
 while done["samples"] < options.epochs * options.samples:
-    # Which samples come next follows from how many have been seen: no size sees one twice in an epoch.
+    # The number of samples seen determines the next ones: at no size is a sample seen twice in an epoch.
     epoch, seen = divmod(done["samples"], options.samples)
     order = torch.randperm(options.samples, generator=torch.Generator().manual_seed(epoch))
     sizes = [batches.of(r, size) for r in range(size)]
@@ -79,7 +79,7 @@ while done["samples"] < options.epochs * options.samples:
         group["lr"] = rate.at(done["step"])
     optimizer.zero_grad()
     loss = nn.functional.cross_entropy(parallel(images[chosen]), labels[chosen], reduction="sum")
-    # At the end of an epoch some workers have fewer samples, or none: weights are by sample, not by worker.
+    # At the end of an epoch some workers have fewer samples, or none: gradients are weighted by samples, not workers.
     whole = min(sum(sizes), options.samples - seen)
     (loss * size / whole).backward()
     optimizer.step()

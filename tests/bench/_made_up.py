@@ -22,6 +22,7 @@ from typing import Any
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
@@ -119,7 +120,7 @@ class Machine:
             job = Job(str(self.number), claim.node, JobPhase.RUNS, ends_s=time.time() + 86_400)
             self.jobs[job.id] = job
             self.nodes[claim.node] = self._view(claim.node, Availability.BUSY)
-            folder = self.files.root / f"{claim.node}#{job.id}"
+            folder = self.files.root / fragment_name(claim.node, job.id)
             folder.mkdir(mode=0o700)
             (folder / "ready").touch()
             return job.id
@@ -143,7 +144,7 @@ class Machine:
 
     def _take(self, job: Job) -> None:
         """The main queue wants its node: the payload says so, kills, and ends."""
-        (self.files.root / f"{job.node}#{job.id}" / "leaving").write_text("asked back\n")
+        (self.files.root / fragment_name(job.node, job.id) / "leaving").write_text("asked back\n")
         self.jobs[job.id] = Job(job.id, job.node, JobPhase.OVER, "PREEMPTED")
 
 
@@ -205,7 +206,10 @@ def _play_driver(folder: Path, it: dict[str, Any], now: float) -> None:
         if it.get("alive"):
             hosts = [line.rsplit(":", 1)[1] for line in (folder / "hosts").read_text().splitlines()]
             it["nodes"], it["next"] = len(hosts), now + PROGRESS_S
-            _say(folder, {"event": "running", "fragments": hosts, "world_size": len(hosts)})
+            _say(
+                folder,
+                {"event": "running", "incarnation": it["incarnation"], "fragments": hosts, "world_size": len(hosts)},
+            )
     if it.get("alive") and it.get("nodes") and now >= it["next"]:
         it["next"] += PROGRESS_S
         it["samples"] += 100.0 * it["nodes"] ** 0.9
@@ -216,7 +220,7 @@ def _play_driver(folder: Path, it: dict[str, Any], now: float) -> None:
 
 def _end(folder: Path, it: dict[str, Any], how: str) -> None:
     it["alive"] = False
-    _say(folder, {"event": how})
+    _say(folder, {"event": how, "incarnation": it["incarnation"]})
     with suppress(OSError, ValueError):
         os.kill(int((folder / "bench.pid").read_text()), signal.SIGKILL)
 

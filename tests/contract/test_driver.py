@@ -1,4 +1,4 @@
-"""What every launcher's driver promises, whatever it starts: orders, losses, ends. Real programs as local workers."""
+"""What the drivers of all launchers promise: changes of hosts, losses, ends. Real programs as local workers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 from horovod_trainer import CHECKOUT, Trainer, on_a_word
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.system.processes import identify
 
 pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A launcher, and the shipped example for it: one that goes on for ever, and one of 10 steps on two nodes."""
+    """A launcher and its shipped example: arguments to run forever, and for 10 steps on two nodes."""
 
     driver: str
     needs: str

@@ -1,4 +1,4 @@
-"""A trainer with real Elastic Horovod. Without it these tests are skipped, and say so; where CI is set they fail."""
+"""A trainer with real Elastic Horovod. Without Horovod these tests are skipped; if CI is set, they fail."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from horovod_trainer import Trainer
 
 @pytest.fixture
 def trainer(elastic_horovod: None, tmp_path: Path) -> Iterator[Trainer]:
-    """The example, 20 ms a step, committing every step; its driver is not started yet."""
+    """The example with 20 ms a step and a commit at every step; its driver is not started yet."""
     with Trainer(tmp_path / "trainer") as made:
         yield made

@@ -1,4 +1,4 @@
-"""What a trainer lives through: nodes that come and go, with notice and without."""
+"""Elastic Horovod while nodes join and leave, with and without notice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from horovod_trainer import EXAMPLE, Trainer
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.horovod.membership import Membership
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]

@@ -1,4 +1,4 @@
-"""The same driver with workers in holders of the stand-in LSF: each by an order to its holder's starter."""
+"""The same driver with workers in holders of the stand-in LSF: each started by the starter of its holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same driver with workers in real Slurm steps, inside of other jobs."""
+"""The same driver with workers in real Slurm steps, inside other jobs."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_nodes_come_go_and_are_free_again(lab: Lab, trainer: Trainer) -> None:
 
 
 def workers(trainer: Trainer, job: str = "") -> list[bytes]:
-    """The trainer's processes in steps of one job, or of any."""
+    """The trainer's processes in steps of one job, or of any job."""
     return [
         words for path in Path("/proc").iterdir() if path.name.isdecimal() and (words := worker(path, trainer, job))
     ]
 
 
 def worker(process: Path, trainer: Trainer, job: str) -> bytes:
-    """Its command line; empty for another process, and for one that has just gone."""
+    """A process's command line if it is the trainer's; else, and after its end, empty."""
     try:
         variables = (process / "environ").read_bytes().split(b"\0")
         words = (process / "cmdline").read_bytes()

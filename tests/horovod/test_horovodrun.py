@@ -1,4 +1,4 @@
-"""Stock horovodrun behind the same directory, and only where it is allowed."""
+"""Stock horovodrun with the same trainer directory, only where it is allowed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from horovod_trainer import EXAMPLE, Trainer
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.directory import TrainerDirectory
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path, host_and_command
 
 
@@ -56,7 +56,7 @@ def test_it_grows_loses_a_worker_and_stops_with_a_checkpoint(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("elastic_horovod")
 def test_a_change_that_rank_0_did_not_hear_of_is_made_again(tmp_path: Path) -> None:
-    """It was told while the script still began; before, such a trainer stayed at its first size for ever."""
+    """The notice came while the script started; such a trainer used to stay at its first size forever."""
     folder, script = tmp_path / "trainer", tmp_path / "begins_late.py"
     # horovodrun looks once a second: 6 s after it was shown b it has told of it.
     script.write_text(
@@ -75,5 +75,5 @@ def test_a_change_that_rank_0_did_not_hear_of_is_made_again(tmp_path: Path) -> N
         asked_s = trainer.hosts("a:1:1 b:1:2")
         trainer.event("running", asked_s, timeout_s=120, fragments=["1", "2"])
         trainer.steps(2)
-        assert "it is made again" in (trainer.path / "driver.log").read_text()
+        assert "the change is repeated" in (trainer.path / "driver.log").read_text()
         trainer.check_continuity()

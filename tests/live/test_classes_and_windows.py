@@ -13,6 +13,7 @@ from live_house import House, house, spec
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
+from bftrainer.domain.fragments import node_of
 from bftrainer.errors import InputFileError, StoreError
 from bftrainer.live.explain import explain
 from bftrainer.live.nodes.classifier import PoolDemand, class_of
@@ -65,9 +66,9 @@ def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path:
     with closing(home.store()) as store:
         assert explain(store, "nowhere").why == "no node of class 4 h100 is idle, and it runs on no other (node_class)"
         assert explain(store, "named").why == "it has as many nodes as it can use (max_nodes)"
-    places = home.launcher.drivers["named"].places
-    assert {(p.slots, p.interface) for p in places} == {(4, "ib0")}
-    assert {(p.slots, p.interface) for p in home.launcher.drivers["hardware"].places} == {(1, None)}
+    named, hardware = (home.launcher.drivers[name] for name in ("named", "hardware"))
+    assert ({it.slots for it in named.hosts}, named.interface) == ({4}, "ib0")
+    assert ({it.slots for it in hardware.hosts}, hardware.interface) == ({1}, None)
     assert_one_class_each(home)
 
 
@@ -157,7 +158,7 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
     home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers.desired())))
     state = home.pilot(60)
     assert max(n for t, n in seen if t < 40) == 2
-    assert {n.partition("#")[0] for n in state.active[0].nodes} == {"n1", "n2", "n4"}
+    assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n2", "n4"}
     with closing(home.store()) as store:
         taken = [f for f in Registry(store).fragments() if f.node == "n3"]
         assert len(taken) == 1, "once, and then left alone until its window has ended"

@@ -11,6 +11,7 @@ from fakes_live import START_S
 from live_house import House, house, spec
 
 from bftrainer.domain.events import PoolChanged
+from bftrainer.domain.fragments import node_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries
@@ -98,7 +99,7 @@ def test_a_node_that_leaves_during_a_resize(home: House, after_s: float) -> None
 
     home.after_tick = take
     state = home.pilot(40)
-    assert {n.partition("#")[0] for n in state.active[0].nodes} == {"n1", "n3"}
+    assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n3"}
     assert [what for what, _, _ in home.launcher.orders].count("start") == 1, "it went on"
     assert_in_order(home, "a")
 

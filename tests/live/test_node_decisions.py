@@ -14,6 +14,7 @@ from live_house import configuration
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.decisions import (
     Ask,
@@ -44,7 +45,9 @@ def config(**nodes: Any) -> PilotConfig:
 
 
 def held(number: int, phase: FragmentPhase = READY, node_class: str | None = "", **more: Any) -> HeldFragment:
-    return HeldFragment(Fragment(f"n{number}#{number}", phase), f"n{number}", 900.0 + number, node_class, **more)
+    return HeldFragment(
+        Fragment(fragment_name(f"n{number}", str(number)), phase), f"n{number}", 900.0 + number, node_class, **more
+    )
 
 
 def free(number: int, window_s: float = math.inf, node_class: str = "", not_before_s: float = 0.0) -> Candidate:
@@ -52,7 +55,7 @@ def free(number: int, window_s: float = math.inf, node_class: str = "", not_befo
 
 
 def names(*numbers: int) -> frozenset[str]:
-    return frozenset(f"n{n}#{n}" for n in numbers)
+    return frozenset(fragment_name(f"n{n}", str(n)) for n in numbers)
 
 
 def known(*fragments: HeldFragment, used: frozenset[str] | None = None, want: int = 0, **more: Any) -> NodeFacts:

@@ -16,11 +16,13 @@ from live_machine import STEPPER, eventually
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
-from bftrainer.live.trainers.launcher import DirectoryLauncher, Place
+from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import DriverView, Ending
 from bftrainer.system.processes import identify
 
-TWO = (Place("n1", 1, "f1"), Place("n2", 1, "f2"))
+TWO = (HostSlots("n1", 1, "f1"), HostSlots("n2", 1, "f2"))
 
 
 class Driven:
@@ -30,11 +32,17 @@ class Driven:
         self.path = path
         self.launcher = DirectoryLauncher(path / "trainers", {"poll_s": 0.05, **driver})
 
-    def start(self, program: str | list[str], places: tuple[Place, ...] = TWO, **keys: Any) -> None:
+    def start(
+        self,
+        program: str | list[str],
+        hosts: tuple[HostSlots, ...] = TWO,
+        interface: str | None = None,
+        **keys: Any,
+    ) -> None:
         command = [sys.executable, "-c", program] if isinstance(program, str) else program
         table = {"name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 60.0, **keys}
         self.spec = settle(check_table(table, TrainerSpec, "test"), "test", self.path, os.environ)
-        self.launcher.start(self.spec, places)
+        self.launcher.start(self.spec, hosts, interface)
 
     def look(self) -> DriverView:
         return self.launcher.look("t")
@@ -45,7 +53,7 @@ class Driven:
         return self.look()
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:
-        path = self.path / "trainers" / "t" / "events.jsonl"
+        path = TrainerDirectory.of(self.path, "t").events
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [line for line in lines if kind in ("", line["event"])]
 
@@ -111,7 +119,7 @@ def test_a_killed_worker_was_taken_and_the_rest_goes_on_without_it(driven: Drive
     eventually(lambda: len(driven.events("running")) == 2)
     assert driven.events("running")[-1]["fragments"] == ["f1"]
     assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
-    driven.launcher.order("t", (*TWO, Place("n3", 1, "f3")))
+    driven.launcher.order("t", (*TWO, HostSlots("n3", 1, "f3")))
     eventually(lambda: driven.events("running")[-1]["fragments"] == ["f1", "f3"])
 
 
@@ -120,7 +128,7 @@ def test_below_its_minimum_it_parks(driven: Driven) -> None:
     eventually(lambda: (driven.path / "steps").exists())
     os.kill(driven.pids()[0], signal.SIGKILL)
     view = driven.ends(Ending.STOPPED)
-    assert view.reason == "1 nodes, needs 2"
+    assert view.reason == "1 nodes, min_nodes is 2"
 
 
 def test_no_hosts_is_checkpoint_and_stop(driven: Driven) -> None:
@@ -171,9 +179,9 @@ def test_once_per_trainer_for_programs_that_start_their_own_workers(driven: Driv
 
 
 def test_stage_in_runs_once_per_fragment_before_its_workers(driven: Driven) -> None:
-    places = (Place("n1", 3, "f1"),)
+    hosts = (HostSlots("n1", 3, "f1"),)
     stage = ["sleep 0.2; echo $BFTRAINER_FRAGMENT >> staged"]
-    driven.start("import pathlib; print(pathlib.Path('staged').read_text())", places, stage_in=stage)
+    driven.start("import pathlib; print(pathlib.Path('staged').read_text())", hosts, stage_in=stage)
     driven.ends(Ending.DONE)
     assert (driven.path / "staged").read_text() == "f1\n"
 
@@ -195,7 +203,7 @@ def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Drive
     assert other.look("t").alive
     other.start(driven.spec, TWO)
     drivers = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert drivers.count(f"restart_driver {driven.path}/trainers/t\n") == 1
+    assert drivers.count(f"drivers.restart.main {driven.path}/trainers/t\n") == 1
     other.order("t", TWO[:1])
     eventually(lambda: other.look("t").on == {"f1"})
 
@@ -203,7 +211,7 @@ def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Drive
 def test_a_class_of_nodes_has_its_own_interface(driven: Driven) -> None:
     for interface, expected in (("ib7", "ib7"), (None, "lo")):
         driven.launcher.reconfigure(driven.launcher._settings | {"interface": "lo"})
-        driven.start("pass", (Place("n1", 1, "f1", interface),))
+        driven.start("pass", TWO[:1], interface)
         written = json.loads((driven.path / "trainers/t/driver.json").read_bytes())
         assert written["interface"] == expected
         driven.ends(Ending.DONE)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, Hidden, Observation, PeerPilot
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import UserError
 from bftrainer.live.nodes.fragments import HeldFragment
 from bftrainer.live.nodes.sharing import Sharing, claim_hosts, overlap, room_beside, surplus
@@ -157,7 +158,7 @@ def test_pilots_that_see_each_other_are_together_at_the_cap(owners: list[int], c
     gone: set[str] = set()
     for me in (1, 2, 3):
         mine = [
-            HeldFragment(Fragment(f"n{job}#{job}", FragmentPhase.READY), f"n{job}", 0.0)
+            HeldFragment(Fragment(fragment_name(f"n{job}", job), FragmentPhase.READY), f"n{job}", 0.0)
             for job, owner in ids.items()
             if owner == me
         ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from command_line import bftrainer, complaint
+from patience import PATIENCE
 
 from bftrainer.config.pilot import PilotConfig, commented_default, read_config
 from bftrainer.config.validation import check_table
@@ -102,3 +107,23 @@ def test_outside_of_a_job_a_scheduler_that_lists_the_other_pilots_job_has_the_la
     monkeypatch.setattr(SlurmBatch, "job_is_gone", lambda self, job: by_slurm)
     job = sites.batch_job({}, "trace", tmp_path, SystemClock())
     assert (job.id, job.own, job.is_gone("7")) == ("", None, expected)
+
+
+def test_a_site_that_cannot_be_imported_is_one_line_and_a_finding(tmp_path: Path) -> None:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bftrainer.sites]\npbs = no_such_module:SITE\n")
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "bftrainer", *map(str, arguments)], env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True, text=True, check=False, timeout=60 * PATIENCE,
+        )  # fmt: skip
+
+    said = run("init", "--holder", "pbs", "--state", tmp_path / "s")
+    assert said.returncode == 2
+    assert said.stderr.startswith("bftrainer: site 'pbs' (no_such_module:SITE) cannot be loaded: ModuleNotFoundError")
+    assert run("init", "--holder", "slurm", "--state", tmp_path / "s").returncode == 0
+    checks = {check["name"]: check for check in json.loads(run("doctor", "--json").stdout)["checks"]}
+    assert (checks["pbs"]["state"], checks["pbs"]["required"]) == ("BROKEN", False)

@@ -89,16 +89,21 @@ def test_a_driver_that_just_read_its_order_may_still_start_a_worker_there() -> N
     assert holds(it, 0.1 + SETTLE_S + 0.1) == some(A)
 
 
+def worker(at_s: float, event: str, fragment: str, pid: int, **further: object) -> dict[str, object]:
+    head = {"time": at_s, "event": event, "incarnation": 1}
+    return head | {"host": f"n{fragment}", "fragment": fragment, "slot": 0, "pid": pid, **further}
+
+
 LINES = [
-    {"time": 1.0, "event": "started", "incarnation": 1},
-    {"time": 1.1, "event": "worker_started", "fragment": "1", "pid": 10},
-    {"time": 1.2, "event": "worker_started", "fragment": "2", "pid": 20},
-    {"time": 1.3, "event": "running", "fragments": ["1", "2"], "world_size": 2},
-    {"time": 5.0, "event": "worker_exited", "fragment": "2", "pid": 20, "status": -9, "planned": False},
-    {"time": 5.0, "event": "withheld", "fragment": "2", "reason": "x"},
-    {"time": 5.1, "event": "something new", "fragment": "7"},
-    {"time": 5.2, "event": "running", "fragments": ["1"], "world_size": 1},
-    {"time": 9.0, "event": "failed", "reason": "status 1", "tail": ["a", "b"]},
+    {"time": 1.0, "event": "started", "incarnation": 1, "driver": "restart", "pid": 7},
+    worker(1.1, "worker_started", "1", 10, log="logs/1/n1.1.0.log"),
+    worker(1.2, "worker_started", "2", 20, log="logs/1/n2.2.0.log"),
+    {"time": 1.3, "event": "running", "incarnation": 1, "fragments": ["1", "2"], "world_size": 2},
+    worker(5.0, "worker_exited", "2", 20, status=-9, planned=False),
+    {"time": 5.0, "event": "withheld", "incarnation": 1, "host": "n2", "fragment": "2", "reason": "x"},
+    {"time": 5.1, "event": "something new", "incarnation": 1, "fragment": "7"},
+    {"time": 5.2, "event": "running", "incarnation": 1, "fragments": ["1"], "world_size": 1},
+    {"time": 9.0, "event": "failed", "incarnation": 1, "reason": "status 1", "status": 1, "tail": ["a", "b"]},
 ]
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from live_house import House, house, spec
 
 from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
+from bftrainer.domain.fragments import node_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.registry import Registry
@@ -89,7 +90,7 @@ def test_any_order_of_happenings(
                 home.clock.sleep(1.0)  # the supervisor starts it again
         assert not home.launcher.overlaps
         for _, _, nodes in home.launcher.orders:
-            assert len({name.partition("#")[0] in gpus for name in nodes}) <= 1, "a trainer on two classes"
+            assert len({node_of(name) in gpus for name in nodes}) <= 1, "a trainer on two classes"
         assert all(not d.view.alive for d in home.launcher.drivers.values()), "no driver is left"
         assert not [f for f in home.cluster.fragments.values() if f.why != "released" and f.why != "asked back"]
         with closing(home.store()) as store:

@@ -209,7 +209,7 @@ def test_one_that_is_queued_again_is_ended(lsf: StandInLsf) -> None:
 def test_a_job_that_lsf_has_forgotten_is_gone_at_the_second_look(lsf: StandInLsf) -> None:
     holder, fragment = held(lsf)
     lsf.lab.forget(fragment.id)
-    assert "no longer known" in gone(lsf, holder)
+    assert "unknown to LSF" in gone(lsf, holder)
 
 
 @pytest.mark.parametrize("kind", ["down", "down-at-once", "slow", "silent", "truncated", "none"])
@@ -266,9 +266,9 @@ def test_a_bsub_that_fails_is_a_refusal_and_the_node_is_left_alone(lsf: StandInL
     lsf.lab.fault("bsub", "down-at-once", times=1)
     first, second = holder.acquire((NodeRequest("node01"), NodeRequest("node02"))).refusals
     assert "LSF is down" in first.reason
-    assert "not asked" in second.reason
+    assert "not tried" in second.reason
     (again,) = holder.acquire((NodeRequest("node01"),)).refusals
-    assert "left alone" in again.reason
+    assert "backing off" in again.reason
 
 
 def test_a_holder_that_does_not_start_is_killed(lsf: StandInLsf) -> None:

@@ -1,4 +1,4 @@
-"""The helper in the training script, against a Horovod of one's own making."""
+"""The helper in the training script, with a fake Horovod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Clock:
 
 
 class World:
-    """The part of horovod.torch that is used. Broadcasts say what rank 0 said: itself."""
+    """The part of horovod.torch that is used. Broadcasts return the argument: this is rank 0."""
 
     def __init__(self) -> None:
         self.ranks, self.broadcasts = (0, 1), 0
@@ -71,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def report(folder: Path, clock: Clock) -> progress.Reporter:
-    """Of rank 0, in the fourth incarnation."""
+    """The reporter of rank 0 in the fourth incarnation."""
     return progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "4"}, clock)
 
 

@@ -1,4 +1,4 @@
-"""Batches and learning rates at every size, by hand and for all."""
+"""Batches and learning rates at every world size: examples and properties."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress import Batches, LearningRate, LearningRateRule, Scaling, batches
+
+TRAINER = {"version": 1, "id": "t", "command": ["python"], "cwd": "/", "min_nodes": 1, "max_nodes": 2}
 
 
 def test_strong_scaling_by_hand() -> None:
@@ -34,7 +36,7 @@ def test_weak_scaling_by_hand() -> None:
 def test_the_workers_batches_sum_to_the_global_batch(scaling: Scaling, global_batch: int, size: int) -> None:
     rule = Batches(scaling, global_batch)
     if rule.total(size) < size:
-        with pytest.raises(InvalidValueError, match="cannot be shared"):
+        with pytest.raises(InvalidValueError, match="cannot be divided"):
             rule.of(0, size)
         return
     shares = [rule.of(rank, size) for rank in range(size)]
@@ -51,16 +53,16 @@ def test_a_rank_outside_of_its_world_is_refused(rank: int, size: int) -> None:
 
 
 def test_the_trainer_file_outvotes_the_script(tmp_path: Path) -> None:
-    (tmp_path / "trainer.json").write_text(json.dumps({"version": 1, "scaling": "strong", "global_batch": 96}))
+    (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | {"scaling": "strong", "global_batch": 96}))
     here = {"BFTRAINER_TRAINER_DIR": str(tmp_path)}
     assert batches(Scaling.WEAK, 32, here) == Batches(Scaling.STRONG, 96)
     assert batches(Scaling.WEAK, 32, {}) == Batches(Scaling.WEAK, 32)
-    (tmp_path / "trainer.json").write_text(json.dumps({"version": 1, "scaling": None}))
+    (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | {"scaling": None}))
     assert batches(Scaling.WEAK, 32, here) == Batches(Scaling.WEAK, 32)
 
 
 def test_linear_learning_rate_with_warm_up_by_hand() -> None:
-    """0.1 for a batch of 32; four workers: 0.4, reached in 10 strides of 0.03 from step 100 on."""
+    """0.1 for a batch of 32; four workers: 0.4, reached in 10 steps of 0.03 from step 100 on."""
     rate = LearningRate(base=0.1, base_batch=32, warmup_steps=10)
     assert rate.at(99) == 0.1
     four = rate.rescaled(128, step=100)

@@ -141,7 +141,7 @@ def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSl
     assert first.fragments == ()
     assert "invalid partition" in first.refusals[0].reason
     assert [r.node for r in first.refusals] == cluster.nodes[:4]
-    assert "not asked" in first.refusals[2].reason
+    assert "not tried" in first.refusals[2].reason
     waits = [holder.acquire(claims[:1]).refusals[0].retry_s]
     assert 0 < waits[0] <= 11
 

@@ -10,6 +10,7 @@ import pytest
 from live_machine import Machine, assert_contiguous, eventually
 from slurm_lab import BAD_ANSWERS, Lab
 
+from bftrainer.domain.fragments import id_of
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 
@@ -84,7 +85,7 @@ def test_one_fault_after_the_other(beside: Machine, lab: Lab) -> None:
 
     before = held(beside)
     lost = min(before)
-    lab.run("scancel", lost.rpartition("#")[2])
+    lab.run("scancel", id_of(lost))
     eventually(lambda: lost not in held(beside), 30)
     eventually(lambda: len(held(beside)) == 3, 60)
     trains_on(beside)

@@ -60,7 +60,7 @@ def ours(folder: Path, *, warm: bool) -> dict[str, float]:
 
 
 class Stock:
-    """torchrun's agents, one per node, around a store of their own."""
+    """torchrun's agents, one per node, with their own store."""
 
     def __init__(self, folder: Path) -> None:
         self.trainer = Trainer(folder, COMMAND)
@@ -72,7 +72,7 @@ class Stock:
         self.processes = [subprocess.Popen([sys.executable, "-c", keep])]
 
     def join(self) -> subprocess.Popen[bytes]:
-        """A node comes."""
+        """A node joins."""
         conf = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=600"
         agent = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1:4", "--nproc-per-node=1", "--rdzv-id=stock"]
         agent += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", f"--rdzv-conf={conf}"]
@@ -92,14 +92,14 @@ class Stock:
         return started
 
     def kill(self, agent: subprocess.Popen[bytes]) -> float:
-        """The node is gone, with all that ran on it."""
+        """The node is lost with all its processes."""
         for child in children(agent.pid):
             os.kill(child, signal.SIGKILL)
         agent.kill()
         return time.time()
 
     def leave(self, agent: subprocess.Popen[bytes]) -> float:
-        """The node goes with notice."""
+        """The node leaves with notice."""
         asked_s = time.time()
         agent.terminate()
         return asked_s

@@ -1,4 +1,4 @@
-"""What a DistributedDataParallel trainer lives through: nodes that come and go, with notice and without."""
+"""A DistributedDataParallel trainer while nodes join and leave, with and without notice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from horovod_trainer import CHECKOUT, Line, Trainer, on_a_word
 from promises import promised
 
 from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.process import identify
+from bftrainer.system.processes import identify
 
 pytestmark = pytest.mark.slow
 EXAMPLE = CHECKOUT / "docs/examples/torch_digits.py"
@@ -37,7 +37,7 @@ def trainer(tmp_path: Path) -> Iterator[Trainer]:
 
 
 def check_continuity(trainer: Trainer, *, lost: int = 0, batch: int = 32) -> None:
-    """Steps are contiguous and paid for; an incarnation goes on where the last one ended, at most ``lost`` steps before.
+    """Steps are contiguous and paid for; an incarnation resumes where the last one ended, at most ``lost`` steps before.
 
     All ranks begin with the same weights, those that the checkpoint was written with.
     """
@@ -69,7 +69,7 @@ def _check_continuity(trainer: Trainer, lost: int, batch: int) -> None:
 
 
 def weights(trainer: Trainer, incarnation: int) -> set[tuple[int, float]]:
-    """Step and weights that the ranks of an incarnation have begun with."""
+    """Step and weights with which the ranks of an incarnation started."""
     found = set()
     for log in trainer.path.glob(f"logs/{incarnation}/*.log"):
         for words in (line.split() for line in log.read_text().splitlines() if line.startswith("rank ")):

@@ -117,8 +117,8 @@ class HolderJobState:
         self.unlisted = False
         match job.phase:
             case JobPhase.OVER:
-                said = "" if job.reason in ("None", "") else f" ({job.reason})"
-                self.become(FragmentPhase.GONE, now_s, f"{job.state}{said}")
+                reason = "" if job.reason in ("None", "") else f" ({job.reason})"
+                self.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
                 self.become(FragmentPhase.LEAVING, now_s, "preempted")
             case JobPhase.RUNS:

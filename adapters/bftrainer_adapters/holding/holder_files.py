@@ -14,6 +14,7 @@ import secrets
 import shutil
 from pathlib import Path
 
+from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
 from bftrainer_adapters.on_node.payload import RELEASED
 
 _NAME_BYTES = 8
@@ -80,14 +81,14 @@ class HolderFiles:
 
     def remove(self, name: str) -> None:
         """Delete what belongs to a fragment that is gone."""
-        node, _, job = name.rpartition("#")
+        node, job = node_of(name), id_of(name)
         shutil.rmtree(self.root / name, ignore_errors=True)
         self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
         self.log(node, job).unlink(missing_ok=True)
 
     def names(self) -> list[str]:
         """Every fragment that has a folder."""
-        return sorted(path.name for path in self.root.iterdir() if "#" in path.name and path.is_dir())
+        return sorted(path.name for path in self.root.iterdir() if is_fragment_name(path.name) and path.is_dir())
 
     def _let_go(self, name: str, names_us_no_more: bool) -> None:
         if name in self._held and not names_us_no_more:

@@ -14,9 +14,10 @@ from itertools import islice
 from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_adapters.holding.back_off import BackOff
+from bftrainer_adapters.holding.failure_backoff import FailureBackoff
 from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
@@ -53,7 +54,7 @@ class JobHolder:
         self._found_old = False
         self._next_ask_s = clock.elapsed_s()
         self._failed_asks = 0
-        self._nodes = BackOff(settings.back_off_s, settings.back_off_most_s)
+        self._nodes = FailureBackoff(settings.back_off_s, settings.back_off_most_s)
 
     @property
     def holders(self) -> Path:
@@ -174,7 +175,7 @@ class JobHolder:
 
     def _submit(self, request: NodeRequest) -> Fragment:
         job = self._jobs.submit(request)
-        return self._add(f"{request.node}#{job}", self._clock.elapsed_s()).fragment
+        return self._add(fragment_name(request.node, job), self._clock.elapsed_s()).fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
@@ -253,7 +254,7 @@ class JobHolder:
     def _take_over(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
         """Adopt the holders of a predecessor with the same name, and delete the folders of those that are over."""
         for job in listed.values():
-            name = f"{job.node}#{job.id}"
+            name = fragment_name(job.node, job.id)
             if job.phase is not JobPhase.OVER and name not in self._held:
                 self._add(name, now_s)
         for name in self._files.names():

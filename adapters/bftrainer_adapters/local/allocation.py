@@ -22,8 +22,10 @@ from bftrainer.domain.cluster import (
     Observation,
     Refusal,
 )
+from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
+from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.processes import send, with_variable
 
 
@@ -55,7 +57,7 @@ class Allocation:
             if request.node in held or request.node not in self._nodes:
                 refusals.append(Refusal(request.node, "already held, or not a node of this job"))
                 continue
-            name = f"{request.node}#{os.getpid()}-{self._clock.now_s():.3f}-{number}"
+            name = fragment_name(request.node, f"{os.getpid()}-{self._clock.now_s():.3f}-{number}")
             (self._holders / name).mkdir(mode=0o700)
             held.add(request.node)
             fragments.append(Fragment(name, FragmentPhase.PENDING))
@@ -82,7 +84,7 @@ class Allocation:
     def clear(self, names: frozenset[str]) -> None:
         """SIGKILL the workers, or the sruns that started them (Slurm then ends their steps within 0.1 s)."""
         for name in sorted(names):
-            for process in with_variable("BFTRAINER_FRAGMENT", name.rpartition("#")[2]):
+            for process in with_variable(FRAGMENT, id_of(name)):
                 with suppress(PermissionError):
                     send(process, signal.SIGKILL)
 
@@ -90,4 +92,6 @@ class Allocation:
         """Nothing to do: the end of the job ends everything."""
 
     def _held(self) -> list[Fragment]:
-        return [Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if "#" in p.name]
+        return [
+            Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if is_fragment_name(p.name)
+        ]

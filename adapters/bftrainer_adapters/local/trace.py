@@ -28,6 +28,7 @@ from bftrainer.domain.cluster import (
     Observation,
     Refusal,
 )
+from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.system.files import write_atomically
 from bftrainer_adapters.local.trace_machine import ensure_running, sweep
@@ -94,7 +95,7 @@ class TraceCluster:
     def observe(self) -> Observation:
         """The log's nodes as of now; a held one is busy."""
         at_s = self._clock.now_s()
-        held = {p.name.rpartition("#")[0] for p in self._folders()}
+        held = {node_of(p.name) for p in self._folders()}
 
         def is_idle(node: str) -> bool:
             return node not in held and self._timeline.until_s(node, at_s - self._begun_s) is not None
@@ -110,10 +111,10 @@ class TraceCluster:
         fragments, refusals = [], []
         for request in requests:
             until_s = self._timeline.until_s(request.node, now_s - self._begun_s)
-            if until_s is None or any(p.name.rpartition("#")[0] == request.node for p in self._folders()):
+            if until_s is None or any(node_of(p.name) == request.node for p in self._folders()):
                 refusals.append(Refusal(request.node, "no longer idle"))
                 continue
-            name = f"{request.node}#{self._tag}-{self._next}"
+            name = fragment_name(request.node, f"{self._tag}-{self._next}")
             self._next += 1
             part = self._holders / f".{name}"
             part.mkdir(mode=0o700)
@@ -151,7 +152,7 @@ class TraceCluster:
 
     def clear(self, names: frozenset[str]) -> None:
         for name in sorted(names):
-            sweep(name.rpartition("#")[2])
+            sweep(id_of(name))
 
     def renew(self) -> None:
         now = time.time()
@@ -159,4 +160,4 @@ class TraceCluster:
             os.utime(folder / "lease", (now, now))
 
     def _folders(self) -> list[Path]:
-        return sorted(p for p in self._holders.iterdir() if "#" in p.name and not p.name.startswith("."))
+        return sorted(p for p in self._holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))

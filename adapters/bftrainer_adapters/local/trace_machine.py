@@ -19,6 +19,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from bftrainer.domain.fragments import id_of, is_fragment_name
+from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.files import write_atomically
 from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.on_node.payload import Silence, limit_s
@@ -37,12 +39,12 @@ def watch(holders: Path, lease_s: float) -> None:
     last_seen = last_swept = time.monotonic()
     silences: dict[str, Silence] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
-        for folder in sorted(p for p in holders.iterdir() if "#" in p.name):
+        for folder in sorted(p for p in holders.iterdir() if is_fragment_name(p.name)):
             # A driver may have started a worker just as its fragment went: gone ones are swept while they have folders.
             if not (folder / "gone").exists():
                 last_seen = time.monotonic()
                 play(folder, lease_s, silences.setdefault(folder.name, Silence(SWEEP_EVERY_S)))
-            elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(folder.name.rpartition("#")[2]):
+            elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(id_of(folder.name)):
                 last_seen = time.monotonic()
         if time.monotonic() - last_swept > SWEEP_EVERY_S:
             last_swept = time.monotonic()
@@ -67,7 +69,7 @@ def play(folder: Path, lease_s: float, silence: Silence) -> None:
     if why is None:
         return
     write_atomically(folder / "leaving", why.encode())
-    while sweep(folder.name.rpartition("#")[2]):
+    while sweep(id_of(folder.name)):
         time.sleep(0.01)
     with suppress(FileNotFoundError):
         write_atomically(folder / "gone", why.encode())
@@ -75,7 +77,7 @@ def play(folder: Path, lease_s: float, silence: Silence) -> None:
 
 def sweep(fragment_id: str) -> int:
     """SIGKILL all processes of a fragment; returns how many there were."""
-    found = list(with_variable("BFTRAINER_FRAGMENT", fragment_id))
+    found = list(with_variable(FRAGMENT, fragment_id))
     for process in found:
         with suppress(PermissionError):
             send(process, signal.SIGKILL)

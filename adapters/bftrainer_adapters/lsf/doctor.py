@@ -89,8 +89,8 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
     odd = [node.name for node in views if node.cpus not in (0, slots)]
-    said = f", {len(odd)} without {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
-    return f"{len(views)} hosts, {sum(node.availability is Availability.FREE for node in views)} idle{said}"
+    odd_hosts = f", {len(odd)} without {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
+    return f"{len(views)} hosts, {sum(node.availability is Availability.FREE for node in views)} idle{odd_hosts}"
 
 
 def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:

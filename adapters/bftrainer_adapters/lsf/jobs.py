@@ -53,8 +53,10 @@ def description(pilot: str, user: str) -> str:
     return f"bftrainer: idle node held by pilot {pilot} of {user}, given back at once when wanted"
 
 
-def submit_argv(settings: LsfSettings, request: NodeRequest, said: str, command: Iterable[str], log: Path) -> list[str]:
-    """``bsub`` of one holder; ``command`` is the job script with its arguments, ``said`` the description."""
+def submit_argv(
+    settings: LsfSettings, request: NodeRequest, label: str, command: Iterable[str], log: Path
+) -> list[str]:
+    """``bsub`` of one holder; ``command`` is the job script with its arguments, ``label`` the description."""
     match settings.place:
         case "slots":
             whole = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
@@ -69,7 +71,7 @@ def submit_argv(settings: LsfSettings, request: NodeRequest, said: str, command:
         *(["-P", settings.project] if settings.project else []),
         *(["-gpu", settings.gpu] if settings.gpu else []),
         *whole, "-m", request.node, "-W", str(minutes) if settings.launch_node else f"{minutes}/{request.node}", "-rn",
-        "-J", HOLDER_NAME, "-Jd", f"{said} node={request.node}", "-o", str(log), *settings.options, *command,
+        "-J", HOLDER_NAME, "-Jd", f"{label} node={request.node}", "-o", str(log), *settings.options, *command,
     ]  # fmt: skip
 
 
@@ -86,8 +88,8 @@ def list_argv(user: str) -> list[str]:
     return ["bjobs", "-a", "-u", user, "-J", HOLDER_NAME, "-o", LIST_FIELDS, "-json"]
 
 
-def parse_list(text: str, said: str, now_s: float) -> dict[str, LsfJob]:
-    """By id, the holders whose description begins with ``said``; the others belong to other pilots."""
+def parse_list(text: str, label: str, now_s: float) -> dict[str, LsfJob]:
+    """By id, the holders whose description begins with ``label``; the others belong to other pilots."""
     if says_nothing(text) and "{" not in text:
         return {}
     jobs = {}
@@ -96,7 +98,7 @@ def parse_list(text: str, said: str, now_s: float) -> dict[str, LsfJob]:
         if state not in PHASES:
             raise UnknownStateError("job", state)
         found = _NODE.search(words)
-        if not words.startswith(said) or found is None:
+        if not words.startswith(label) or found is None:
             continue
         left = left_s(item) if state == "RUN" else None
         reason = state if state in ("USUSP", "SSUSP", "UNKWN") else value_of(item, "EXIT_REASON")

@@ -125,7 +125,7 @@ class LsfScheduler:
 
 
 def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> NodeView:
-    """A host with the end of its backfill window. An idle one is planned for somebody, unless its window is endless."""
+    """A host with the end of its backfill window. An idle one is planned for a job, unless its window is endless."""
     length_s = lengths.get(node.name)
     ends_s = at_s + length_s if length_s is not None and length_s < math.inf else None
     is_planned = node.availability is Availability.FREE and length_s != math.inf

@@ -87,8 +87,8 @@ def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -
         )
     if gpus and not params.resources:
         found.append(
-            "nobody preempts for GPUs here, and holders ask for them (lsf.gpu): PREEMPTABLE_RESOURCES = ngpus_physical in "
-            "lsb.params"
+            "jobs are not preempted for GPUs here, but holders request GPUs (lsf.gpu): set PREEMPTABLE_RESOURCES = "
+            "ngpus_physical in lsb.params"
         )
     return found
 

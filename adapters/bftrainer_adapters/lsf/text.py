@@ -60,9 +60,9 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
     found = answer.get("RECORDS") if isinstance(answer, dict) else None
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise SchedulerError(f"no RECORDS of {what} in {body[:60]!r}")
-    said = next((answer[key] for key in ("HOSTS", "JOBS", "QUEUES") if key in answer), None)
-    if str(said) != str(len(found)):
-        raise SchedulerError(f"LSF announces {said} {what} and lists {len(found)}: {body[:60]!r}")
+    announced = next((answer[key] for key in ("HOSTS", "JOBS", "QUEUES") if key in answer), None)
+    if str(announced) != str(len(found)):
+        raise SchedulerError(f"LSF announces {announced} {what} and lists {len(found)}: {body[:60]!r}")
     for item in found:
         if "ERROR" in item:
             raise SchedulerError(f"asked for {what}, LSF says: {str(item['ERROR'])[:200]}")
@@ -147,13 +147,13 @@ _DIVIDER = re.compile(r"-+ (Running|Eligible|Blocked) Jobs: (\d+) (?:\((\d+) of 
 def parse_jobstat(text: str) -> Jobstat:
     """``jobstat``: each part announces the number of its jobs, so truncation is detected."""
     parts: dict[str, list[JobstatLine]] = {}
-    said: dict[str, int] = {}
+    announced: dict[str, int] = {}
     counts: tuple[int, int] | None = None
     part = ""
     for line in filter(str.strip, text.splitlines()):
         if divider := _DIVIDER.fullmatch(line.strip()):
             part = divider[1]
-            said[part], parts[part] = int(divider[2]), []
+            announced[part], parts[part] = int(divider[2]), []
             counts = (int(divider[3]), int(divider[4])) if divider[3] else counts
             continue
         words = line.split()
@@ -167,8 +167,8 @@ def parse_jobstat(text: str) -> Jobstat:
     if counts is None or set(parts) != {"Running", "Eligible", "Blocked"}:
         raise SchedulerError(f"jobstat: incomplete output, it has {', '.join(parts) or 'nothing'}: {text[:60]!r}")
     for name, jobs in parts.items():
-        if len(jobs) != said[name]:
-            raise SchedulerError(f"jobstat announces {said[name]} {name.lower()} jobs and lists {len(jobs)}")
+        if len(jobs) != announced[name]:
+            raise SchedulerError(f"jobstat announces {announced[name]} {name.lower()} jobs and lists {len(jobs)}")
     return Jobstat(*counts, *(tuple(parts[name]) for name in ("Running", "Eligible", "Blocked")))
 
 

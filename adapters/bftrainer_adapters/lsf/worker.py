@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from bftrainer.domain.fragments import fragment_name
 from bftrainer_adapters.on_node.lsf_starter import write
 
 _POLL_S = 0.1
@@ -29,7 +30,7 @@ _LOST = 137
 
 def main(holders: Path, node: str, job: str, command: list[str]) -> int:
     """Run a command in the holder; returns its exit status."""
-    holder = holders / f"{node}#{job}"
+    holder = holders / fragment_name(node, job)
     order = holder / "work" / f"{time.time_ns()}-{os.getpid()}"
     try:
         order.mkdir(mode=0o700, parents=True)

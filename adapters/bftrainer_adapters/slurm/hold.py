@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.fragments import id_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError
 from bftrainer.system import command
@@ -126,7 +127,7 @@ class _Slurm:
 
     def end_workers(self, names: list[str]) -> None:
         """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory."""
-        ids = [name.rpartition("#")[2] for name in names]
+        ids = [id_of(name) for name in names]
         steps = jobs.parse_worker_steps(self._run(jobs.steps_argv(ids)))
         if steps:
             self._run(jobs.kill_steps_argv(steps))

@@ -38,23 +38,23 @@ def parse_peers(text: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
     found: dict[tuple[str, str], PeerPilot] = {}
     for line in lines:
         job, owner, name, words, *_ = [*line.split("|", 3), "", "", ""]
-        said = _WORDS.fullmatch(words)
-        if not job.isdecimal() or (name == PILOT_NAME and said is None):
+        claim = _WORDS.fullmatch(words)
+        if not job.isdecimal() or (name == PILOT_NAME and claim is None):
             continue
         # A holder with any other comment still counts.
-        key = (owner, said[1] if said else "unknown")
+        key = (owner, claim[1] if claim else "unknown")
         if key == (user, pilot):
             continue
         seen = found.get(key) or PeerPilot(key[1], owner, job=job)
-        hosts = split_hosts(said[2]) if said and said[2] else ()
+        hosts = split_hosts(claim[2]) if claim and claim[2] else ()
         holders = (*seen.holders, job) if name == HOLDER_NAME else seen.holders
         found[key] = replace(seen, hosts=tuple(dict.fromkeys((*seen.hosts, *hosts))), holders=holders)
     return tuple(found[key] for key in sorted(found))
 
 
-def with_hosts(said: str, hosts: tuple[str, ...]) -> str:
+def with_hosts(comment: str, hosts: tuple[str, ...]) -> str:
     """A comment with the claim to these hosts."""
-    return f"{said}; hosts {','.join(hosts)}" if hosts else said
+    return f"{comment}; hosts {','.join(hosts)}" if hosts else comment
 
 
 def check_hosts(hosts: tuple[str, ...]) -> None:
@@ -77,9 +77,9 @@ def split_hosts(text: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r",(?![^\[]*\])", text) if part)
 
 
-def announce_argv(job: str, said: str) -> list[str]:
+def announce_argv(job: str, comment: str) -> list[str]:
     """Set the comment of the pilot's own job."""
-    return ["scontrol", "update", f"JobId={job}", f"Comment={said}"]
+    return ["scontrol", "update", f"JobId={job}", f"Comment={comment}"]
 
 
 @dataclass
@@ -99,8 +99,8 @@ class SlurmPeerPilots:
         check_hosts(hosts)
         self.on_holders(hosts)
         if self.job and (hosts or self._has_announced):
-            said = with_hosts(f"bftrainer: pilot {self.pilot} of {self.user}", hosts)
-            self._run(announce_argv(self.job, said))
+            comment = with_hosts(f"bftrainer: pilot {self.pilot} of {self.user}", hosts)
+            self._run(announce_argv(self.job, comment))
             self._has_announced = True
 
     def look(self) -> tuple[PeerPilot, ...]:

@@ -95,7 +95,7 @@ _SUFFIXES = {
 def flags_of(state: str) -> frozenset[NodeFlag]:
     """All flags of a state as Slurm writes it: ``IDLE+DRAIN``, ``idle*``, ``mixed-``.
 
-    Raises :class:`~bftrainer.errors.UnknownStateError` with the text: what nobody knows is not idle.
+    Raises :class:`~bftrainer.errors.UnknownStateError` with the text: unknown is not idle.
     """
     flags: set[NodeFlag] = set()
     for word in state.split("+"):

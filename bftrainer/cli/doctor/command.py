@@ -67,11 +67,21 @@ def _live(state: Path | None, keep: Path) -> list[Check]:
         from bftrainer.cli.doctor.pilot import examine_pilot
 
         return examine_pilot(state, keep)
-    from bftrainer.live.site import find_site
     from bftrainer.plugins import site_names
 
-    found = (check for name in site_names() for check in find_site(name).check(None, "", keep))
-    return [dataclasses.replace(check, required=False) for check in found]
+    return [dataclasses.replace(check, required=False) for name in site_names() for check in _site(name, keep)]
+
+
+def _site(name: str, keep: Path) -> list[Check]:
+    """What an installed site finds here without a configuration; a site that cannot be loaded is a finding, too."""
+    from bftrainer.domain.checks import Check
+    from bftrainer.errors import UserError
+    from bftrainer.live.site import find_site
+
+    try:
+        return find_site(name).check(None, "", keep)
+    except UserError as error:
+        return [Check.broken(name, str(error), "reinstall or remove the package that brings the site")]
 
 
 def _lsf(config: Path, keep: Path) -> list[Check]:

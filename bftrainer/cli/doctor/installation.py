@@ -87,13 +87,13 @@ def _gurobi() -> Check:
     found = find_license()
     if found.version is None:
         return Check("gurobi", CheckStatus.MISSING, str(found), "pip install 'bftrainer[gurobi]'", required=False)
-    renew = "pip install --upgrade gurobipy, or name a license of yours in GRB_LICENSE_FILE"
+    renew = "pip install --upgrade gurobipy, or set GRB_LICENSE_FILE to your license"
     if not found.usable:
         return Check.broken("gurobi", str(found), renew, required=False)
     # An expired license refuses every model as too large; the date tells why.
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     if found.expires is not None and found.expires < today.isoformat():
-        return Check.broken("gurobi", f"{found} (over)", renew, required=False)
+        return Check.broken("gurobi", f"{found} (expired)", renew, required=False)
     _prove(Gurobi())
     limits = "; at most 2,000 variables and rows, larger problems go to highs" if found.restricted else ""
     return Check.ok("gurobi", f"{found}, solves{limits}", required=False)
@@ -110,7 +110,7 @@ def _jobscripts() -> Check:
 
 
 def _sample() -> tuple[Problem, tuple[int, ...]]:
-    """Two trainers want six nodes: 2 and 4 give 18 + 32 samples per second, more than any other counts."""
+    """Two trainers and six nodes: 2 and 4 nodes give 18 + 32 samples per second, the optimum."""
     from bftrainer.domain.model import Curve
     from bftrainer.domain.problem import Problem, TrainerDemand
 
@@ -121,7 +121,7 @@ def _sample() -> tuple[Problem, tuple[int, ...]]:
 
 
 def _prove(solver: Allocator) -> None:
-    """Solve the sample through the real class."""
+    """Solve the sample with the real solver."""
     from bftrainer.allocation.check import checked
     from bftrainer.errors import RejectedAnswerError
 

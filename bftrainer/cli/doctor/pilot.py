@@ -22,7 +22,7 @@ from bftrainer.system import command
 from bftrainer.system.network import interface_address
 from bftrainer.system.processes import is_alive
 
-_LITTLE_BYTES = 100_000_000
+_LOW_SPACE_BYTES = 100_000_000
 _IMPORT_S = 120.0
 _PROBE = """
 import json, torch, horovod, horovod.torch
@@ -58,12 +58,12 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
 
 def _space(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free
-    if free < _LITTLE_BYTES:
-        remedy = "make room: a pilot that cannot write its journal ends"
-        return Check.warning("state", f"{folder}: {free / 1e6:.0f} MB are free", remedy)
+    if free < _LOW_SPACE_BYTES:
+        remedy = "free some space: a pilot that cannot write its journal ends"
+        return Check.warning("state", f"{folder}: only {free / 1e6:.0f} MB are free", remedy)
     return Check.ok(
         "state",
-        f"{folder}: mode 700, yours, and nobody else can replace it; {free / 1e9:.1f} GB are free",
+        f"{folder}: mode 700, yours, and safe from other users; {free / 1e9:.1f} GB are free",
     )
 
 
@@ -81,7 +81,7 @@ def _pilot(folder: Path) -> Check:
         )
         return Check("journal", weight, str(error), remedy)
     except BFTrainerError as error:
-        return Check.broken("journal", str(error), "look at the disk; the last copy is pilot.db.schema-*")
+        return Check.broken("journal", str(error), "check the disk; the latest copy is pilot.db.schema-*")
     if holder is None:
         return Check.ok("journal", "no pilot runs")
     job = f", job {holder.job_id}" if holder.job_id else ""
@@ -94,15 +94,15 @@ def _root(config: PilotConfig, site: SitePlugin) -> Check:
     if os.geteuid() != 0:
         return Check.ok("user", f"uid {os.geteuid()}: trainers run with its rights")
     if config.workers.allow_root:
-        remedy = "an ordinary user is enough for everything"
+        remedy = "run it as an ordinary user; nothing needs root"
         return Check.warning(
             "user",
-            "root, as workers.allow_root says: trainers run as root",
+            "root, allowed by workers.allow_root: trainers run as root",
             remedy,
         )
     detail = "root: every trainer's command would run as root"
     if site.runs_here:  # the pilot would start: see refuse_root
-        return Check.warning("user", f"{detail}, on this machine only", "run it as an ordinary user")
+        return Check.warning("user", f"{detail}, on this host only", "run it as an ordinary user")
     return Check.broken("user", detail, "run it as an ordinary user, or set workers.allow_root = true")
 
 
@@ -125,8 +125,8 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
 
 
 def _horovod() -> Check:
-    """Imported in a process of its own: it may take long, or end the interpreter."""
-    remedy = "docs/horovod.md says how to build it; trainers with launcher restart need neither"
+    """Imported in a process of its own, since that may take long or end the interpreter."""
+    remedy = "docs/horovod.md shows how to build it; trainers with launcher restart do not need it"
     try:
         text = command.run([sys.executable, "-c", _PROBE], timeout_s=_IMPORT_S)
         torch, horovod, gloo = json.loads(text.splitlines()[-1])

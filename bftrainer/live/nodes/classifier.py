@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from bftrainer.config.hosts import matches
 from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.domain.cluster import NodeView, Observation
+from bftrainer.domain.fragments import node_of
 from bftrainer.domain.state import Classes, Nodes, State
 
 
@@ -94,7 +95,7 @@ class NodeClassifier:
     def of(self, fragment: str) -> str | None:
         """The fragment's class; None before the first observation."""
         if fragment not in self._fragments:
-            found = self.of_node(fragment.rpartition("#")[0])
+            found = self.of_node(node_of(fragment))
             if found is None:
                 return None
             self._fragments[fragment] = found

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import Ours
 from bftrainer.domain.cluster import Fragment, NodeRequest
+from bftrainer.domain.fragments import node_of
 from bftrainer.domain.ports import Clock, NodeHolder, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
@@ -220,7 +221,7 @@ def _window_ends(
     if not ends:
         return ()
     of_node = dict(ends)
-    found = ((name, of_node.get(name.rpartition("#")[0])) for name in sorted(pool))
+    found = ((name, of_node.get(node_of(name))) for name in sorted(pool))
     return tuple((name, end_s - leave_before_s) for name, end_s in found if end_s is not None)
 
 

@@ -17,9 +17,9 @@ from typing import Protocol
 from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.live.derived import Derived, Table
-from bftrainer.live.trainers.launcher import Place
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.steps import (
     AskToStop,
@@ -31,13 +31,12 @@ from bftrainer.live.trainers.steps import (
     TrainerState,
     carried_out,
     holds,
-    id_of,
     next_step,
-    node_of,
     runs_as_desired,
 )
 from bftrainer.live.trainers.usage import UsageBook
 from bftrainer.persistence.registry import Registry, TrainerChange, TrainerRecord, TrainerStatus
+from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending
 
 MAX_FAILURES = 4
@@ -48,14 +47,14 @@ RETRY_S = 5.0
 class Launcher(Protocol):
     """Starts, rescales and stops trainers, and reports what their drivers say."""
 
-    def reconfigure(self, driver_settings: Mapping[str, object]) -> None:
+    def reconfigure(self, settings: Mapping[str, object]) -> None:
         """Settings of drivers to come."""
 
-    def start(self, spec: TrainerSpec, places: Iterable[Place]) -> None:
-        """Start a driver on these places."""
+    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
+        """Start a driver on these hosts. ``interface``: of their node class, where it has its own."""
 
-    def order(self, name: str, places: Iterable[Place]) -> None:
-        """Tell a running driver its new places."""
+    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
+        """Tell a running driver its new hosts."""
 
     def ask_to_stop(self, name: str) -> None:
         """Request a checkpoint and the end of the driver."""
@@ -277,7 +276,7 @@ class TrainerManager:
             case StartDriver(nodes):
                 it.started_class = it.desired_class
                 try:
-                    self._launcher.start(self._records[name].spec, self._places(name, nodes))
+                    self._launcher.start(self._records[name].spec, self._hosts(name, nodes), self._interface(nodes))
                 except OSError as error:
                     if error.errno in NO_DISK:
                         raise  # not a failure of the trainer
@@ -285,7 +284,7 @@ class TrainerManager:
                     return False
                 it.view = replace(it.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset())
             case ChangeHosts(nodes):
-                self._launcher.order(name, self._places(name, nodes))
+                self._launcher.order(name, self._hosts(name, nodes))
             case AskToStop():
                 self._launcher.ask_to_stop(name)
             case Kill():
@@ -338,11 +337,14 @@ class TrainerManager:
         samples = self._states[name].view.samples
         return self._records[name].samples_done if samples is None else samples
 
-    def _places(self, name: str, nodes: Nodes) -> list[Place]:
+    def _hosts(self, name: str, nodes: Nodes) -> list[HostSlots]:
         configured = self._classes.configured(self._class_of(nodes))
         slots = self._records[name].spec.slots or (configured and configured.slots) or self._slots
-        interface = configured.interface if configured else None
-        return [Place(node_of(f), slots, id_of(f), interface) for f in sorted(nodes)]
+        return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]
+
+    def _interface(self, nodes: Nodes) -> str | None:
+        configured = self._classes.configured(self._class_of(nodes))
+        return configured.interface if configured else None
 
     def _class_of(self, nodes: Nodes) -> str | None:
         """The class of nodes that are all of one class."""

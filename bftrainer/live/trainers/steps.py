@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from bftrainer.domain.fragments import id_of
 from bftrainer.domain.state import Nodes
 from bftrainer.live.derived import Derived
 from bftrainer.protocol.reports import DriverView
@@ -157,13 +158,3 @@ def carried_out(it: TrainerState, step: Step, now_s: float) -> None:
             it.ordered, it.ordered_s = it.desired if nodes == it.desired else nodes, now_s
         case AskToStop() | Kill():
             it.stop_asked_s = now_s
-
-
-def id_of(fragment: str) -> str:
-    """The holder's id in a fragment's name, ``node#id``."""
-    return fragment.rpartition("#")[2]
-
-
-def node_of(fragment: str) -> str:
-    """The node in a fragment's name, ``node#id``."""
-    return fragment.rpartition("#")[0]

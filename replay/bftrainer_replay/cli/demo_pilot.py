@@ -21,6 +21,9 @@ from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.codec import loads
 from bftrainer.persistence.registry import FragmentRecord, Registry
 from bftrainer.persistence.store import open_store
+from bftrainer.protocol.environment import TRAINER_DIR
+from bftrainer.protocol.events import DriverEvent
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer.system.processes import send, with_variable
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
@@ -78,6 +81,7 @@ class DemoPilot:
     def finish(self, log_window: LogWindow) -> DemoRun:
         """Let the pilot run to the end of its minute, stop it, and read what it did."""
         time.sleep(max(0.0, self.began_s + RUN_S - time.time()))
+        run_s = time.time() - self.began_s  # longer than a minute if the replays take longer
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(60)
         if status != 0:
@@ -98,7 +102,7 @@ class DemoPilot:
                     held += len(change.joined) - len(change.left)
             decisions.append((event.at_s - self.began_s, held, sum(plan.decision.counts)))
         return DemoRun(
-            run_s=RUN_S,
+            run_s=run_s,
             nodes=NODES,
             speedup=SPEEDUP,
             idle=_idle(log_window),
@@ -123,19 +127,19 @@ class DemoPilot:
             self.process.kill()
             self.process.wait()
         for name in _TRAINERS:
-            for process in with_variable("BFTRAINER_TRAINER_DIR", str(self.folder / "trainers" / name)):
+            for process in with_variable(TRAINER_DIR, str(TrainerDirectory.of(self.folder, name).path)):
                 send(process, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _steps(self, name: str) -> list[tuple[float, int]]:
-        path = self.folder / "trainers" / name / "progress.jsonl"
+        path = TrainerDirectory.of(self.folder, name).progress
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
         return [(line["time"] - self.began_s, line["step"]) for line in lines if line.get("step") is not None]
 
     def _rescales(self, name: str) -> int:
-        path = self.folder / "trainers" / name / "events.jsonl"
+        path = TrainerDirectory.of(self.folder, name).events
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return Counter(json.loads(line)["event"] for line in lines)["running"]
+        return Counter(json.loads(line)["event"] for line in lines)[DriverEvent.RUNNING.value]
 
 
 def live_window(log_window: LogWindow) -> LogWindow:

@@ -16,7 +16,7 @@ from bftrainer_replay.figures.policies import (
     outcome_figure,
 )
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.report.page import Chapter, Page, Picture, Table, step_series
+from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
 from bftrainer_replay.report.pictures import WHAT_U_IS, efficiency_picture
 from bftrainer_replay.simulation.play import Scenario, static_outcomes
 
@@ -73,8 +73,8 @@ def _warnings(ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Seq
     return tuple(found)
 
 
-def _ranking(ranking: Sequence[RankedPolicy]) -> Table:
-    return Table(
+def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
+    return PageTable(
         "ranking",
         "All policies, best first",
         "Read: ranked by one-node hours, then by mean completion time. Completion, queueing and fairness cover the trainers "

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.figures.live import live_figure
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.report.page import Chapter, Page, Picture, Table
-from bftrainer_replay.report.pictures import WHAT_U_IS, efficiency_picture, idle_pictures, lost_picture, nodes_picture
+from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
+from bftrainer_replay.report.pictures import efficiency_picture, idle_pictures, lost_picture, nodes_picture
 from bftrainer_replay.simulation.summary import Summary
 from bftrainer_replay.sweep.detail import Detail
 
@@ -77,7 +77,6 @@ def demo_page(
             efficiency_picture(details, static_bins),
             lost_picture(details),
         ),
-        note=WHAT_U_IS,
     )
     return Page(
         title=f"What {found.node_hours:,.0f} idle node-hours could train",
@@ -109,7 +108,7 @@ def _policies(*summaries: Summary) -> Chapter:
             f"{1000 * s.decision_s.p50:.2f} and {1000 * s.decision_s.p99:.2f}" for s in summaries
         ],
     }
-    table = Table(
+    table = PageTable(
         "policies",
         "Equal share and BFTrainer on the same log",
         "Read: efficiency U is the outcome as a share of what the same number of dedicated nodes would have trained (paper "

@@ -8,7 +8,7 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.report.page import Chapter, Page, Table
+from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
     WHAT_U_IS,
     efficiency_picture,
@@ -110,7 +110,7 @@ def _idle(window: LogWindow, found: Characteristics) -> Chapter:
         "this log", _span(found.span_h), f"{found.per_hour(found.increases):.1f}", f"{found.per_hour(found.decreases):.1f}",
         f"{found.idle_share:.1%}", f"{found.eq_nodes:,.0f}",
     )  # fmt: skip
-    table = Table(
+    table = PageTable(
         "table-1",
         "Idle nodes, compared with Table 1 of the paper",
         "Read: INC/h and DEC/h are how often per hour the number of idle nodes increases and decreases; eq-nodes is the "
@@ -137,7 +137,7 @@ def _queue(found: Characteristics, window: LogWindow) -> Chapter:
         )
     causes = found.idle_while
     no_job, fits, larger = causes.shares()
-    table = Table(
+    table = PageTable(
         "idle-while",
         "Jobs that waited while nodes were idle",
         f"Read: during {fits:.1%} of the idle node-time, a waiting job requested no more nodes than were idle. The log does "
@@ -183,7 +183,7 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
     def both(value: float) -> tuple[str, str]:
         return f"{value:,.0f}", f"{value * months:,.0f}"
 
-    table = Table(
+    table = PageTable(
         "per-month",
         "This log, and 30 days like it",
         "Read: one-node hours are the time that one dedicated node would need for the same samples. This measure does not "
@@ -219,7 +219,7 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     every = tuple(row(rows[cell]) for cell in plan.cells)
     ranked = sorted((rows[c] for c in plan.policies), key=lambda r: -r.samples)
     words = ", ".join(f"{r.cell.policy} {r.samples / 1e6:,.0f}" for r in ranked)
-    table = Table(
+    table = PageTable(
         "replays",
         "All replays of this report",
         f"Read: the first row is the replay shown above; each other row changes one setting. Million samples by policy: "

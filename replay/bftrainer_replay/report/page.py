@@ -20,7 +20,7 @@ from bftrainer_replay.figures.style import png
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """Rows of text; the first column names the row. ``main`` is the row to look at first."""
 
     name: str
@@ -84,7 +84,7 @@ class Chapter:
 
     title: str
     text: str
-    items: tuple[Picture | Table, ...]
+    items: tuple[Picture | PageTable, ...]
     note: str = ""
 
 

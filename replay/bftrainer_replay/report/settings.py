@@ -20,7 +20,7 @@ from bftrainer_replay.figures.settings import (
 )
 from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.report.page import Chapter, Picture, Table
+from bftrainer_replay.report.page import Chapter, PageTable, Picture
 from bftrainer_replay.simulation.per_event import SPANS_S
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import Detail, read_detail
@@ -114,7 +114,7 @@ def objective_chapter(rows: Sequence[SweepRow], parallel: Sequence[SweepRow]) ->
     )
     one_node = [float(row.result["outcome_one_node_h"]) for row in rows]
     fairest = rows[int(np.argmax(one_node))].cell.objective
-    table = Table(
+    table = PageTable(
         "objectives",
         "Mean hours from admission to completion, by model and objective (completed trainers)",
         f"Read: throughput favors models with cheap samples; {fairest} gives the most one-node hours, a measure that weighs "
@@ -135,7 +135,7 @@ def objective_chapter(rows: Sequence[SweepRow], parallel: Sequence[SweepRow]) ->
     )
 
 
-def _runtime_tables(rows: Sequence[SweepRow]) -> list[Table]:
+def _runtime_tables(rows: Sequence[SweepRow]) -> list[PageTable]:
     """Tables 3 and 4: one for each objective that was replayed with more than one P_jmax."""
     tables = []
     for objective in dict.fromkeys(row.cell.objective for row in rows):
@@ -156,7 +156,7 @@ def _runtime_tables(rows: Sequence[SweepRow]) -> list[Table]:
                 f"takes {grown[worst]:.1f} times as long, a trainer of {best} {grown[best]:.1f} times."
             )
         tables.append(
-            Table(
+            PageTable(
                 f"runtimes-{objective}",
                 f"Mean hours from admission to completion by P_jmax, objective {objective} (completed trainers)",
                 f"Read: {sentence}",

@@ -1,20 +1,20 @@
-"""The order of things when nodes come and go, without a process."""
+"""The order of actions when nodes join and leave, without a process."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer_adapters.drivers.common.directory import HostSlots
+from bftrainer.protocol.hosts import HostSlots
 from bftrainer_adapters.drivers.horovod.membership import Announce, Drop, Leave, Member, Membership, StartWarming
 
 A, B, C, D = (HostSlots(name, 1, f"f{name}") for name in "abcd")
 
 
-def started(*places: HostSlots) -> Membership:
-    """A group that trains on these since time 0."""
+def started(*hosts: HostSlots) -> Membership:
+    """A group that has trained on these hosts since time 0."""
     membership = Membership()
-    for action in membership.order(places, 0.0):
+    for action in membership.order(hosts, 0.0):
         assert isinstance(action, StartWarming)
         membership.warmed(action.member, 0.0)
     (announce,) = membership.tick(0.0)
@@ -23,20 +23,20 @@ def started(*places: HostSlots) -> Membership:
     return membership
 
 
-def places(members: tuple[Member, ...]) -> list[HostSlots]:
-    return sorted(member.place for member in members)
+def hosts(members: tuple[Member, ...]) -> list[HostSlots]:
+    return sorted(member.host for member in members)
 
 
 def test_a_joining_node_is_announced_when_its_worker_is_warm() -> None:
     membership = started(A)
     (action,) = membership.order([A, B], 1.0)
     assert isinstance(action, StartWarming)
-    assert action.member.place == B
+    assert action.member.host == B
     assert membership.tick(2.0) == []
     membership.warmed(action.member, 3.0)
     (announce,) = membership.tick(3.0)
     assert isinstance(announce, Announce)
-    assert places(announce.members) == [A, B]
+    assert hosts(announce.members) == [A, B]
 
 
 def test_nodes_that_join_are_announced_together_but_not_for_ever() -> None:
@@ -48,7 +48,7 @@ def test_nodes_that_join_are_announced_together_but_not_for_ever() -> None:
     assert membership.tick(6.9) == []
     (announce,) = membership.tick(7.0)
     assert isinstance(announce, Announce)
-    assert places(announce.members) == [A, B]
+    assert hosts(announce.members) == [A, B]
 
 
 def test_three_orders_while_one_warms_are_one_announcement() -> None:
@@ -62,20 +62,20 @@ def test_three_orders_while_one_warms_are_one_announcement() -> None:
         membership.warmed(member, 3.0)
     (announce,) = membership.tick(3.0)
     assert isinstance(announce, Announce)
-    assert places(announce.members) == [A, C, D]
+    assert hosts(announce.members) == [A, C, D]
 
 
 def test_a_leaving_node_is_taken_out_at_once() -> None:
     membership = started(A, B)
     (announce,) = membership.order([B], 1.0)
     assert isinstance(announce, Announce)
-    assert places(announce.members) == [B]
+    assert hosts(announce.members) == [B]
     assert membership.order([B], 1.2) == []
 
 
 def test_a_node_that_stays_until_the_reset_keeps_its_name_and_another_stay_gets_a_new_one() -> None:
     membership = started(A, B)
-    label = next(member.label for member in membership.group if member.place == B)
+    label = next(member.label for member in membership.group if member.host == B)
     membership.order([A], 1.0)
     (again,) = membership.order([A, B], 1.1)  # Horovod has not acted yet
     assert isinstance(again, Announce)
@@ -89,7 +89,7 @@ def test_a_node_that_stays_until_the_reset_keeps_its_name_and_another_stay_gets_
 
 def test_a_lost_fragment_is_not_used_again_but_its_node_is() -> None:
     membership = started(A, B)
-    lost = next(member for member in membership.group if member.place == B)
+    lost = next(member for member in membership.group if member.host == B)
     assert membership.lost(lost)
     assert not membership.lost(lost), "told once"
     assert lost not in membership.announced
@@ -139,17 +139,17 @@ def test_whatever_happens_nothing_unwanted_or_dead_is_announced(story: list[tupl
             actions = membership.order(wanted, now_s)
         else:
             if what == "warm":
-                for member in [member for member in membership.warming if member.place in some]:
+                for member in [member for member in membership.warming if member.host in some]:
                     membership.warmed(member, now_s)
             elif what == "form" and membership.announced and not membership.leaving:
                 membership.formed([member.label for member in membership.announced])
             elif what == "lose":
-                for member in [member for member in membership.group if member.place in some]:
+                for member in [member for member in membership.group if member.host in some]:
                     membership.lost(member)
             actions = membership.tick(now_s)
         for action in actions:
             if isinstance(action, Announce):
-                assert all(member.place in wanted for member in action.members)
-                assert not {member.place.fragment for member in action.members} & membership.withheld
+                assert all(member.host in wanted for member in action.members)
+                assert not {member.host.fragment for member in action.members} & membership.withheld
         labels = [member.label for member in (*membership.announced, *membership.warming, *membership.warm)]
         assert len(labels) == len(set(labels))

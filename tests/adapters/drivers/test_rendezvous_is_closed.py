@@ -1,4 +1,4 @@
-"""Who reaches the port of a trainer without its token cannot run code, read keys, change or end anything."""
+"""Without the token, nobody at a trainer's port can run code, read keys, change or end anything."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bftrainer_adapters.drivers.common.events import DriverEvent
+from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.warm_command import warm_command
+from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
 from bftrainer_adapters.drivers.horovod.outcome import Exit, outcome
-from bftrainer_adapters.drivers.horovod.watch import HangWatch
 
 TWO = {("a", 0), ("b", 0)}
 LOG = Path("worker.log")
@@ -48,21 +48,21 @@ def done(status: int, planned: bool = False) -> Exit:
 
 
 @pytest.mark.parametrize(
-    ("exits", "asked", "report", "status"),
+    ("exits", "asked", "ending", "status"),
     [
-        ([done(0), done(0)], None, DriverEvent.DONE, 0),
-        ([done(83), done(83)], "the pilot asked for it", DriverEvent.STOPPED, 83),
-        ([done(83)], None, DriverEvent.STOPPED, 83),
-        ([done(-9), done(-9)], None, DriverEvent.STOPPED, 83),
-        ([done(137), done(143)], None, DriverEvent.STOPPED, 83),
-        ([done(-6), done(1)], None, DriverEvent.FAILED, 1),
-        ([done(-9, planned=True), done(0)], None, DriverEvent.DONE, 0),
-        ([], None, DriverEvent.STOPPED, 83),
+        ([done(0), done(0)], None, Ending.DONE, 0),
+        ([done(83), done(83)], "the pilot requested a stop", Ending.STOPPED, 83),
+        ([done(83)], None, Ending.STOPPED, 83),
+        ([done(-9), done(-9)], None, Ending.STOPPED, 83),
+        ([done(137), done(143)], None, Ending.STOPPED, 83),
+        ([done(-6), done(1)], None, Ending.FAILED, 1),
+        ([done(-9, planned=True), done(0)], None, Ending.DONE, 0),
+        ([], None, Ending.STOPPED, 83),
     ],
 )
-def test_outcomes(exits: list[Exit], asked: str | None, report: DriverEvent, status: int) -> None:
+def test_outcomes(exits: list[Exit], asked: str | None, ending: Ending, status: int) -> None:
     ended = outcome(exits, asked)
-    assert (ended.report, ended.exit_status) == (report, status)
+    assert (ended.ending, ended.exit_status) == (ending, status)
 
 
 def test_how_an_exit_is_told() -> None:

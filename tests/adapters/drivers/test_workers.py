@@ -18,16 +18,19 @@ from hypothesis import settings as drawn_with
 from hypothesis import strategies as st
 from patience import PATIENCE
 
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import CappedLog, last_lines
-from bftrainer_adapters.drivers.common.process import identify
 from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
 from bftrainer_adapters.on_node.payload import NOTICE
 
-PLACE = HostSlots("n1", 1, "77")
+HOST = HostSlots("n1", 1, "77")
 SRUN = ("srun", "--jobid={fragment_id}", "--overlap", "-w", "{node}", "-N1", "-n1")
 
 
@@ -42,24 +45,24 @@ def until(holds: Any) -> None:
 def directory(tmp_path: Path) -> TrainerDirectory:
     made = TrainerDirectory(tmp_path)
     base = {"version": 1, "id": "t", "command": ["true"], "cwd": str(tmp_path), "min_nodes": 1, "max_nodes": 1}
-    (tmp_path / "trainer.json").write_text(json.dumps({**base, "environment": {"MINE": "1"}}))
-    (tmp_path / "driver.json").write_text('{"version": 1, "driver": "horovod", "log_bytes": 1000}')
+    made.trainer.write_text(json.dumps({**base, "environment": {"MINE": "1"}}))
+    made.driver.write_text('{"version": 1, "driver": "horovod", "log_bytes": 1000}')
     made.new_incarnation()
     return made
 
 
 @pytest.fixture
-def order(directory: TrainerDirectory) -> TrainerOrder:
-    return directory.read_trainer()
+def order(directory: TrainerDirectory) -> TrainerMessage:
+    return read_json(TrainerMessage, directory.trainer)
 
 
 @pytest.fixture
 def settings(directory: TrainerDirectory) -> DriverSettings:
-    return directory.read_driver()
+    return read_json(DriverSettings, directory.driver)
 
 
 @pytest.fixture
-def starter(directory: TrainerDirectory, order: TrainerOrder, settings: DriverSettings) -> Iterator[WorkerStarter]:
+def starter(directory: TrainerDirectory, order: TrainerMessage, settings: DriverSettings) -> Iterator[WorkerStarter]:
     events = EventWriter(directory.events, 1)
     made = WorkerStarter(directory, order, settings, events)
     yield made
@@ -70,8 +73,8 @@ def starter(directory: TrainerDirectory, order: TrainerOrder, settings: DriverSe
 
 
 def test_the_prefix_is_filled_in() -> None:
-    assert filled_prefix(SRUN, PLACE) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
-    assert filled_prefix(["env", "A={x}"], PLACE) == ["env", "A={x}"]
+    assert filled_prefix(SRUN, HOST) == ["srun", "--jobid=77", "--overlap", "-w", "n1", "-N1", "-n1"]
+    assert filled_prefix(["env", "A={x}"], HOST) == ["env", "A={x}"]
 
 
 def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> None:
@@ -99,7 +102,7 @@ def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
     assert subprocess.run(argv, capture_output=True, timeout=180).stdout == b"alive\n"
 
 
-def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: TrainerOrder) -> None:
+def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: TrainerMessage) -> None:
     inherited = {
         "SLURM_JOB_ID": "1",
         "SLURM_CONF": "/c",
@@ -113,7 +116,7 @@ def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: 
 
 
 def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(PLACE, 0, ["sh", "-c", "echo $BFTRAINER_NODE $BFTRAINER_FRAGMENT; echo no >&2; exit 3"], {})
+    worker = starter.start(HOST, 0, ["sh", "-c", "echo $BFTRAINER_NODE $BFTRAINER_FRAGMENT; echo no >&2; exit 3"], {})
     assert starter.wait(worker) == 3
     begun, ended = JsonTail(directory.events).read()
     assert (begun["event"], begun["pid"]) == ("worker_started", worker.process.pid)
@@ -123,7 +126,7 @@ def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: Trai
 
 
 def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(PLACE, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {})
+    worker = starter.start(HOST, 0, ["sh", "-c", "trap '' TERM; sleep 60 & echo $! > child; wait"], {})
     child = directory.path / "child"
     until(lambda: child.exists() and child.read_text().strip())
     starter.kill_all()
@@ -132,19 +135,19 @@ def test_a_local_worker_dies_with_its_children(starter: WorkerStarter, directory
 
 
 def test_children_of_a_local_worker_end_when_it_does(starter: WorkerStarter, directory: TrainerDirectory) -> None:
-    worker = starter.start(PLACE, 0, ["sh", "-c", "sleep 60 & echo $! > child; exit 4"], {})
+    worker = starter.start(HOST, 0, ["sh", "-c", "sleep 60 & echo $! > child; exit 4"], {})
     assert starter.wait(worker) == 4
     until(lambda: identify(int((directory.path / "child").read_text())) is None)
 
 
-def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory, order: TrainerOrder) -> None:
+def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory, order: TrainerMessage) -> None:
     """srun starts a helper in its group; with both killed, Slurm would not end the step."""
-    (directory.path / "driver.json").write_text(
+    directory.driver.write_text(
         json.dumps({"version": 1, "driver": "x", "prefix": ["sh", "-c", 'sleep 60 & echo $! > helper; "$@"', "prefix"]})
     )
     events = EventWriter(directory.events, 1)
-    starter = WorkerStarter(directory, order, directory.read_driver(), events)
-    worker = starter.start(PLACE, 0, ["sleep", "60"], {})
+    starter = WorkerStarter(directory, order, read_json(DriverSettings, directory.driver), events)
+    worker = starter.start(HOST, 0, ["sleep", "60"], {})
     helper = directory.path / "helper"
     until(lambda: helper.exists() and helper.read_text().strip())
     worker.kill()
@@ -157,7 +160,7 @@ def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory
 
 def test_a_marked_worker_takes_one_line(starter: WorkerStarter) -> None:
     worker = starter.start(
-        PLACE, 0, ["sh", "-c", "printf 'rea'; sleep 0.1; echo 'dy!'; read line; echo $line"], {}, b"ready!"
+        HOST, 0, ["sh", "-c", "printf 'rea'; sleep 0.1; echo 'dy!'; read line; echo $line"], {}, b"ready!"
     )
     assert worker.wait_until_marked(60)
     assert worker.send(b"go\n")

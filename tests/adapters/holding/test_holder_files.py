@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bftrainer.domain.fragments import fragment_name
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.on_node.payload import RELEASED, line_of
 
@@ -28,7 +29,7 @@ def files(tmp_path: Path) -> HolderFiles:
 
 
 def test_a_renewal_is_one_file_for_all_that_are_held(tmp_path: Path, files: HolderFiles) -> None:
-    names = [f"n{i}#{i}" for i in range(3)]
+    names = [fragment_name(f"n{i}", str(i)) for i in range(3)]
     for name in names:
         files.hold(name)
     seen, leases = set(), {name: (tmp_path / name / "lease").stat() for name in names}

@@ -155,7 +155,7 @@ def test_two_failures_in_a_row_end_a_round(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("against", "reason"), [("it suspends", "it suspends"), ("?", "is not known: fqueue: no answer")]
+    ("against", "reason"), [("it suspends", "it suspends"), ("?", "would be preempted: fqueue: no answer")]
 )
 def test_nothing_is_submitted_where_nodes_would_not_be_given_back(house: House, against: str, reason: str) -> None:
     house.jobs.against = against

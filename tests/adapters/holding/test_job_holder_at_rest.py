@@ -10,6 +10,7 @@ from pathlib import Path
 from fakes_live import FakeClock
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.domain.fragments import id_of
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
@@ -139,7 +140,7 @@ def test_released_ones_are_seen_to_leave_at_once(tmp_path: Path) -> None:
 def test_what_the_list_says_of_one_at_rest_is_seen_at_the_next_list(tmp_path: Path) -> None:
     held = Held(tmp_path)
     changed = dict(zip(("ends later", "suspended", "not listed", "jumps"), held.names, strict=False))
-    ids = {what: name.rpartition("#")[2] for what, name in changed.items()}
+    ids = {what: id_of(name) for what, name in changed.items()}
     jobs = held.jobs.jobs
     jobs[ids["ends later"]] = replace(jobs[ids["ends later"]], ends_s=2e9)
     jobs[ids["suspended"]] = replace(jobs[ids["suspended"]], phase=JobPhase.SUSPENDED, state="SUSPENDED")

@@ -1,1 +1,1 @@
-"""What every driver shares: the trainer's directory, its event log, worker processes (``docs/trainer-directory.md``)."""
+"""What all drivers share: worker processes, their logs, the event writer (docs/trainer-directory.md)."""

@@ -1,23 +1,24 @@
-"""What is executed for a worker, and with which environment. Pure."""
+"""Command line and environment of a worker. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerOrder
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer_adapters.on_node.payload import NOTICE
 
 
-def filled_prefix(template: Sequence[str], place: HostSlots) -> list[str]:
-    """The prefix for one place: ``{fragment_id}`` and ``{node}`` filled in, any other brace left as it is."""
-    return [word.replace("{fragment_id}", place.fragment).replace("{node}", place.host) for word in template]
+def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
+    """The prefix for one host: ``{fragment_id}`` and ``{node}`` are replaced, other braces stay."""
+    return [word.replace("{fragment_id}", host.fragment).replace("{node}", host.node) for word in template]
 
 
 def inside_step(setup: Sequence[str], command: Sequence[str]) -> list[str]:
     """``command`` after the user's setup lines, without core files.
 
-    The limit is set here because limits of the driver do not reach a Slurm step; a core of one aborted worker (Horovod
-    0.28.1 aborts removed ones) was 594 MB. ``module`` and ``conda activate`` are functions of a login shell.
+    The limit is set here because the driver's limits do not apply to a Slurm step. One core file of an aborted worker was
+    594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda activate`` are functions of a login shell.
     """
     shell = ["/bin/bash", "-l"] if setup else ["/bin/bash"]
     lines = ["ulimit -c 0", f"trap '' {NOTICE}", *(f"{line} || exit" for line in setup), 'exec "$@"']
@@ -25,12 +26,12 @@ def inside_step(setup: Sequence[str], command: Sequence[str]) -> list[str]:
 
 
 def worker_environment(
-    inherited: Mapping[str, str], settings: DriverSettings, trainer: TrainerOrder, further: Mapping[str, str]
+    inherited: Mapping[str, str], settings: DriverSettings, trainer: TrainerMessage, further: Mapping[str, str]
 ) -> dict[str, str]:
-    """The inherited environment without what cripples a step, the trainer's own, then the driver's.
+    """The inherited environment without variables that disturb a step, then the trainer's variables, then ``further``.
 
-    Slurm's variables of the pilot's own job would be taken for options of srun (22.05: SLURM_MEM_PER_NODE made it refuse
-    steps, with SLURM_HINT a worker saw one core of two).
+    srun takes the SLURM variables of the pilot's own job for options: with SLURM_MEM_PER_NODE, 22.05 rejected steps; with
+    SLURM_HINT a worker saw one core of two.
     """
     kept = {
         name: value

@@ -1,4 +1,4 @@
-"""A worker's output on disk, capped: the newest half of the cap is always there."""
+"""A worker's output on disk, with a size limit: the newest half of the limit is always there."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import threading
 from pathlib import Path
 
+from bftrainer.protocol.paths import older_part
+
 
 class CappedLog:
-    """``path`` grows to half of ``max_bytes``, then becomes ``path.1`` and starts afresh."""
+    """``path`` grows to half of ``max_bytes``, is renamed to ``path.1``, and starts again."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.path = path
@@ -16,25 +18,23 @@ class CappedLog:
         self._file = path.open("ab", buffering=0)
 
     def write(self, data: bytes) -> None:
-        """Append, in pieces that respect the cap."""
         while data:
             room = self._half - self._file.tell()
             if room <= 0:
                 self._file.close()
-                self.path.replace(self.path.with_name(self.path.name + ".1"))
+                self.path.replace(older_part(self.path))
                 self._file = self.path.open("ab", buffering=0)
                 room = self._half
             data = data[self._file.write(data[:room]) or 0 :]
 
     def close(self) -> None:
-        """Nothing may be written after it."""
         self._file.close()
 
 
 class Pump(threading.Thread):
-    """Copies a pipe into a log until it ends; ``marked`` is set when ``marker`` has come by.
+    """Copies a pipe into a log until the pipe ends; ``marked`` is set when ``marker`` was read.
 
-    A full disk must not stop the worker: its output is read on and lost.
+    A full disk must not stop the worker: its output is still read, and lost.
     """
 
     def __init__(self, pipe: int, log: CappedLog, marker: bytes = b"") -> None:
@@ -45,7 +45,6 @@ class Pump(threading.Thread):
         self._marker = marker
 
     def run(self) -> None:
-        """Copy."""
         recent = b""
         with os.fdopen(self._pipe, "rb", buffering=0) as pipe:
             while data := pipe.read(65536):
@@ -61,9 +60,9 @@ class Pump(threading.Thread):
 
 
 def last_lines(path: Path, count: int = 20, max_bytes: int = 8192) -> list[str]:
-    """The end of a worker's log, the part before the last rotation included; empty without a log."""
+    """The last lines of a worker's log, which may begin before the last rotation; empty without a log."""
     data = b""
-    for part in (path.with_name(path.name + ".1"), path):
+    for part in (older_part(path), path):
         if part.exists():
             with part.open("rb") as file:
                 file.seek(max(0, part.stat().st_size - max_bytes))

@@ -1,7 +1,7 @@
 """Ends a dead driver's workers: a child of the driver that waits for the end of its standard input.
 
-A driver that is SIGKILLed takes no leave; its workers would train on, or wait, with nobody to tell them of nodes. The kernel
-closes the pipe in any case. Lines: ``+ PID process`` or ``+ PID group`` (what to kill), ``- PID`` (it has ended).
+A driver that is killed cannot end its workers, and nobody would tell them of changes of nodes. The kernel closes the pipe in
+any case. Lines: ``+ PID process`` or ``+ PID group`` (to be killed), ``- PID`` (has ended).
 
 Run as ``python -m bftrainer_adapters.drivers.common.reaper``.
 """
@@ -15,12 +15,12 @@ import sys
 import threading
 from collections.abc import Iterable
 
-from bftrainer_adapters.drivers.common.process import ProcessIdentity, identify
+from bftrainer.system.processes import ProcessId, identify
 
 
-def remaining(lines: Iterable[str]) -> dict[ProcessIdentity, bool]:
-    """Follow the lines to their end; what is left to kill, and whether as a group."""
-    left: dict[int, tuple[ProcessIdentity, bool]] = {}
+def remaining(lines: Iterable[str]) -> dict[ProcessId, bool]:
+    """Read all lines; the processes that are left to kill, and whether as a group."""
+    left: dict[int, tuple[ProcessId, bool]] = {}
     for line in lines:
         match line.split():
             case ["+", pid, how]:
@@ -31,11 +31,11 @@ def remaining(lines: Iterable[str]) -> dict[ProcessIdentity, bool]:
     return dict(left.values())
 
 
-def kill(identity: ProcessIdentity, as_group: bool) -> None:
-    """SIGKILL, unless it has ended.
+def kill(identity: ProcessId, as_group: bool) -> None:
+    """SIGKILL, unless the process has ended.
 
-    Only srun itself is killed, never its group: Slurm then ends the step within 0.1 s, whereas without its srun's helper
-    the step is orphaned and trains on (22.05.8).
+    Only srun itself is killed, never its group: Slurm then ends the step within 0.1 s. Without the helper process of its
+    srun the step is orphaned and continues (22.05.8).
     """
     if identify(identity.pid) != identity:
         return
@@ -54,11 +54,10 @@ class Reaper:
         self._process = subprocess.Popen(argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603  # our own program
 
     def watch(self, pid: int, as_group: bool) -> None:
-        """From now on this process ends with the driver."""
+        """End this process when the driver ends."""
         self._say(f"+ {pid} {'group' if as_group else 'process'}\n")
 
     def forget(self, pid: int) -> None:
-        """It has ended."""
         self._say(f"- {pid}\n")
 
     def close(self) -> None:
@@ -66,7 +65,7 @@ class Reaper:
         assert self._process.stdin is not None
         with self._lock:
             self._process.stdin.close()
-        self._process.wait(timeout=60)  # it may not even have begun, on a busy node
+        self._process.wait(timeout=60)  # on a busy node it may not have started yet
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -75,7 +74,7 @@ class Reaper:
                 self._process.stdin.write(line.encode())
                 self._process.stdin.flush()
             except (BrokenPipeError, ValueError):
-                return  # somebody killed it, or it is closed: workers are then only as safe as the driver
+                return  # killed or closed: nothing ends the workers of a driver that dies now
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which commands can be started warm: their imports done before it is known what they are for."""
+"""Which commands can be started warm: they do their imports first and get their rank later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLAIN_OPTIONS = {"-u", "-O", "-OO", "-B", "-E", "-s", "-q"}
 
 
 def warm_command(command: Sequence[str]) -> list[str] | None:
-    """The command that starts warm; None if it is not ``python [plain options] SCRIPT ...`` or ``python -m MODULE ...``."""
+    """The command for a warm start; None if it is not ``python [plain options] SCRIPT ...`` or ``python -m MODULE ...``."""
     if not command or not _INTERPRETER.fullmatch(Path(command[0]).name):
         return None
     options = 1

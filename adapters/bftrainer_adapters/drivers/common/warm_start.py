@@ -1,10 +1,10 @@
-"""Runs on a node, in the place of ``python SCRIPT ...``: pays for the script's imports before the node joins the training.
+"""Runs on a node instead of ``python SCRIPT ...``: does the script's imports before the node joins the training.
 
     python warm_start.py SCRIPT [ARGUMENT ...]     or     python warm_start.py -m MODULE [ARGUMENT ...]
 
-It imports what the script imports from installed packages, prints a marker, waits for one JSON line of environment variables
-on standard input, and becomes the script. The end of standard input without a line ends it: it was not needed. It uses the
-standard library only, for it runs in the user's environment, where bftrainer may be missing.
+It imports what the script imports from installed packages, prints a marker, waits for one line on standard input with
+environment variables as JSON, and runs the script. If standard input ends without a line, the worker is not needed and exits.
+Only the standard library is used: bftrainer may be missing in the user's environment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MARKER = "bftrainer: this worker is warm"
 
 
 def imported(source: str) -> list[str]:
-    """The modules that a script's top level imports, outermost statements only."""
+    """The modules that the outermost statements of a script import."""
     names: list[str] = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):
@@ -32,17 +32,17 @@ def imported(source: str) -> list[str]:
 
 
 def warm_up(path: str, own_folder: str) -> None:
-    """Import them; not the user's own modules, which may look at the environment that is still to come."""
+    """Import them, but not the user's own modules, which may need the environment variables that come later."""
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would be one import more
         names = imported(file.read())
     for name in names:
         attempt(name, own_folder)
     if "torch" in sys.modules:
-        attempt("torch._dynamo", own_folder)  # torch's optimizers import it on first use: 1 s and more
+        attempt("torch._dynamo", own_folder)  # torch's optimizers import it on first use, which takes 1 s and more
 
 
 def attempt(name: str, own_folder: str) -> None:
-    """Import it. What is broken, the script will meet again, and say so in its own words."""
+    """Import a module. If it is broken, the script will fail at the same import with its own message."""
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
         # os.path here and below: pathlib would be one import more in every worker's start.
@@ -53,7 +53,7 @@ def attempt(name: str, own_folder: str) -> None:
 
 
 def main() -> None:
-    """Warm up, wait, become the script."""
+    """Run the script, or the module, that the arguments name."""
     module = sys.argv[1] == "-m"
     target, arguments = (sys.argv[2], sys.argv[3:]) if module else (sys.argv[1], sys.argv[2:])
     sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(target))  # noqa: PTH100, PTH109, PTH120

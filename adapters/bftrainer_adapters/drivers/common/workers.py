@@ -1,4 +1,4 @@
-"""Worker processes: started through the prefix, logged, watched, killed the way their kind wants it."""
+"""Worker processes: started through the prefix, logged, watched and killed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.protocol.environment import worker_variables
+from bftrainer.protocol.events import WorkerExited, WorkerStarted
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import CappedLog, Pump
 from bftrainer_adapters.drivers.common.reaper import Reaper
 
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """One started process; ``planned`` is set before it is ended on purpose."""
+    """A started worker; ``planned`` is set before the driver ends it."""
 
-    place: HostSlots
+    host: HostSlots
     slot: int
     log: Path
     process: subprocess.Popen[bytes]
@@ -31,28 +35,27 @@ class WorkerProcess:
     planned: bool = False
 
     def wait_until_marked(self, timeout_s: float) -> bool:
-        """Whether the marker has come within the time."""
         return self.pump.marked.wait(timeout_s)
 
     def status(self) -> int | None:
-        """Its status (minus the signal's number, if one ended it), None while it runs.
+        """Exit status, or minus the number of the signal that ended it; None while it runs.
 
-        It is not reaped for that: until :meth:`WorkerStarter.wait` its number is its group's, and its children can be ended.
+        The worker is not reaped: until :meth:`WorkerStarter.wait` its pid cannot be reused, so its group can be killed.
         """
         if self.process.returncode is not None:
             return self.process.returncode
         try:
             found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         except ChildProcessError:
-            return self.process.wait()  # somebody else has just waited for it
+            return self.process.wait()  # another thread has just reaped it
         if found is None:
             return None
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def kill(self) -> None:
-        """SIGKILL: a local worker with all of its session's group; through a prefix, only the prefix's process.
+        """SIGKILL: to the whole group of a local worker; to the prefix's process alone where there is a prefix.
 
-        Killing srun's whole group would orphan the step (see ``reaper.kill``).
+        Killing the whole group of srun would orphan the step (see ``reaper.kill``).
         """
         if self.process.returncode is None:
             try:
@@ -61,18 +64,18 @@ class WorkerProcess:
                 return
 
     def end_group_with_leader(self) -> None:
-        """Block until a local worker ends, then end its children too: they hold its node's memory, or go on by themselves."""
+        """Wait until a local worker ends, then kill its children, which would keep the node's memory or continue."""
         if not self.as_group:
             return
         try:
-            # Not reaped yet, so its number cannot be another group's.
+            # Not reaped yet, so its pid cannot be another group's.
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
             os.killpg(self.process.pid, signal.SIGKILL)
         except (ChildProcessError, ProcessLookupError):
-            return  # somebody else has waited for it
+            return  # another thread has reaped it
 
     def send(self, line: bytes) -> bool:
-        """Write to its standard input and close it; False if it does not listen any more."""
+        """Write to its standard input and close it; False if the worker no longer reads it."""
         assert self.process.stdin is not None, "started with a pipe"
         try:
             self.process.stdin.write(line)
@@ -83,10 +86,10 @@ class WorkerProcess:
 
 
 class WorkerStarter:
-    """Starts workers of one incarnation and reports their start and exit. Safe to use from several threads."""
+    """Starts the workers of one incarnation and reports their starts and exits. Safe to use from several threads."""
 
     def __init__(
-        self, directory: TrainerDirectory, trainer: TrainerOrder, settings: DriverSettings, events: EventWriter
+        self, directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings, events: EventWriter
     ) -> None:
         self._directory = directory
         self._trainer = trainer
@@ -98,22 +101,17 @@ class WorkerStarter:
 
     def start(
         self,
-        place: HostSlots,
+        host: HostSlots,
         slot: int,
         command: Sequence[str],
         environment: Mapping[str, str],
         marker: bytes = b"",
         inherited: Mapping[str, str] = os.environ,
     ) -> WorkerProcess:
-        """Start one worker. With a ``marker`` its standard input is a pipe (see :meth:`Worker.send`), else empty."""
-        own = {
-            "BFTRAINER_TRAINER_DIR": str(self._directory.path),
-            "BFTRAINER_INCARNATION": str(self._events.incarnation),
-            "BFTRAINER_FRAGMENT": place.fragment,
-            "BFTRAINER_NODE": place.host,
-        }
-        log = self._directory.logs / str(self._events.incarnation) / f"{place.host}.{place.fragment}.{slot}.log"
-        prefix = filled_prefix(self._settings.prefix, place)
+        """Start one worker. With a ``marker`` its standard input is a pipe (see :meth:`WorkerProcess.send`), else empty."""
+        own = worker_variables(self._directory.path, self._events.incarnation, host.fragment, host.node)
+        log = self._directory.worker_log(self._events.incarnation, host.node, host.fragment, slot)
+        prefix = filled_prefix(self._settings.prefix, host)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *inside_step(self._trainer.setup, command)],
             cwd=self._trainer.cwd,
@@ -127,20 +125,17 @@ class WorkerStarter:
         pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self._settings.log_bytes), marker)
         process.stdout.close()
         pump.start()
-        worker = WorkerProcess(place, slot, log, process, pump, as_group=not prefix)
+        worker = WorkerProcess(host, slot, log, process, pump, as_group=not prefix)
         self._reaper.watch(process.pid, worker.as_group)
         with self._lock:
             self._live.append(worker)
         self._events.write(
-            DriverEvent.WORKER_STARTED,
-            **_named(worker),
-            pid=process.pid,
-            log=str(log.relative_to(self._directory.path)),
+            WorkerStarted(host.node, host.fragment, slot, process.pid, str(log.relative_to(self._directory.path)))
         )
         return worker
 
     def wait(self, worker: WorkerProcess) -> int:
-        """Block until it ends; report and return its status (minus the signal's number, if one ended it)."""
+        """Wait until a worker ends; report and return its exit status, or minus the signal's number."""
         worker.end_group_with_leader()
         status = worker.process.wait()
         self._reaper.forget(worker.process.pid)
@@ -148,31 +143,29 @@ class WorkerStarter:
             _close(worker)
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
         self._events.write(
-            DriverEvent.WORKER_EXITED, **_named(worker), pid=worker.process.pid, status=status, planned=worker.planned
+            WorkerExited(
+                worker.host.node, worker.host.fragment, worker.slot, worker.process.pid, status, worker.planned
+            )
         )
         with self._lock:
             self._live.remove(worker)
         return status
 
     def live(self) -> list[WorkerProcess]:
-        """Those whose end nobody has reported."""
+        """Workers whose exits have not been reported."""
         with self._lock:
             return list(self._live)
 
     def kill_all(self) -> None:
-        """SIGKILL every live worker, as planned."""
+        """SIGKILL every live worker; their exits are planned."""
         for worker in self.live():
             worker.planned = True
             worker.kill()
 
     def close(self) -> None:
-        """Kill what is left, with the reaper last."""
+        """Kill the remaining workers, then end the reaper."""
         self.kill_all()
         self._reaper.close()
-
-
-def _named(worker: WorkerProcess) -> dict[str, object]:
-    return {"host": worker.place.host, "fragment": worker.place.fragment, "slot": worker.slot}
 
 
 def _close(worker: WorkerProcess) -> None:
@@ -180,9 +173,9 @@ def _close(worker: WorkerProcess) -> None:
     try:
         worker.process.stdin.close()
     except OSError:
-        print(f"stdin of {worker.log.name} was closed by its worker", file=sys.stderr)
+        print(f"bftrainer: {worker.log.name}: the worker closed its standard input", file=sys.stderr)
 
 
 def exit_code(status: int) -> int:
-    """A shell's way to say it: 128 + signal."""
+    """The status as a shell reports it: 128 + signal."""
     return status if status >= 0 else 128 - status

@@ -1,1 +1,4 @@
-"""Elastic Horovod 0.28.1 driven by a trainer's directory. Only ``driver.py`` and ``notices.py`` import Horovod."""
+"""Drivers ``horovod`` (Elastic Horovod 0.28.1 with our own driver) and ``horovodrun`` (the stock command).
+
+Only ``elastic_driver.py``, ``worker_launcher.py`` and ``notices.py`` import Horovod.
+"""

@@ -1,7 +1,7 @@
-"""Which fragments a trainer is asked to use, which of them are warming up, which Horovod may use now. Pure: time comes in.
+"""Which hosts a trainer is to use, which of them are warming up, and which Horovod may use now. Pure: time is an argument.
 
-A place goes through: listed in ``hosts`` -> warming (its worker does its imports) -> warm -> announced -> in the group. All
-places that join are announced together once the last of them is warm, so that one order costs one stall; a place that is
+The states of a host: listed in ``hosts`` -> warming (its workers do their imports) -> warm -> announced -> in the group. All
+joining hosts are announced together once the last of them is warm, so a change of ``hosts`` costs one stall; a host that is
 dropped before it is announced costs none.
 """
 
@@ -10,44 +10,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from bftrainer_adapters.drivers.common.directory import HostSlots
+from bftrainer.protocol.hosts import HostSlots
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One stay of one fragment. Horovod knows it as the host ``label``: a new stay is a new host to it.
+    """One stay of one fragment in the trainer. Horovod knows it as the host ``label``, a new one for each stay.
 
-    So nothing that Horovod remembers of a host (blacklists, late exits of removed workers) reaches the next stay.
+    So what Horovod remembers of a host (blacklists, late exits of removed workers) does not affect the next stay.
     """
 
     label: str
-    place: HostSlots
+    host: HostSlots
 
 
 @dataclass(frozen=True, slots=True)
 class StartWarming:
-    """Start the joining member's workers."""
+    """Start the workers of a joining member."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """End the member's waiting workers: nobody wants them any more."""
+    """End the member's waiting workers: they are no longer needed."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """What Horovod may use from now on."""
+    """The members that Horovod may use from now on."""
 
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Checkpoint, stop, restart later: the order leaves no node of the group, so the weights cannot be passed on."""
+    """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so there is nobody to pass the weights on."""
 
     reason: str
 
@@ -57,12 +57,12 @@ Action = StartWarming | Drop | Announce | Leave
 
 @dataclass(slots=True)
 class Membership:
-    """``order`` and ``tick`` return what is to be done; the other methods take what has happened."""
+    """``order`` and ``tick`` return the actions to take; the other methods note what has happened."""
 
     straggler_s: float = 5.0
-    """How long warm members wait for the last one that still warms."""
+    """How long warm members wait for the last one that is still warming."""
     retire_s: float = 1.0
-    """How long a member that was announced, but not used yet, is kept after it was dropped: Horovod may just take it."""
+    """How long a dropped member that was announced, but is not in use, is kept: Horovod may be about to use it."""
     warming: list[Member] = field(default_factory=list)
     warm: dict[Member, float] = field(default_factory=dict)
     announced: tuple[Member, ...] = ()
@@ -74,19 +74,19 @@ class Membership:
     _stays: int = 0
 
     def order(self, hosts: Iterable[HostSlots], now_s: float) -> list[Action]:
-        """The hosts file says this now."""
+        """Take the content of the hosts file."""
         self._wanted = tuple(hosts)
         return self.tick(now_s)
 
     def tick(self, now_s: float) -> list[Action]:
-        """Time has passed, or something has happened."""
+        """Actions that time, or what was noted, has made due."""
         if self.leaving:
             return []
-        wanted = [place for place in self._wanted if place.fragment not in self.withheld]
-        alive = [member for member in self.group if member.place.fragment not in self.withheld]
+        wanted = [host for host in self._wanted if host.fragment not in self.withheld]
+        alive = [member for member in self.group if member.host.fragment not in self.withheld]
         if self.group and not alive:
-            return []  # Horovod ends by itself
-        if self.group and not any(member.place in wanted for member in alive):
+            return []  # Horovod ends on its own
+        if self.group and not any(member.host in wanted for member in alive):
             self.leaving = True
             reason = "no nodes" if not wanted else "none of its nodes is left"
             waiting = [*self.warming, *self.warm]
@@ -95,15 +95,15 @@ class Membership:
         return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
 
     def warmed(self, member: Member, now_s: float) -> None:
-        """All its workers wait for their orders."""
+        """All workers of a member wait for their ranks."""
         if member in self.warming:
             self.warming.remove(member)
             self.warm[member] = now_s
 
     def lost(self, member: Member) -> bool:
-        """One of its workers ended on its own: its fragment is not used again. Whether that is news."""
-        news = member.place.fragment not in self.withheld
-        self.withheld.add(member.place.fragment)
+        """A worker of a member ended on its own: its fragment is not used again. Whether this is the first one."""
+        news = member.host.fragment not in self.withheld
+        self.withheld.add(member.host.fragment)
         self.warming = [other for other in self.warming if other != member]
         self.warm.pop(member, None)
         self.retiring.pop(member, None)
@@ -111,19 +111,19 @@ class Membership:
         return news
 
     def formed(self, labels: Iterable[str]) -> None:
-        """Horovod has formed a group of these."""
+        """Horovod has formed a group of the members with these labels."""
         known = {member.label: member for member in (*self.announced, *self.retiring, *self.group)}
         self.group = tuple(known[label] for label in sorted(labels))
         for member in self.group:
             self.retiring.pop(member, None)
 
     def _drop(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
-        gone = [member for member in [*self.warming, *self.warm] if member.place not in wanted]
+        gone = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
         self.warming = [member for member in self.warming if member not in gone]
         for member in gone:
             self.warm.pop(member, None)
         for member in self.announced:
-            if member.place not in wanted and member not in self.group:
+            if member.host not in wanted and member not in self.group:
                 self.retiring[member] = now_s
         retired = [member for member, since_s in self.retiring.items() if now_s - since_s >= self.retire_s]
         for member in retired:
@@ -131,17 +131,17 @@ class Membership:
         return [Drop(member) for member in [*gone, *retired]]
 
     def _warm_up(self, wanted: list[HostSlots]) -> list[Action]:
-        known = {member.place for member in (*self.announced, *self.warming, *self.warm, *self.group)}
+        known = {member.host for member in (*self.announced, *self.warming, *self.warm, *self.group)}
         joining = []
-        for place in wanted:
-            if place not in known:
+        for host in wanted:
+            if host not in known:
                 self._stays += 1
-                joining.append(Member(f"{place.host}.{place.fragment}.{self._stays}", place))
+                joining.append(Member(f"{host.node}.{host.fragment}.{self._stays}", host))
         self.warming += joining
         return [StartWarming(member) for member in joining]
 
     def _announce(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
-        stay = [member for member in (*self.announced, *self.group) if member.place in wanted]
+        stay = [member for member in (*self.announced, *self.group) if member.host in wanted]
         oldest_s = min(self.warm.values(), default=now_s)
         if self.warm and (not self.warming or now_s - oldest_s >= self.straggler_s):
             stay += self.warm

@@ -1,6 +1,6 @@
-"""Tells rank 0 that the nodes have changed, with a deadline on every step.
+"""Notifies rank 0 of changed nodes, with a deadline for every step.
 
-Horovod 0.28.1's own client has none: towards a stopped process it waits for ever, and its caller holds the lock that
+Horovod 0.28.1's own client has no deadline: it waits forever for a stopped process, while its caller holds the lock that
 discovery needs.
 """
 
@@ -18,14 +18,14 @@ TIMEOUT_S = 2.0
 
 
 def notify(addresses: Addresses, key: bytes) -> bool:
-    """Whether a worker has taken the notice.
+    """Whether a worker has accepted the notice.
 
-    Workers drop a notice that is not younger than the last one, and stock time stamps are whole seconds; these are
-    milliseconds. ``mixed``: with ``removed`` alone the survivors would skip the synchronization that a newcomer, announced a
-    moment later, is waiting in.
+    Workers ignore a notice that is not newer than the last one. Stock time stamps are whole seconds; these are milliseconds.
+    ``mixed``: after ``removed`` the remaining workers would skip the synchronization in which a worker announced a moment
+    later waits.
     """
     request = HostsUpdatedRequest(time.time_ns() // 1_000_000, HostUpdateResult.mixed)
-    return any(_send(request, address, key) for places in addresses.values() for address in places)
+    return any(_send(request, address, key) for hosts in addresses.values() for address in hosts)
 
 
 def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) -> bool:
@@ -36,6 +36,6 @@ def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) ->
                 wire.write(request, out)
             with connection.makefile("rb") as answer:
                 wire.read(answer)
-    except Exception:  # Wire raises bare Exception; the notice is sent again until the group has changed
+    except Exception:  # Wire raises bare Exception; the notice is repeated until the group has changed
         return False
     return True

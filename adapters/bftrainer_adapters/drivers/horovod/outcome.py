@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.events import DriverEvent
+from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.protocol.events import Done, Failed, Stopped
+from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.logs import last_lines
 
 CANNOT_START = (126, 127)
-"""What a shell says where the command does not exist, or is no program."""
+"""A shell's statuses for a command that does not exist or cannot be executed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """One worker's end. ``status``: exit status, or minus the signal."""
+    """The end of a worker. ``status``: exit status, or minus the signal."""
 
     status: int
     planned: bool
@@ -25,12 +26,12 @@ class Exit:
 
     @property
     def lost(self) -> bool:
-        """Ended by a signal, here or (as shells and srun say it) at the other end: a node that went, rather than a bug."""
+        """Ended by a signal, here or (as shells and srun report it) on its node: a lost node rather than a bug."""
         return not self.planned and (self.status < 0 or self.status > 128)
 
     @property
     def failed(self) -> bool:
-        """Ended by itself, with an error."""
+        """Ended on its own with an error."""
         return not self.planned and 0 < self.status < 128 and self.status != STOPPED_STATUS
 
     def __str__(self) -> str:
@@ -42,41 +43,39 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class DriverOutcome:
-    """The driver's last line."""
+    """How the driver ends."""
 
-    report: DriverEvent
+    ending: Ending
     reason: str = ""
     status: int = 0
     log: Path | None = None
 
-    def fields(self, checkpointed: bool) -> dict[str, object]:
-        """Its further keys."""
-        if self.report is DriverEvent.STOPPED:
-            return {"reason": self.reason, "checkpointed": checkpointed}
-        if self.report is DriverEvent.FAILED:
-            tail = last_lines(self.log) if self.log is not None else []
-            return {"reason": self.reason, "status": self.status, "tail": tail}
-        return {}
+    def event(self, checkpointed: bool) -> Stopped | Failed | Done:
+        if self.ending is Ending.STOPPED:
+            return Stopped(self.reason, checkpointed)
+        if self.ending is Ending.FAILED:
+            return Failed(self.reason, self.status, tuple(last_lines(self.log)) if self.log is not None else ())
+        return Done()
 
     @property
     def exit_status(self) -> int:
-        """The driver's own."""
-        return {DriverEvent.DONE: 0, DriverEvent.STOPPED: STOPPED_STATUS}.get(self.report, 1)
+        """The driver's exit status."""
+        return {Ending.DONE: 0, Ending.STOPPED: STOPPED_STATUS}.get(self.ending, 1)
 
 
 def outcome(exits: Sequence[Exit], leave_reason: str | None) -> DriverOutcome:
-    """After Horovod has ended: ``exits`` in order of time, ``leave_reason`` if a stop had been asked for.
+    """The outcome after Horovod has ended: ``exits`` in order of time, ``leave_reason`` if a stop was requested.
 
-    A script's own error outweighs the aborts that follow from it on other nodes; losses alone are no failure: the trainer
-    goes on from its last checkpoint when there are nodes again.
+    An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone are no failure: the trainer
+    resumes from its last checkpoint when there are nodes.
     """
     if leave_reason is not None:
-        return DriverOutcome(DriverEvent.STOPPED, leave_reason)
+        return DriverOutcome(Ending.STOPPED, leave_reason)
     for end in exits:
         if end.failed:
-            return DriverOutcome(DriverEvent.FAILED, f"a worker {end}", end.status, end.log)
+            return DriverOutcome(Ending.FAILED, f"a worker {end}", end.status, end.log)
     if any(end.status == STOPPED_STATUS for end in exits):
-        return DriverOutcome(DriverEvent.STOPPED, "the script left by itself")
+        return DriverOutcome(Ending.STOPPED, "the script exited on its own, as after a stop request")
     if any(end.status == 0 for end in exits):
-        return DriverOutcome(DriverEvent.DONE)
-    return DriverOutcome(DriverEvent.STOPPED, "every worker was lost")
+        return DriverOutcome(Ending.DONE)
+    return DriverOutcome(Ending.STOPPED, "every worker was lost")

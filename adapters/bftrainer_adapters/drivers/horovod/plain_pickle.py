@@ -1,7 +1,7 @@
-"""Reads pickles of plain containers, strings, bytes and numbers, and nothing that could call anything.
+"""Reads pickles of plain containers, strings, bytes and numbers, and nothing that could call a function.
 
-Horovod's workers register with ``base64(pickle((addresses, key)))``. Stock Horovod 0.28.1 hands whatever it is sent to
-``cloudpickle.loads``: anybody who reaches the port runs code in the driver.
+Horovod's workers register with ``base64(pickle((addresses, key)))``. Stock Horovod 0.28.1 passes all that it receives to
+``cloudpickle.loads``: anyone who reaches the port runs code in the driver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Addresses = dict[str, list[tuple[str, int]]]
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Containers, strings, bytes and numbers need no global and no persistent id; code does."""
+    """Plain data needs no globals and no persistent ids; code does."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")

@@ -1,11 +1,11 @@
 """The rendezvous server of one trainer: Horovod's key-value store over HTTP, closed to strangers.
 
-Stock Horovod 0.28.1 listens on every interface, asks nobody for a key, hands out the workers' secrets and unpickles what it is
-sent. Here: one interface, known networks, a random token in the path (compared in constant time), no secret is ever served,
-and registrations are read by ``plain_pickle``. A refused request gets an empty 403 and learns nothing.
+Stock Horovod 0.28.1 listens on every interface, requires no key, serves the workers' secrets and unpickles what it receives.
+This server uses one interface, admits known networks only, requires a random token in the path (compared in constant time),
+never serves a secret, and reads registrations with ``plain_pickle``. A rejected request gets an empty 403.
 
-Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and know no token. It travels in ADDRESS,
-``IP:PORT/TOKEN``: the request then reads ``/TOKEN:PORT/SCOPE/KEY``, for the C++ client and urllib alike.
+Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and know no token. It is part of ADDRESS,
+``IP:PORT/TOKEN``: the request is then ``/TOKEN:PORT/SCOPE/KEY``, for the C++ client and urllib alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REQUEST_S = 30.0
 
 
 class RankPlace(Protocol):
-    """What is used of Horovod's SlotInfo."""
+    """The part of Horovod's SlotInfo that is used."""
 
     hostname: str
     local_rank: int
@@ -36,12 +36,12 @@ class RankPlace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What the elastic driver does for workers."""
+    """Requests of workers that the elastic driver answers."""
 
     rank_and_size: Callable[[str, int], bytes]
-    """A worker (host label, local rank) asks for its place in the next group; blocks until the group is known."""
+    """The rank of a worker (host label, local rank) in the next group; blocks until the group is known."""
     register: Callable[[str, int, Addresses, bytes], None]
-    """Where a worker takes notices, and its message key."""
+    """Where a worker receives notices, and its message key."""
 
 
 class RendezvousServer:
@@ -66,12 +66,11 @@ class RendezvousServer:
         return f"{self.address!s}:{self.port}/{self.token}"
 
     def start(self, callbacks: Callbacks) -> None:
-        """Serve."""
         self.callbacks = callbacks
         self._thread.start()
 
     def init(self, plan: Sequence[RankPlace]) -> None:
-        """A new group: what the last one stored is void."""
+        """Begin a new group: the values of the last one are dropped."""
         scopes = {"global"}
         for place in plan:
             scopes |= {f"local_{place.hostname}", f"cross_{place.local_rank}"}
@@ -81,12 +80,12 @@ class RendezvousServer:
             self.group += 1
 
     def has_joined(self, rank: int) -> bool:
-        """Whether a rank of this group has said where the others reach it (Gloo's key in the scope of all ranks)."""
+        """Whether a rank of this group has published its address (Gloo's key in the scope of all ranks)."""
         with self.lock:
             return ("global", str(rank)) in self.values
 
     def stop(self) -> None:
-        """Stop serving; may be called again."""
+        """Stop serving. May be called twice."""
         if self._thread.is_alive():
             self._http.shutdown()
         self._http.server_close()
@@ -112,7 +111,7 @@ class RendezvousServer:
             return self.values.get((scope, key))
 
     def put(self, scope: str, key: str, value: bytes) -> None:
-        """Store; a worker's registration goes to the driver and is never stored. Raises InvalidValueError."""
+        """Store a value; a worker's registration goes to the driver instead. Raises :class:`InvalidValueError`."""
         if scope == "worker_addresses":
             assert self.callbacks is not None
             addresses, secret = worker_registration(value)
@@ -126,10 +125,10 @@ class RendezvousServer:
             self.values[scope, key] = value
 
     def delete(self, scope: str, key: str) -> None:
-        """Forget one key of a process set's scope.
+        """Delete one key of a process set's scope.
 
-        Every rank deletes its key of the planned scopes as soon as it is connected, while others may still have to read
-        it; those scopes last until the next ``init``.
+        Every rank deletes its key of the planned scopes once it is connected, while others may still need to read it: these
+        scopes last until the next ``init``.
         """
         with self.lock:
             if scope not in self.planned_scopes:
@@ -149,11 +148,11 @@ class _Server(ThreadingHTTPServer):
     rendezvous: RendezvousServer
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Strangers are hung up on before a byte is read."""
+        """Close connections of strangers before a byte is read."""
         return self.rendezvous.admits(str(client_address[0]))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore clients that have closed the connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -184,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(delete)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are not logged: their path holds the token."""
+        """Log nothing: the path holds the token."""
 
     def _answer(self, act: Callable[[RendezvousServer, str, str], bytes | None]) -> None:
         rendezvous = cast("_Server", self.server).rendezvous

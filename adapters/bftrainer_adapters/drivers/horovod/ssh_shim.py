@@ -1,4 +1,4 @@
-"""What stock horovodrun takes for ``ssh``: runs its command on a node through the trainer's prefix.
+"""The program that stock horovodrun finds as ``ssh``: runs a command on a node through the trainer's prefix.
 
 ``python -m bftrainer_adapters.drivers.horovod.ssh_shim TRAINER_DIR INCARNATION [options] HOST COMMAND``. Horovod 0.28.1 calls
 ``ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no HOST [-p PORT] [-i FILE] 'cd ...; env ... COMMAND'``.
@@ -12,16 +12,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bftrainer.progress import STOPPED_STATUS
-from bftrainer_adapters.drivers.common.directory import HostSlots, TrainerDirectory, parse_hosts
-from bftrainer_adapters.drivers.common.events import EventWriter
+from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
 
 _WITH_VALUE = ("-o", "-p", "-i", "-l", "-F")
 
 
 def host_and_command(arguments: Sequence[str]) -> tuple[str, str]:
-    """What ssh would do: the first word that is no option is the host, the rest is one shell command."""
+    """As ssh reads its arguments: the first word that is no option is the host, the rest is one shell command."""
     words, position = [], 0
     while position < len(arguments):
         if arguments[position] in _WITH_VALUE:
@@ -33,32 +36,32 @@ def host_and_command(arguments: Sequence[str]) -> tuple[str, str]:
 
 
 def announced(directory: TrainerDirectory) -> tuple[HostSlots, ...]:
-    """What horovodrun's discovery script is shown, with the fragments."""
-    path = announced_path(directory)
-    return parse_hosts(path.read_text(encoding="utf-8"), str(path))
+    """The hosts that horovodrun's discovery script prints, with their fragments."""
+    return read_hosts(announced_path(directory))
 
 
 def announced_path(directory: TrainerDirectory) -> Path:
-    """The driver's file: the order without withheld fragments."""
+    """A file of the driver: the hosts without withheld fragments."""
     return directory.path / "horovodrun.hosts"
 
 
 def main(argv: Sequence[str]) -> int:
-    """The worker's exit status; 0 for one that was asked to stop, for horovodrun would call it a failure."""
+    """The worker's exit status; 0 after a requested stop, which horovodrun would take for a failure."""
     directory = TrainerDirectory(Path(argv[1]))
-    host, command = host_and_command(argv[3:])
-    place = next((place for place in announced(directory) if place.host == host), None)
-    if place is None:
-        print(f"{host} is not announced any more", file=sys.stderr)
+    node, command = host_and_command(argv[3:])
+    host = next((host for host in announced(directory) if host.node == node), None)
+    if host is None:
+        print(f"{node}: this host has left the trainer", file=sys.stderr)
         return 255
+    trainer, settings = read_json(TrainerMessage, directory.trainer), read_json(DriverSettings, directory.driver)
     events = EventWriter(directory.events, int(argv[2]))
-    starter = WorkerStarter(directory, directory.read_trainer(), directory.read_driver(), events)
+    starter = WorkerStarter(directory, trainer, settings, events)
     slot = int(command.partition("HOROVOD_LOCAL_RANK=")[2].partition(" ")[0] or 0)
-    # "cd ... ; env ... COMMAND": with exec the process that is watched and signalled is the worker, not a shell above it.
-    worker = starter.start(place, slot, ["/bin/sh", "-c", command.replace(" ; env ", " ; exec env ", 1)], {})
+    # "cd ... ; env ... COMMAND": with exec the worker, not a shell above it, is watched and signaled.
+    worker = starter.start(host, slot, ["/bin/sh", "-c", command.replace(" ; env ", " ; exec env ", 1)], {})
     signal.signal(signal.SIGTERM, lambda *_: worker.kill())
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
-    worker.planned = place not in announced(directory)
+    worker.planned = host not in announced(directory)
     status = starter.wait(worker)
     starter.close()
     return 0 if status == STOPPED_STATUS else exit_code(status)

@@ -1,9 +1,9 @@
-"""One incarnation under stock ``horovodrun``: its discovery script, its ssh, and what can be made good from outside.
+"""One incarnation under stock ``horovodrun``: its discovery script, its ssh, and workarounds from outside.
 
-It cannot be made safe: its server listens on every interface and runs what it is sent (docs/security-horovod.md). It knows
-hosts, not fragments, polls once a second, starts workers cold and tells of a change once, whether rank 0 listens or not. So a
-change waits here until rank 0 has reported that it trains; and where rank 0 goes on as before all the same, the change is taken
-back and made again: that is the only way to have it told again.
+It cannot be made safe: its server listens on every interface and executes what it receives (docs/security-horovod.md). It
+knows hosts, not fragments, polls once a second, starts workers cold and sends one notice of a change, whether rank 0 listens
+or not. So a change waits here until rank 0 has reported that it trains. If rank 0 continues as before all the same, the change
+is withdrawn and made again: horovodrun sends a second notice in no other way.
 """
 
 from __future__ import annotations
@@ -16,28 +16,36 @@ import sys
 import time
 
 from bftrainer.errors import InputFileError
+from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
+from bftrainer.protocol.environment import INCARNATION, TRAINER_DIR
+from bftrainer.protocol.events import Running, Stopping, Withheld, WorkerExited, parse_event
+from bftrainer.protocol.hosts import HostSlots, read_hosts, write_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import Phase, parse_progress
+from bftrainer.protocol.reports import Ending
+from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.command_line import worker_environment
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome, Exit, outcome
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0
-"""How long a change waits for rank 0 at most: a script may report nothing, or begin later (then its notice is lost)."""
+"""How long a change waits for rank 0: a script may report nothing, or start later (then the notice is lost)."""
 NOTICE_S = 3.0
-"""In which horovodrun has seen a change, or that it was taken back: it looks once a second."""
+"""Within this time horovodrun, which polls once a second, has seen a change or its withdrawal."""
 DEAF_COMMITS = 2
-"""Reports of a group as it was, NOTICE_S after a change: each is a commit, and a commit obeys a notice that has come."""
+"""Reports of the unchanged group, NOTICE_S after a change: each is a commit, and a commit obeys a notice that has arrived."""
 
 
 class StockRun:
-    """``run()`` until the trainer is done, stopped or failed."""
+    """``run()`` returns when the trainer is done, stopped or failed."""
 
     def __init__(
-        self, directory: TrainerDirectory, trainer: TrainerOrder, settings: DriverSettings, events: EventWriter
+        self, directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings, events: EventWriter
     ) -> None:
         self.directory = directory
         self.trainer = trainer
@@ -50,7 +58,7 @@ class StockRun:
         self.announced: tuple[HostSlots, ...] = ()
         self.announced_s = 0.0
         self.settled = True
-        self.group: tuple[HostSlots, ...] = ()  # on which it trains, as far as is known
+        self.group: tuple[HostSlots, ...] = ()  # the hosts on which it trains, as far as is known
         self.deaf_commits = 0
         self.taken_back_s: float | None = None
         self.withheld: set[str] = set()
@@ -64,39 +72,38 @@ class StockRun:
         self.reaper = Reaper()
 
     def run(self) -> DriverOutcome:
-        """Follow the hosts file until the end."""
         try:
             while self.told_to_end is None:
-                self._follow_orders()  # first: a checkpoint counts if it came after the order to stop
+                self._follow_orders()  # first: a checkpoint counts if it was reported after the stop request
                 self._follow_reports()
                 if self.process is not None and self.process.poll() is not None:
                     self._follow_reports()
                     return outcome(self.exits, self.leave_reason)
                 if self.leave_reason is not None and (self.process is None or time.monotonic() >= self.leave_by_s):
-                    return DriverOutcome(DriverEvent.STOPPED, self.leave_reason)
+                    return DriverOutcome(Ending.STOPPED, self.leave_reason)
                 if self.heard_s is not None and time.monotonic() - self.heard_s >= self.settings.hang_s:
-                    return DriverOutcome(DriverEvent.STOPPED, f"silent for {self.settings.hang_s:g} s")
+                    return DriverOutcome(Ending.STOPPED, f"silent for {self.settings.hang_s:g} s")
                 time.sleep(self.settings.poll_s)
-            return DriverOutcome(DriverEvent.STOPPED, self.told_to_end)
+            return DriverOutcome(Ending.STOPPED, self.told_to_end)
         finally:
             self._end()
 
     def end(self, reason: str) -> None:
-        """Stop now, without a checkpoint."""
+        """Stop at once, without a checkpoint."""
         self.told_to_end = reason
 
     def _follow_orders(self) -> None:
         try:
-            hosts = [place for place in self.directory.read_hosts() if place.fragment not in self.withheld]
-            if self.directory.stop_requested():
-                self._ask_to_leave("the pilot asked for it")
+            hosts = [host for host in read_hosts(self.directory.hosts) if host.fragment not in self.withheld]
+            if is_stop_requested(self.directory.control):
+                self._ask_to_leave("the pilot requested a stop")
         except InputFileError as error:
             print(f"hosts or control: {error}", flush=True)
             return
         if self.leave_reason is not None:
             return
         if self.process is not None and not set(hosts) & set(self.announced):
-            if any(place.fragment not in self.withheld for place in self.announced):
+            if any(host.fragment not in self.withheld for host in self.announced):
                 self._ask_to_leave("no nodes" if not hosts else "none of its nodes is left")
         elif self.taken_back_s is not None:
             if time.monotonic() - self.taken_back_s > NOTICE_S:
@@ -116,40 +123,39 @@ class StockRun:
             self._start()
 
     def _take_back(self) -> None:
-        """Show horovodrun what it had; the same order follows, as news."""
-        there = tuple(place for place in self.group if place.fragment not in self.withheld)
-        print("rank 0 has not heard of the last change; it is made again", flush=True)
+        """Show horovodrun the hosts of its group; the same change follows as a new one."""
+        there = tuple(host for host in self.group if host.fragment not in self.withheld)
+        print("rank 0 has not received the notice of the last change; the change is repeated", flush=True)
         self._tell(there)
         self.announced, self.taken_back_s = there, time.monotonic()
 
     def _tell(self, hosts: tuple[HostSlots, ...]) -> None:
-        lines = "".join(f"{place.host}:{place.slots}:{place.fragment}\n" for place in hosts)
-        write_atomically(announced_path(self.directory), lines.encode())
+        write_hosts(announced_path(self.directory), hosts)
 
     def _follow_reports(self) -> None:
-        for line in self.reports.read():
-            if line["event"] != "worker_exited" or line["incarnation"] != self.events.incarnation:
+        for report in map(parse_event, self.reports.read()):
+            if report is None or report.incarnation != self.events.incarnation:
                 continue
-            name = f"{line['host']}.{line['fragment']}.{line['slot']}.log"
-            end = Exit(line["status"], line["planned"], self.directory.logs / str(self.events.incarnation) / name)
-            self.exits.append(end)
-            if (end.lost or end.failed) and line["fragment"] not in self.withheld:
-                self.withheld.add(line["fragment"])
-                place = {"host": line["host"], "fragment": line["fragment"]}
-                self.events.write(DriverEvent.WITHHELD, **place, reason=f"a worker {end}")
-        for line in self.progress.read():
-            if line.get("incarnation") != self.events.incarnation:
+            if isinstance(event := report.event, WorkerExited):
+                log = self.directory.worker_log(report.incarnation, event.host, event.fragment, event.slot)
+                end = Exit(event.status, event.planned, log)
+                self.exits.append(end)
+                if (end.lost or end.failed) and event.fragment not in self.withheld:
+                    self.withheld.add(event.fragment)
+                    self.events.write(Withheld(event.host, event.fragment, f"a worker {end}"))
+        for line in map(parse_progress, self.progress.read()):
+            if line.incarnation != self.events.incarnation:
                 continue
             self.heard_s = time.monotonic()
-            self.checkpointed |= line.get("phase") == "checkpointed" and self.leave_reason is not None
+            self.checkpointed |= line.phase is Phase.CHECKPOINTED and self.leave_reason is not None
             if self.settled or self.taken_back_s is not None:
                 continue
-            if line.get("world_size") != sum(place.slots for place in self.announced):
+            if line.world_size != sum(host.slots for host in self.announced):
                 self.deaf_commits += time.monotonic() - self.announced_s > NOTICE_S
             else:
                 self.settled, self.group = True, self.announced
-                fragments = sorted(place.fragment for place in self.announced)
-                self.events.write(DriverEvent.RUNNING, world_size=line["world_size"], fragments=fragments)
+                fragments = tuple(sorted(host.fragment for host in self.announced))
+                self.events.write(Running(line.world_size, fragments))
 
     def _start(self) -> None:
         work = self.directory.path / "horovodrun"
@@ -157,19 +163,19 @@ class StockRun:
         hosts = shlex.quote(str(announced_path(self.directory)))
         discover = self._program("discover_hosts.sh", f"exec sed 's/:[^:]*$//' {hosts}")
         shim = [sys.executable, "-m", "bftrainer_adapters.drivers.horovod.ssh_shim"]
-        place = [str(self.directory.path), str(self.events.incarnation)]
-        self._program("bin/ssh", f'exec {shlex.join([*shim, *place])} "$@"')
+        where = [str(self.directory.path), str(self.events.incarnation)]
+        self._program("bin/ssh", f'exec {shlex.join([*shim, *where])} "$@"')
         environment = worker_environment(os.environ, self.settings, self.trainer, {})
         environment["PATH"] = f"{work / 'bin'}:{environment.get('PATH', os.defpath)}"
         environment |= {
-            "BFTRAINER_TRAINER_DIR": str(self.directory.path),
-            "BFTRAINER_INCARNATION": str(self.events.incarnation),
+            TRAINER_DIR: str(self.directory.path),
+            INCARNATION: str(self.events.incarnation),
         }
         launch = [sys.executable, "-c", "from horovod.runner.launch import run_commandline; run_commandline()"]
-        # Cool-down 1 to 1 s: without it a host that lost a worker once is never used again. No reset limit.
+        # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset limit.
         options = ["-np", "1", "--min-np", "1", "--network-interfaces", self.settings.interface]
         options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
-        with (self.directory.logs / str(self.events.incarnation) / "horovodrun.log").open("ab") as log:
+        with (self.directory.incarnation_logs(self.events.incarnation) / "horovodrun.log").open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - the user's own command
                 [*launch, *options, *self.trainer.command], cwd=self.trainer.cwd, env=environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
@@ -186,11 +192,11 @@ class StockRun:
         if self.leave_reason is None:
             self.leave_reason = reason
             self.leave_by_s = time.monotonic() + self.trainer.stop_s
-            self.events.write(DriverEvent.STOPPING, reason=reason)
-            self.directory.ask_to_leave(self.events.incarnation)
+            self.events.write(Stopping(reason))
+            write_json(self.directory.leave, ControlMessage(ControlRequest.STOP, self.events.incarnation))
 
     def _end(self) -> None:
-        """SIGTERM first: horovodrun then ends its ssh, and that its worker."""
+        """SIGTERM first: horovodrun then ends its ssh processes, and these end their workers."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:

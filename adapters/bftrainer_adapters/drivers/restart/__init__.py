@@ -1,1 +1,1 @@
-"""Driver ``restart``."""
+"""Driver ``restart``: programs that checkpoint and restart at each change of nodes."""

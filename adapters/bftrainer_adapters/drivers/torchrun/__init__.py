@@ -1,1 +1,1 @@
-"""Driver ``torchrun``."""
+"""Driver ``torchrun``: torch.distributed programs on a changing set of nodes."""

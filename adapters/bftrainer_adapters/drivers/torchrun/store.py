@@ -1,8 +1,9 @@
 """The store at which the workers of one incarnation meet: torch's TCPStore, held by the driver, on one interface.
 
-Held by the driver, the death of no node ends it; a port that is new for every incarnation keeps late workers of the last one
-out. torch gives the store no password: who reaches the port can read and change keys, and so stop or disturb the training
-(docs/torchrun.md). It cannot run code: nobody here unpickles what is in it, unlike the c10d rendezvous of torchrun's agents.
+Because the driver holds the store, it survives the loss of any node. Each incarnation has a new port, which keeps late workers
+of the last incarnation out. torch's store has no password: anyone who reaches the port can read and change keys, and so stop
+or disturb the training (docs/torchrun.md). Nobody can run code through it: no process here unpickles its content, unlike the
+c10d rendezvous of torchrun's agents.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ class NoTorchError(BFTrainerError):
 
 
 class StoreHost:
-    """Listens from the first moment; torch, whose import takes seconds, takes over in the background."""
+    """Listens at once; torch, whose import takes seconds, takes over in the background."""
 
     def __init__(self, interface: str) -> None:
         if importlib.util.find_spec("torch") is None:
             raise NoTorchError(
-                "launcher torchrun: no torch in the pilot's Python; it holds the store at which workers meet "
+                "launcher torchrun: the pilot's Python has no torch, which the driver needs for the store of its workers "
                 "(pip install torch, or use the launcher restart)"
             )
         self.address = interface_address(interface)
@@ -41,13 +42,12 @@ class StoreHost:
         self._serving.start()
 
     def close(self) -> None:
-        """No worker is left: end it."""
         self._serving.join()
-        self._store = None  # torch's server ends, and closes its descriptor
+        self._store = None  # ends torch's server, which closes its descriptor
 
     def _serve(self) -> None:
         distributed = importlib.import_module("torch.distributed")
-        # torch closes the descriptor that it is given.
+        # torch closes the descriptor that it gets.
         handle = os.dup(self._listener.fileno())
         self._listener.close()
         self._store = distributed.TCPStore(

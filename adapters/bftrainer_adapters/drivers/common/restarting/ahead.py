@@ -1,4 +1,4 @@
-"""The next incarnation's workers, started while the present one still trains: they do their imports and wait."""
+"""The next incarnation's workers, started while the present one trains: they do their imports and wait."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer.protocol.events import Warm, Warming, WarmingCanceled
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.warm_start import MARKER
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
 PATIENCE_S = 60.0
-"""A worker that is not warm by then is not waited for."""
+"""How long a worker may take to warm up; then the rescale does not wait for it."""
 
 
 class Ahead:
-    """Workers for some places. Not safe to share between threads; ``on_taken`` hears of a place whose worker was killed."""
+    """Warming workers. Not safe to share between threads. ``on_taken`` is told of a host whose worker was killed."""
 
     def __init__(
         self,
         directory: TrainerDirectory,
-        trainer: TrainerOrder,
+        trainer: TrainerMessage,
         settings: DriverSettings,
         command: Sequence[str],
         on_taken: Callable[[HostSlots, int], None],
@@ -37,72 +40,72 @@ class Ahead:
         self._ending: list[threading.Thread] = []
         self._broken = False
 
-    def aim(self, places: Sequence[HostSlots]) -> None:
-        """These are the places now: workers are started where there are none, and ended where nobody wants them."""
-        for place in set(self._begun_s) - set(places):
-            self._drop(place)
-        for place in places:
-            if place not in self._begun_s:
-                self._begun_s[place] = time.monotonic()
-                self.events.write(DriverEvent.WARMING, host=place.host, fragment=place.fragment)
-                for slot in range(place.slots):
-                    self._waiting[place, slot] = self.starter.start(place, slot, self._command, {}, MARKER.encode())
+    def aim(self, hosts: Sequence[HostSlots]) -> None:
+        """Set the hosts: start workers on new ones, and end those on hosts that are no longer listed."""
+        for host in set(self._begun_s) - set(hosts):
+            self._drop(host)
+        for host in hosts:
+            if host not in self._begun_s:
+                self._begun_s[host] = time.monotonic()
+                self.events.write(Warming(host.node, host.fragment))
+                for slot in range(host.slots):
+                    self._waiting[host, slot] = self.starter.start(host, slot, self._command, {}, MARKER.encode())
 
     def is_ready(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """Whether all workers are warm, or cannot become so."""
         self._collect()
         now = time.monotonic()
         ready = True
-        for place, begun_s in self._begun_s.items():
-            mine = [worker for (where, _), worker in self._waiting.items() if where == place]
+        for host, begun_s in self._begun_s.items():
+            mine = [worker for (where, _), worker in self._waiting.items() if where == host]
             if all(worker.pump.marked.is_set() for worker in mine):
-                if place not in self._told:
-                    self._told.add(place)
-                    self.events.write(DriverEvent.WARM, host=place.host, fragment=place.fragment)
+                if host not in self._told:
+                    self._told.add(host)
+                    self.events.write(Warm(host.node, host.fragment))
             elif now - begun_s < PATIENCE_S:
                 ready = False
         return ready or self._broken
 
-    def take(self, place: HostSlots, slot: int, environment: Mapping[str, str]) -> WorkerProcess | None:
-        """The worker that waits there, with its orders (it may still be warming); None if there is none."""
-        worker = self._waiting.pop((place, slot), None)
+    def take(self, host: HostSlots, slot: int, environment: Mapping[str, str]) -> WorkerProcess | None:
+        """The worker that waits there (it may still be warming), after sending it its environment; None if there is none."""
+        worker = self._waiting.pop((host, slot), None)
         if worker is None or worker.status() is not None:
             return None
         return worker if worker.send(json.dumps(dict(environment)).encode() + b"\n") else None
 
     def settle(self) -> None:
-        """Wait until those that were dropped have ended, and their ends are reported."""
+        """Wait until dropped workers have ended and their exits are reported."""
         for thread in self._ending:
             thread.join()
 
     def close(self) -> None:
-        """It was not needed: end everything, and leave nothing open."""
-        for place in list(self._begun_s):
-            self._drop(place)
+        """End all workers: the next incarnation is not needed."""
+        for host in list(self._begun_s):
+            self._drop(host)
         self.settle()
         self.starter.close()
         self.events.close()
 
-    def _drop(self, place: HostSlots) -> None:
-        del self._begun_s[place]
-        self._told.discard(place)
-        dropped = [self._waiting.pop(key) for key in list(self._waiting) if key[0] == place]
+    def _drop(self, host: HostSlots) -> None:
+        del self._begun_s[host]
+        self._told.discard(host)
+        dropped = [self._waiting.pop(key) for key in list(self._waiting) if key[0] == host]
         for worker in dropped:
             worker.planned = worker.status() is None
             worker.kill()
             self._ending.append(threading.Thread(target=self.starter.wait, args=(worker,), daemon=True))
             self._ending[-1].start()
         if dropped:
-            self.events.write(DriverEvent.WARMING_CANCELLED, host=place.host, fragment=place.fragment)
+            self.events.write(WarmingCanceled(host.node, host.fragment))
 
     def _collect(self) -> None:
-        """One that was killed has lost its node; one that ended by itself would do so again: it is started cold, and seen."""
-        for (place, slot), worker in list(self._waiting.items()):
+        """Note exits. A killed worker has lost its node; one that exited will do so again, and shows why after a cold start."""
+        for (host, slot), worker in list(self._waiting.items()):
             if worker.status() is None:
                 continue
-            del self._waiting[place, slot]
+            del self._waiting[host, slot]
             status = self.starter.wait(worker)
             if status < 0 or status > 128:
-                self._on_taken(place, status)
+                self._on_taken(host, status)
             else:
                 self._broken = True

@@ -1,63 +1,68 @@
-"""One start of the program on fixed places: followed until its last worker has ended."""
+"""One start of the program on a fixed set of hosts, until its last worker has ended."""
 
 from __future__ import annotations
 
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from bftrainer.progress import STOPPED_STATUS
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
+from bftrainer.protocol.events import Done, Failed, Hung, Running, Stopped, Stopping
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import Phase, ProgressLine, parse_progress
+from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
-from bftrainer_adapters.drivers.common.directory import DriverSettings, HostSlots, TrainerDirectory, TrainerOrder
-from bftrainer_adapters.drivers.common.events import DriverEvent, EventWriter
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import last_lines
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
 from bftrainer_adapters.drivers.common.restarting.program import Program
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
 GATHER_S = 2.0
-"""After one worker's unexpected end the others' are awaited this long: who was taken, and who only lost its peer?"""
+"""How long the other workers may take to end after one ended unexpectedly: this tells lost nodes from lost peers."""
 
 
 class Orders(Protocol):
-    """What an incarnation hears from its driver."""
+    """The driver, as an incarnation sees it."""
 
     directory: TrainerDirectory
-    trainer: TrainerOrder
+    trainer: TrainerMessage
     settings: DriverSettings
     program: Program
 
-    def places(self) -> tuple[HostSlots, ...]:
-        """Where it is to be now."""
+    def hosts(self) -> tuple[HostSlots, ...]:
+        """The hosts to use now."""
 
     def must_stop(self) -> bool:
-        """Whether it has been asked to leave for good."""
+        """Whether the trainer is to stop."""
 
-    def prepares(self, places: Sequence[HostSlots]) -> bool:
-        """Make ready for a start on other places; whether it is worth waiting for that."""
+    def prepares(self, hosts: Sequence[HostSlots]) -> bool:
+        """Prepare a start on other hosts; whether to wait for the preparation."""
 
     def changes_its_mind(self) -> None:
-        """The present places are the wanted ones (again)."""
+        """Drop what was prepared: the present hosts are to be used."""
 
-    def withhold(self, place: HostSlots, status: int, events: EventWriter) -> None:
-        """A worker there was killed: the fragment is not used again."""
+    def withhold(self, host: HostSlots, status: int, events: EventWriter) -> None:
+        """Do not use this host's fragment again: a worker there was killed."""
 
 
 class Incarnation:
-    """The workers of one start. ``ahead`` may hold some that are warm."""
+    """The workers of one start. ``ahead`` may hold warm ones."""
 
     def __init__(
         self,
         orders: Orders,
         events: EventWriter,
         starter: WorkerStarter,
-        places: tuple[HostSlots, ...],
+        hosts: tuple[HostSlots, ...],
         ahead: Ahead | None,
     ) -> None:
         self._orders = orders
         self._events = events
-        self._places = places
+        self._hosts = hosts
         self._ahead = ahead
         self._workers: list[WorkerProcess] = []
         self._exits: list[tuple[WorkerProcess, int]] = []
@@ -86,59 +91,52 @@ class Incarnation:
             self._orders.program.end()
 
     def _start(self) -> None:
-        for place, slot, environment in self._orders.program.begin(self._events.incarnation, self._places):
-            worker = None if self._ahead is None else self._ahead.take(place, slot, environment)
+        for host, slot, environment in self._orders.program.begin(self._events.incarnation, self._hosts):
+            worker = None if self._ahead is None else self._ahead.take(host, slot, environment)
             if worker is None:
-                worker = self._starter.start(place, slot, self._orders.trainer.command, environment)
+                worker = self._starter.start(host, slot, self._orders.trainer.command, environment)
             self._workers.append(worker)
-        self._events.write(
-            DriverEvent.RUNNING,
-            world_size=sum(p.slots for p in self._places),
-            fragments=[place.fragment for place in self._places],
-        )
+        self._events.write(Running(sum(it.slots for it in self._hosts), tuple(it.fragment for it in self._hosts)))
 
     def _collect(self) -> None:
-        """Take note of workers that have ended."""
+        """Note the exits of workers."""
         for worker in [w for w in self._workers if w.status() is not None]:
             self._workers.remove(worker)
             worker.planned |= self._leave_s is not None
             status = self._starter.wait(worker)
             self._exits.append((worker, status))
             if status == STOPPED_STATUS:
-                continue  # it obeyed `control` before we looked there
+                continue  # it obeyed `control` before this driver read it
             if status != 0 and not worker.planned and self._crashed_s is None:
                 self._crashed_s = time.monotonic()
-            # Killed while it was leaving, and not by us: its node was taken with the others.
+            # Killed while it was exiting, and not by this driver: its node was taken too.
             if was_taken(status) and not self._killed and not (worker.planned and status == -self._stop_signal()):
                 self._taken = True
-                self._orders.withhold(worker.place, status, self._events)
+                self._orders.withhold(worker.host, status, self._events)
 
     def _follow_orders(self) -> None:
         if self._leave_s is None and self._orders.must_stop():
             self._stop_is_final = True
-            self._leave("asked to")
-        places = self._orders.places()
-        if {p.fragment for p in places} == {p.fragment for p in self._places}:
+            self._leave("stop requested")
+        hosts = self._orders.hosts()
+        if {p.fragment for p in hosts} == {p.fragment for p in self._hosts}:
             self._orders.changes_its_mind()
-        elif not self._stop_is_final and not self._orders.prepares(places) and self._leave_s is None:
+        elif not self._stop_is_final and not self._orders.prepares(hosts) and self._leave_s is None:
             self._leave("other nodes")
         if self._leave_s is not None and time.monotonic() - self._leave_s > self._orders.trainer.stop_s:
             self._kill_all()
 
     def _watch(self) -> None:
-        """Peers of a dead worker, and workers that hang."""
+        """Kill the peers of a dead worker, and workers that hang."""
         now = time.monotonic()
-        waits = self._leave_s is None or self._orders.program.collective  # who leaves without its peers may still save
+        waits = self._leave_s is None or self._orders.program.collective  # workers that need no peers may still save
         if self._crashed_s is not None and now - self._crashed_s > GATHER_S and waits:
             self._kill_all()
-        if any(line.get("incarnation") == self._events.incarnation for line in self._progress.read()):
+        if any(line.incarnation == self._events.incarnation for line in map(parse_progress, self._progress.read())):
             self._heard_s = now
         if self._heard_s is not None and now - self._heard_s > self._orders.settings.hang_s:
             for worker in self._workers:
-                self._events.write(
-                    DriverEvent.HUNG,
-                    host=worker.place.host, fragment=worker.place.fragment, silent_s=round(now - self._heard_s, 1),
-                )  # fmt: skip
+                self._events.write(Hung(worker.host.node, worker.host.fragment, round(now - self._heard_s, 1)))
             self._heard_s = None
             self._leave_s = self._leave_s or now
             self._kill_all()
@@ -146,8 +144,8 @@ class Incarnation:
     def _leave(self, reason: str) -> None:
         self._leave_s = time.monotonic()
         self._asked_s = time.time()
-        self._events.write(DriverEvent.STOPPING, reason=reason)
-        self._orders.directory.ask_to_leave(self._events.incarnation)
+        self._events.write(Stopping(reason))
+        write_json(self._orders.directory.leave, ControlMessage(ControlRequest.STOP, self._events.incarnation))
         if signum := self._stop_signal():
             for worker in self._workers:
                 worker.process.send_signal(signum)
@@ -159,49 +157,52 @@ class Incarnation:
             worker.kill()
 
     def _stop_signal(self) -> int:
-        """What a program that has no handler for it dies of when it is asked to leave; 0: it is not asked by a signal."""
+        """The signal that requests a stop, which kills a program without a handler; 0: no signal is sent."""
         name = self._orders.trainer.stop_signal
         return signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
 
     def _says_done(self) -> bool:
-        """It may be done just when it is asked to leave."""
-        lines = _latest(self._orders.directory)
-        return any(r.get("phase") == "done" and r.get("incarnation") == self._events.incarnation for r in lines)
+        """Whether the program reported its end, perhaps at the moment of the stop request."""
+        return any(line.phase is Phase.DONE for line in self._own_latest())
 
     def _ends_with_a_checkpoint(self) -> bool:
-        """It may have read `control`, saved and left before we looked there."""
-        lines = [r for r in _latest(self._orders.directory) if r.get("incarnation") == self._events.incarnation]
-        return bool(lines) and lines[-1].get("phase") == "checkpointed"
+        """Whether the last report is a checkpoint: the script may have obeyed `control` before this driver read it."""
+        lines = self._own_latest()
+        return bool(lines) and lines[-1].phase is Phase.CHECKPOINTED
+
+    def _own_latest(self) -> list[ProgressLine]:
+        return [line for line in _latest(self._orders.directory) if line.incarnation == self._events.incarnation]
 
     def _outcome(self) -> int | None:
         if self._stop_is_final and not self._says_done():
             checkpointed = has_checkpointed(self._orders.directory, self._asked_s) or self._ends_with_a_checkpoint()
-            self._events.write(DriverEvent.STOPPED, reason="asked to", checkpointed=checkpointed)
+            self._events.write(Stopped("stop requested", checkpointed))
             return STOPPED_STATUS
         failed = [(w, s) for w, s in self._exits if s not in (0, STOPPED_STATUS) and not w.planned]
         finished = self._leave_s is None or self._says_done()
         if finished and all(status == 0 for _, status in self._exits):
-            self._events.write(DriverEvent.DONE)
+            self._events.write(Done())
             return 0
         if failed and not self._taken and not self._orders.must_stop():
             worker, status = failed[0]
-            tail = last_lines(worker.log)
-            self._events.write(DriverEvent.FAILED, reason=f"status {status}", status=status, tail=tail)
+            tail = tuple(last_lines(worker.log))
+            self._events.write(Failed(f"status {status}", status, tail))
             return 1
         return None
 
 
 def was_taken(status: int) -> bool:
-    """Ended by a signal, here or (as srun and shells say it) inside the step: the node was taken, or out of memory."""
+    """Whether a signal ended it, here or inside the step (as srun and shells report it): preempted, or out of memory."""
     return status < 0 or status > 128
 
 
 def has_checkpointed(directory: TrainerDirectory, since_s: float) -> bool:
-    """Whether the program has said so since a time (seconds since 1970)."""
-    return any(r.get("phase") in ("checkpointed", "done") and r.get("time", 0.0) >= since_s for r in _latest(directory))
+    """Whether the program reported a checkpoint, or its end, since a time (seconds since 1970)."""
+    saved = (Phase.CHECKPOINTED, Phase.DONE)
+    return any(line.phase in saved and line.at_s >= since_s for line in _latest(directory))
 
 
-def _latest(directory: TrainerDirectory) -> list[dict[str, Any]]:
+def _latest(directory: TrainerDirectory) -> list[ProgressLine]:
     tail = JsonTail(directory.progress)
     tail.skip(1 << 16)
-    return tail.read()[-50:]
+    return [parse_progress(line) for line in tail.read()[-50:]]

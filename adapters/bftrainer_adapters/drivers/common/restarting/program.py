@@ -1,19 +1,18 @@
-"""What the restarting drivers differ in: who gets which environment, and what must be open while the workers run."""
+"""Where the restarting drivers differ: the workers' environment, and what must be open while the workers run."""
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from bftrainer.errors import InputFileError
-from bftrainer_adapters.drivers.common.directory import HostSlots, TrainerDirectory
+from bftrainer.protocol.environment import HOSTS
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.paths import TrainerDirectory
 
 Rank = tuple[HostSlots, int, dict[str, str]]
-"""A worker to be: its place, its slot there, and the environment that tells it who it is."""
+"""A worker to be started: its host, its slot there, and the environment with its rank."""
 
 
 class Program(Protocol):
@@ -25,25 +24,25 @@ class Program(Protocol):
 
     @property
     def warm(self) -> Sequence[str] | None:
-        """The command that does its imports and waits for its environment; None: started cold."""
+        """The command that does its imports and waits for its environment; None: workers start cold."""
 
     @property
     def collective(self) -> bool:
-        """Whether workers that have lost one of them can do nothing more, not even save."""
+        """Whether the loss of one worker leaves the others unable to do anything, even to save."""
 
-    def begin(self, incarnation: int, places: Sequence[HostSlots]) -> list[Rank]:
-        """Open what this incarnation's workers meet at; the workers, in the order of their ranks."""
+    def begin(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
+        """Open the meeting point of this incarnation's workers; the workers, in the order of their ranks."""
 
     def end(self) -> None:
-        """Its workers have ended: close that again."""
+        """Close the meeting point: the workers have ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainProgram:
-    """Launcher ``restart``: once per slot, or (``per_trainer``) once on the first node for programs that start their own.
+    """Launcher ``restart``: one worker per slot, or (``per_trainer``) one on the first node, which starts its own workers.
 
-    RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torch's ``env://`` wants them, and
-    BFTRAINER_HOSTS (``node:slots,node:slots``).
+    Workers get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torch's ``env://`` needs
+    them, and BFTRAINER_HOSTS (``node:slots,node:slots``).
     """
 
     directory: TrainerDirectory
@@ -52,34 +51,24 @@ class PlainProgram:
     warm: Sequence[str] | None = None
     collective: bool = False
 
-    def begin(self, incarnation: int, places: Sequence[HostSlots]) -> list[Rank]:
-        """The first node's port is made of the trainer's path and the incarnation: two never meet at one."""
+    def begin(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
+        """The port depends on the trainer's path and the incarnation: two incarnations do not meet at one port."""
         port = 20000 + zlib.crc32(f"{self.directory.path}/{incarnation}".encode()) % 10000
-        found = ranks(places, {"MASTER_ADDR": places[0].host, "MASTER_PORT": str(port)})
+        found = ranks(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
         return found[:1] if self.per_trainer else found
 
     def end(self) -> None:
         """Nothing was opened."""
 
 
-def ranks(places: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
-    """One per slot, place by place, with what every framework wants to know."""
-    size = sum(place.slots for place in places)
-    hosts = ",".join(f"{place.host}:{place.slots}" for place in places)
+def ranks(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
+    """One worker per slot, host by host, with the variables that every framework needs."""
+    size = sum(host.slots for host in hosts)
+    listed = ",".join(f"{host.node}:{host.slots}" for host in hosts)
     found: list[Rank] = []
-    for place in places:
-        for slot in range(place.slots):
+    for host in hosts:
+        for slot in range(host.slots):
             own = {"RANK": str(len(found)), "WORLD_SIZE": str(size), "LOCAL_RANK": str(slot)}
-            own |= {"LOCAL_WORLD_SIZE": str(place.slots), "BFTRAINER_HOSTS": hosts}
-            found.append((place, slot, {**common, **own}))
+            own |= {"LOCAL_WORLD_SIZE": str(host.slots), HOSTS: listed}
+            found.append((host, slot, {**common, **own}))
     return found
-
-
-def is_started_once(path: Path) -> bool:
-    """``started_per`` of ``trainer.json``. Raises :class:`InputFileError`."""
-    value = json.loads((path / "trainer.json").read_text(encoding="utf-8")).get("started_per", "worker")
-    if value not in ("worker", "trainer"):
-        raise InputFileError(
-            f"{path / 'trainer.json'}: started_per", f"expected 'worker' or 'trainer', found {value!r}"
-        )
-    return bool(value == "trainer")

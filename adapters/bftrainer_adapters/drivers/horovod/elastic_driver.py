@@ -1,0 +1,122 @@
+"""Horovod's ElasticDriver, adapted to nodes that leave without warning. Written against Horovod 0.28.1."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from horovod.runner.elastic.discovery import HostDiscovery
+from horovod.runner.elastic.driver import ElasticDriver
+from horovod.runner.elastic.registration import FAILURE, READY
+
+from bftrainer_adapters.drivers.horovod.membership import Member
+from bftrainer_adapters.drivers.horovod.notices import notify
+from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses
+from bftrainer_adapters.drivers.horovod.rendezvous import Callbacks, RendezvousServer
+
+NOTICE_EVERY_S = 1.0
+RECONCILE_S = 0.2
+_NOT_IN_THE_GROUP = ",".join(["-1"] * 6).encode()
+
+
+class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no types
+    """The hosts that Horovod may use: labels and slots."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: dict[str, int] = {}
+
+    def announce(self, members: Sequence[Member]) -> None:
+        with self._lock:
+            self._slots = {member.label: member.host.slots for member in members}
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Called by Horovod, which compares by value and needs a new dict each time."""
+        with self._lock:
+            return dict(self._slots)
+
+
+class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no types
+    """Level-triggered where the stock driver is edge-triggered.
+
+    - A notice of changed hosts is repeated until the group has changed. Stock: sent once, lost if rank 0 does not listen yet.
+    - A group is formed of the hosts that are announced at that moment. Stock: of the last poll, up to 1 s before.
+    - No thread talks to a worker while it holds the lock of discovery.
+    """
+
+    def __init__(
+        self, rendezvous: RendezvousServer, hosts: AnnouncedHosts, on_formed: Callable[[list[str]], None]
+    ) -> None:
+        self._hosts = hosts
+        self._on_formed = on_formed
+        self._listening: dict[tuple[str, int], tuple[Addresses, bytes]] = {}
+        self._told: object = None
+        self._told_at = 0.0
+        self._changed = threading.Event()
+        # A label is never used twice, so a blacklisted one need not return (no cooldown_range). A group smaller than
+        # min_nodes trains until the pilot decides. No reset limit: every rescale would count.
+        super().__init__(rendezvous, hosts, min_num_proc=1, max_num_proc=None, timeout=24 * 3600, reset_limit=None)
+        rendezvous.start(Callbacks(self.place_in_next_group, self.register_worker_server))
+        threading.Thread(target=self._reconcile, name="notices", daemon=True).start()
+
+    def announce(self, members: Sequence[Member]) -> None:
+        """Replace the hosts that Horovod may use."""
+        self._hosts.announce(members)
+        self._refresh()
+        self._changed.set()
+
+    def place_in_next_group(self, host: str, slot: int) -> bytes:
+        """Called for a worker that has left the last group and asks for its rank; blocks until all have."""
+        if not self.has_rank_assignment(host, slot):
+            return _NOT_IN_THE_GROUP
+        self.record_ready(host, slot)
+        found: str = self.get_slot_info(host, slot).to_response_string()
+        return found.encode("ascii")
+
+    def register_worker_server(self, host: str, slot: int, addresses: Addresses, secret_key: bytes) -> None:
+        """Note where a worker receives notices."""
+        self._listening[host, slot] = (addresses, secret_key)
+        self._changed.set()
+
+    def stragglers(self) -> tuple[set[tuple[str, int]], bool]:
+        """Workers (label, slot) that have not left the group, and whether other workers wait for them."""
+        registry = self._worker_registry
+        arrived = set(registry.get(READY)) | set(registry.get(FAILURE))
+        group = {(label, info.local_rank) for label, infos in self.host_assignments.items() for info in infos}
+        return group - arrived, bool(arrived)
+
+    def _refresh(self) -> None:
+        with self._wait_hosts_cond:
+            self._host_manager.update_available_hosts()
+            self._wait_hosts_cond.notify_all()
+
+    def _activate_workers(self, min_num_proc: int) -> None:
+        self._refresh()
+        super()._activate_workers(min_num_proc)
+
+    def _update_host_assignments(self, current_hosts: Any) -> Any:
+        pending = super()._update_host_assignments(current_hosts)
+        self._on_formed([label for label, slots in self.host_assignments.items() if slots])
+        return pending
+
+    def _notify_workers_host_changes(self, current_hosts: Any, update_res: Any) -> None:
+        """Called by Horovod, which holds its lock: the notice is sent by the thread."""
+        self._changed.set()
+
+    def _reconcile(self) -> None:
+        while not self.finished():
+            self._changed.wait(RECONCILE_S)
+            self._changed.clear()
+            current = self._host_manager.current_hosts
+            if current.count_available_slots() < 1 or (coordinator := self.get_coordinator_info()) is None:
+                continue
+            wanted, _ = self._get_host_assignments(current)
+            target = sorted(wanted)
+            recently = target == self._told and time.monotonic() - self._told_at < NOTICE_EVERY_S
+            listener = self._listening.get((coordinator.hostname, coordinator.local_rank))
+            if wanted == self.host_assignments or recently or listener is None:
+                continue
+            if notify(*listener):
+                self._told, self._told_at = target, time.monotonic()

@@ -1,0 +1,35 @@
+"""``trainer.json`` of a trainer file. Pure."""
+
+from __future__ import annotations
+
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.protocol.environment import FRAGMENT, TRAINER_DIR
+from bftrainer.protocol.messages import TrainerMessage
+
+
+def trainer_message(spec: TrainerSpec) -> TrainerMessage:
+    """What the driver and the training script are told of a trainer."""
+    return TrainerMessage(
+        id=spec.name,
+        command=spec.command,
+        cwd=spec.cwd,
+        min_nodes=spec.min_nodes,
+        max_nodes=spec.max_nodes,
+        environment=spec.env,
+        setup=(*_staging(spec.stage_in), *spec.setup),
+        started_per=spec.started_per,
+        scaling=spec.scaling,
+        global_batch=spec.global_batch,
+        samples_total=spec.samples_total,
+        stop_s=spec.stop_s,
+        stop_signal=spec.stop_signal,
+    )
+
+
+def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """``stage_in`` as one line of ``setup``: the first worker of a fragment runs it, the others wait for the lock."""
+    if not lines:
+        return ()
+    mark = f'"${TRAINER_DIR}/staged-${FRAGMENT}"'
+    work = " && ".join(f"{{ {line}; }}" for line in lines)
+    return (f"( flock 9 && {{ [ -s {mark} ] || {{ {work} && echo done >&9; }}; }} ) 9>>{mark}",)

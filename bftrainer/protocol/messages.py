@@ -1,0 +1,62 @@
+"""``trainer.json`` and ``driver.json``: written by the pilot before it starts a driver, and read by the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from bftrainer.scaling import Scaling
+
+
+class StartedPer(str, Enum):
+    """Whether the launcher ``restart`` starts the command once per worker, or once per trainer (as for MPI programs)."""
+
+    WORKER = "worker"
+    TRAINER = "trainer"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerMessage:
+    """``trainer.json``: what was submitted, as far as the driver and the training script need it."""
+
+    id: str
+    command: tuple[str, ...]
+    cwd: Path
+    min_nodes: int
+    max_nodes: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    setup: tuple[str, ...] = ()
+    started_per: StartedPer = StartedPer.WORKER
+    scaling: Scaling | None = None
+    global_batch: int | None = None
+    samples_total: float | None = None
+    stop_s: float = 30.0
+    """From a stop request to SIGKILL."""
+    stop_signal: str | None = None
+    """``SIGUSR1`` or ``USR1``: asks the program for a checkpoint and exit (launcher ``restart``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """``driver.json``: how to start and watch workers at this site."""
+
+    driver: str
+    """The launcher's name."""
+    prefix: tuple[str, ...] = ()
+    """Put before every worker's command; ``{fragment_id}`` and ``{node}`` are filled in."""
+    interface: str = "lo"
+    allow_from: tuple[str, ...] = ("127.0.0.0/8",)
+    """Networks from which the trainer's nodes connect."""
+    drop_environment: tuple[str, ...] = ("SLURM_", "SBATCH_", "SRUN_")
+    keep_environment: tuple[str, ...] = ("SLURM_CONF",)
+    poll_s: float = 0.2
+    """How often ``hosts`` and ``control`` are read."""
+    hang_s: float = 120.0
+    """A worker counts as hung after this much silence of ``progress.jsonl``."""
+    warm: bool = True
+    """Start a joining node's workers before the node is announced."""
+    log_bytes: int = 20_000_000
+    """Most that one worker's log takes on disk."""
+    allow_stock_horovodrun: bool = False

@@ -1,0 +1,104 @@
+"""The files of a trainer directory. Who writes and who reads each of them: docs/trainer-directory.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TRAINERS = "trainers"
+"""The folder of a state directory that holds one trainer directory per trainer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerDirectory:
+    """``trainers/ID/`` of a state directory."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, state_dir: Path, name: str) -> TrainerDirectory:
+        """A trainer's directory in a state directory."""
+        return cls(state_dir / TRAINERS / name)
+
+    @property
+    def trainer(self) -> Path:
+        """A ``TrainerMessage``."""
+        return self.path / "trainer.json"
+
+    @property
+    def driver(self) -> Path:
+        """``DriverSettings``."""
+        return self.path / "driver.json"
+
+    @property
+    def hosts(self) -> Path:
+        """The nodes to use (``protocol.hosts``)."""
+        return self.path / "hosts"
+
+    @property
+    def control(self) -> Path:
+        """The pilot's ``ControlMessage``."""
+        return self.path / "control"
+
+    @property
+    def leave(self) -> Path:
+        """The driver's ``ControlMessage``, to one incarnation."""
+        return self.path / "leave"
+
+    @property
+    def events(self) -> Path:
+        """The driver's reports (``protocol.events``)."""
+        return self.path / "events.jsonl"
+
+    @property
+    def progress(self) -> Path:
+        """Rank 0's reports (``protocol.progress_line``)."""
+        return self.path / "progress.jsonl"
+
+    @property
+    def driver_pid(self) -> Path:
+        """Which process the driver is (``protocol.driver_pid``)."""
+        return self.path / "driver.pid"
+
+    @property
+    def driver_lock(self) -> Path:
+        """Locked (flock) as long as a driver lives; its content means nothing."""
+        return self.path / "driver.lock"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def driver_log(self) -> Path:
+        """The driver's own stdout and stderr."""
+        return self.logs / "driver.log"
+
+    def incarnation_logs(self, incarnation: int) -> Path:
+        """The folder of one incarnation's logs."""
+        return self.logs / str(incarnation)
+
+    def worker_log(self, incarnation: int, host: str, fragment: str, slot: int) -> Path:
+        """A worker's stdout and stderr."""
+        return self.incarnation_logs(incarnation) / f"{host}.{fragment}.{slot}.log"
+
+    def last_incarnation(self) -> int:
+        """The highest number in ``logs/``; 0 where there is none."""
+        found = self.logs.iterdir() if self.logs.is_dir() else ()
+        return max((int(path.name) for path in found if path.name.isdecimal()), default=0)
+
+    def new_incarnation(self) -> int:
+        """Make the log folder of the next incarnation and return its number."""
+        self.logs.mkdir(exist_ok=True)
+        number = self.last_incarnation() + 1
+        self.incarnation_logs(number).mkdir()
+        return number
+
+    def latest_logs(self) -> list[Path]:
+        """Workers' logs of the last incarnation; empty where nothing was written yet."""
+        return sorted(self.incarnation_logs(self.last_incarnation()).glob("*.log"))
+
+
+def older_part(path: Path) -> Path:
+    """Where a file that has grown too long goes when another is begun: ``progress.jsonl.1``, ``driver.log.1``."""
+    return path.with_name(f"{path.name}.1")

@@ -1,0 +1,153 @@
+"""Trainer directories that the version before wrote: today's pilot understands its drivers, today's drivers obey its files."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from patience import PATIENCE
+
+from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.plugins import driver_module
+from bftrainer.progress import STOPPED_STATUS, Reporter, Scaling, batches
+from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
+from bftrainer.protocol.driver_pid import DriverPid, write_own_pid
+from bftrainer.protocol.events import DriverEvent, parse_event
+from bftrainer.protocol.hosts import HostSlots, read_hosts
+from bftrainer.protocol.messages import DriverSettings, StartedPer, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.reports import DriverView, Ending, after_events, after_progress
+from bftrainer.protocol.typed_json import read_json
+
+CHECKOUT = Path(__file__).parents[2]
+RECORDED = CHECKOUT / "tests/recorded/trainer-directory-1"
+STORIES = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+ENDINGS = {
+    "horovod": Ending.STOPPED,
+    "restart-done": Ending.DONE,
+    "restart-failed": Ending.FAILED,
+    "restart-hung": Ending.STOPPED,
+    "restart-killed": Ending.KILLED,
+    "restart-stopped": Ending.STOPPED,
+    "torchrun": Ending.STOPPED,
+}
+
+
+def plain(view: DriverView) -> dict[str, Any]:
+    """As record.py wrote down the views of that version."""
+    found = dataclasses.asdict(view)
+    sets = {name: sorted(map(list_of, found[name])) for name in ("on", "with_workers", "withheld")}
+    return found | sets | {"ending": view.ending and view.ending.value, "tail": list(view.tail)}
+
+
+def list_of(item: object) -> object:
+    return list(item) if isinstance(item, tuple) else item
+
+
+def copied(story: str, folder: Path) -> TrainerDirectory:
+    """A copy below ``folder``, whose commands run there."""
+    directory = TrainerDirectory(folder / "t")
+    shutil.copytree(RECORDED / story, directory.path)
+    trainer = json.loads(directory.trainer.read_text())
+    directory.trainer.write_text(json.dumps(trainer | {"cwd": str(folder)}))
+    return directory
+
+
+def test_every_story_and_every_event_is_there() -> None:
+    assert sorted(ENDINGS) == STORIES
+    lines = [line for story in STORIES for line in TrainerDirectory(RECORDED / story).events.read_text().splitlines()]
+    parsed = [parse_event(json.loads(line)) for line in lines]
+    assert None not in parsed
+    assert {line.event.word for line in parsed if line is not None} == set(DriverEvent)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_view_after_each_line_is_the_one_of_the_version_before(story: str) -> None:
+    view = DriverView()
+    for entry in map(json.loads, (RECORDED / story / "views.jsonl").read_text().splitlines()):
+        fold = after_events if entry["file"] == TrainerDirectory(RECORDED).events.name else after_progress
+        view = fold(view, [entry["line"]])
+        assert plain(view) == entry["view"], entry["line"]
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_pilot_that_comes_finds_how_a_driver_ended(story: str, tmp_path: Path) -> None:
+    copied(story, tmp_path)
+    directory = TrainerDirectory(tmp_path / "t")
+    # Of a host that is this one, but from before its last boot: nobody has this start time.
+    pid = json.loads(directory.driver_pid.read_text())
+    directory.driver_pid.write_text(json.dumps(pid | {"host": os.uname().nodename, "start_ticks": 0}))
+    view = DirectoryLauncher(tmp_path, {}).look("t")
+    assert (view.alive, view.ending) == (False, ENDINGS[story])
+
+
+def test_a_pilot_that_was_upgraded_adopts_the_driver_that_runs(tmp_path: Path) -> None:
+    directory = copied("restart-stopped", tmp_path)
+    lines = directory.events.read_text().splitlines(keepends=True)
+    directory.events.write_text("".join(lines[:-1]))
+    write_own_pid(directory.driver_pid)  # this test is the driver
+    with directory.driver_lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        launcher = DirectoryLauncher(tmp_path, {})
+        view = launcher.look("t")
+        assert (view.alive, view.on, view.withheld) == (True, {"f1", "f3"}, {"f2"})
+        requests = read_json(ControlMessage, directory.control).number
+        launcher.ask_to_stop("t")
+        assert read_json(ControlMessage, directory.control) == ControlMessage(ControlRequest.STOP, requests + 1)
+        directory.events.write_text("".join(lines))
+        assert launcher.look("t").ending is Ending.STOPPED
+
+
+def test_what_a_pilot_of_that_version_wrote_is_read(tmp_path: Path) -> None:
+    stopped, done = (TrainerDirectory(RECORDED / story) for story in ("restart-stopped", "restart-done"))
+    trainer = read_json(TrainerMessage, stopped.trainer)
+    assert (trainer.id, trainer.environment, trainer.stop_s) == ("restart-stopped", {"A": "1"}, 60.0)
+    assert (trainer.stop_signal, trainer.started_per) == ("SIGUSR2", StartedPer.WORKER)
+    assert read_json(DriverSettings, stopped.driver) == DriverSettings("restart", poll_s=0.05)
+    assert read_hosts(stopped.hosts) == (HostSlots("n1", 1, "f1"), HostSlots("n3", 1, "f3"))
+    assert is_stop_requested(stopped.control)
+    assert read_json(DriverPid, stopped.driver_pid).host == "localhost"
+    assert read_json(TrainerMessage, done.trainer).started_per is StartedPer.TRAINER
+    assert not is_stop_requested(done.control)
+    assert read_hosts(TrainerDirectory(RECORDED / "restart-hung").hosts) == ()
+    leave = read_json(ControlMessage, TrainerDirectory(RECORDED / "restart-hung").leave)
+    assert leave == ControlMessage(ControlRequest.STOP, 2)
+
+
+def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> None:
+    def asked(story: str, incarnation: int) -> bool:
+        path = str(RECORDED / story)
+        return Reporter({"BFTRAINER_TRAINER_DIR": path, "BFTRAINER_INCARNATION": str(incarnation)}).stop_requested()
+
+    assert asked("restart-stopped", 1)
+    assert [asked("restart-hung", number) for number in (1, 2, 3)] == [False, True, False]
+    found = batches(Scaling.WEAK, 8, {"BFTRAINER_TRAINER_DIR": str(RECORDED / "horovod")})
+    assert (found.scaling, found.global_batch) == (Scaling.STRONG, 32)
+
+
+@pytest.mark.parametrize(
+    ("story", "status", "word", "says"),
+    [
+        ("restart-failed", 1, DriverEvent.FAILED, {"reason": "status 3", "tail": ["no data"]}),
+        ("restart-stopped", STOPPED_STATUS, DriverEvent.STOPPED, {"reason": "stop requested"}),
+    ],
+)
+def test_a_driver_of_today_does_what_the_directory_says(
+    story: str, status: int, word: DriverEvent, says: dict[str, object], tmp_path: Path
+) -> None:
+    directory = copied(story, tmp_path)
+    argv = [sys.executable, "-m", driver_module("restart"), str(directory.path)]
+    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    found = subprocess.run(argv, cwd="/", env={**os.environ, "PATH": path}, timeout=60 * PATIENCE, check=False)
+    assert found.returncode == status
+    last = json.loads(directory.events.read_text().splitlines()[-1])
+    assert last["event"] == word.value
+    assert says.items() <= last.items()

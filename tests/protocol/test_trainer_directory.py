@@ -1,0 +1,171 @@
+"""The files of docs/trainer-directory.md: read, rejected, written, followed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import string
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bftrainer.errors import InputFileError
+from bftrainer.progress import Reporter
+from bftrainer.protocol.control import is_stop_requested
+from bftrainer.protocol.driver_pid import DriverPid, read_driver_pid, write_own_pid
+from bftrainer.protocol.events import Running
+from bftrainer.protocol.hosts import HostSlots, format_hosts, parse_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import read_json, write_json
+from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.processes import identify, is_alive, this_process
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
+
+TRAINER = {"version": 1, "id": "t", "command": ["python", "x.py"], "cwd": "/", "min_nodes": 1, "max_nodes": 2}
+LETTERS = string.ascii_letters + string.digits
+NAMES = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + "._-", max_size=9))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(NAMES, st.integers(1, 99), NAMES), unique_by=lambda line: line[0]))
+def test_hosts_round_trip(lines: list[tuple[str, int, str]]) -> None:
+    hosts = tuple(HostSlots(*line) for line in lines)
+    assert parse_hosts(format_hosts(hosts), "hosts") == hosts
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a", "a:1", "a:1:2:3", "a:0:1", "a:x:1", ":1:1", "a:1:", "a b:1:1", "../a:1:1", "a:-1:1", "a:1:x/y"],
+)
+def test_an_invalid_line_is_rejected_with_its_number(line: str) -> None:
+    with pytest.raises(InputFileError, match=r"hosts:3: expected host:slots:fragment"):
+        parse_hosts(f"ok:1:1\n\n{line}\n", "hosts")
+
+
+def test_a_host_is_listed_once() -> None:
+    with pytest.raises(InputFileError, match="hosts:2: host a is listed twice"):
+        parse_hosts("a:1:1\na:1:2\n", "hosts")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version: expected 1, found 2"),
+        ({"command": "python"}, "command: expected a list of strings, found 'python'"),
+        ({"command": ["python", 1]}, "command: expected a list of strings"),
+        ({"cwd": None}, "cwd: missing"),
+        ({"min_nodes": True}, "min_nodes: expected an integer, found True"),
+        ({"environment": {"A": 1}}, "environment: expected an object of strings"),
+        ({"stop_s": "30"}, "stop_s: expected a number"),
+    ],
+)
+def test_errors_in_trainer_json_name_the_key(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | change))
+    with pytest.raises(InputFileError, match=re.escape(message)):
+        read_json(TrainerMessage, TrainerDirectory(tmp_path).trainer)
+
+
+@pytest.mark.parametrize("content", ["", "[1]", "{"])
+def test_a_file_without_a_json_object_is_rejected(tmp_path: Path, content: str) -> None:
+    (tmp_path / "driver.json").write_text(content)
+    with pytest.raises(InputFileError, match=r"driver\.json"):
+        read_json(DriverSettings, TrainerDirectory(tmp_path).driver)
+
+
+@pytest.mark.parametrize(("content", "stop"), [(None, False), ("run", False), ("stop", True)])
+def test_control(tmp_path: Path, content: str | None, stop: bool) -> None:
+    if content is not None:
+        (tmp_path / "control").write_text(json.dumps({"version": 1, "request": content, "number": 1}))
+    assert is_stop_requested(TrainerDirectory(tmp_path).control) is stop
+
+
+def test_an_unknown_request_is_not_taken_for_run(tmp_path: Path) -> None:
+    (tmp_path / "control").write_text('{"version": 1, "request": "halt", "number": 1}')
+    with pytest.raises(InputFileError, match="'halt'"):
+        is_stop_requested(TrainerDirectory(tmp_path).control)
+
+
+def test_incarnations_count_on(tmp_path: Path) -> None:
+    directory = TrainerDirectory(tmp_path)
+    assert [directory.new_incarnation() for _ in range(3)] == [1, 2, 3]
+    (tmp_path / "logs" / "driver.log").touch()
+    (tmp_path / "logs" / "7").mkdir()
+    assert directory.new_incarnation() == 8
+
+
+def test_events_are_whole_lines_with_time_and_incarnation(tmp_path: Path) -> None:
+    writer = EventWriter(tmp_path / "events.jsonl", 3, clock=lambda: 12.5)
+    tail = JsonTail(tmp_path / "events.jsonl")
+    assert tail.read() == []
+    writer.write(Running(2, ("1",)))
+    writer.close()
+    assert tail.read() == [{"time": 12.5, "event": "running", "incarnation": 3, "world_size": 2, "fragments": ["1"]}]
+    assert tail.read() == []
+
+
+def test_half_a_line_waits_for_its_end_and_a_torn_one_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    tail = JsonTail(path)
+    path.write_bytes(b'{"step": 1}\n{"st')
+    assert tail.read() == [{"step": 1}]
+    with path.open("ab") as file:
+        file.write(b'ep": 2}\n{"step": {"step": 3}\n[4]\n{"step": 5}\n')
+    assert tail.read() == [{"step": 2}, {"step": 5}]
+    assert JsonTail(path, tail.offset).read() == []
+
+
+def test_a_driver_is_told_from_a_later_process_with_its_pid(tmp_path: Path) -> None:
+    path = TrainerDirectory(tmp_path).driver_pid
+    assert read_driver_pid(path) is None
+    assert write_own_pid(path) == os.getpid()
+    assert read_driver_pid(path) == this_process()
+    written = read_json(DriverPid, path)
+    write_json(path, replace(written, start_ticks=written.start_ticks + 1))
+    impostor = read_driver_pid(path)
+    assert impostor is not None
+    assert not is_alive(impostor)
+    write_json(path, replace(written, host="another-host"))
+    assert read_driver_pid(path) is None
+    path.write_text("{}"[:1])
+    assert read_driver_pid(path) is None
+
+
+def test_a_zombie_is_not_alive() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = identify(child.pid)
+    assert process is not None
+    assert child.stdin is not None
+    child.stdin.close()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not is_alive(process)
+    child.wait()
+
+
+def test_a_long_file_is_renamed_and_every_line_is_still_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bftrainer.progress.PROGRESS_BYTES", 400)
+    report = Reporter({"BFTRAINER_TRAINER_DIR": str(tmp_path)})
+    path = tmp_path / "progress.jsonl"
+    often, seldom, late = JsonTail(path), JsonTail(path), JsonTail(path)
+    seen: list[int] = []
+    rare: list[int] = []
+    for step in range(40):
+        report.step(step=step, samples=step, force=True)
+        seen += [line["step"] for line in often.read()]
+        if step % 3 == 0:
+            rare += [line["step"] for line in seldom.read()]
+    assert seen == list(range(40))
+    assert rare == list(range(40)), "a reader that comes once in a while misses none"
+    assert (tmp_path / "progress.jsonl.1").stat().st_size < 800
+    assert len(list(tmp_path.iterdir())) == 2
+    assert late.read()[-1]["step"] == 39
+    behind = JsonTail(path, offset=10_000)
+    assert behind.read()[-1]["step"] == 39, "an offset from before the renaming"
