@@ -293,7 +293,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, clock: FakeClock, monkey
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("2026-01-01T00:00:10,b,?,6,", "node b joins where nothing is known"),
+        ("2026-01-01T00:00:10,b,?,6,", "node b joins at the start of a gap"),
         ("2026-01-01T00:00:10,,,x,", "nodes is 'x', expected a whole number above 0"),
         ("2026-01-01T00:00:10,,,6,0", "waiting is '0', expected a whole number above 0"),
         ("2026-01-01T00:00:10,,,6", "has 4 fields, expected 5"),

@@ -22,7 +22,7 @@ NOTES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionLine:
     """One decision: the sizes of the pool and of the allocation, and a line of text."""
 
     at_s: float
@@ -58,7 +58,7 @@ class Snapshot:
     queue: tuple[str, ...] = ()
     held: int = 0
     pending: int = 0
-    decisions: tuple[Decided, ...] = ()
+    decisions: tuple[DecisionLine, ...] = ()
     notes: tuple[Noted, ...] = ()
     requests: tuple[tuple[str, str], ...] = ()
 
@@ -128,7 +128,7 @@ class Reader:
         lines = ((r["at_s"], r["kind"], f"{r['subject']}: {r['text']}" if r["subject"] else r["text"]) for r in rows)
         return tuple(Noted(*line) for line in lines)
 
-    def _decisions(self) -> tuple[Decided, ...]:
+    def _decisions(self) -> tuple[DecisionLine, ...]:
         """New rows of the journal. They lack the pool's size: it is counted back from the state after the last one."""
         assert self._store is not None
         rows = self._store.read("SELECT journal FROM last_state")
@@ -149,11 +149,13 @@ def _shares(state: State) -> tuple[dict[str, int], dict[str, float], tuple[str, 
     return nodes, estimates, tuple(trainer.id for trainer in state.queue)
 
 
-def _with_pools(found: list[JournalEntry], pool: int) -> tuple[Decided, ...]:
-    decided: list[Decided] = []
+def _with_pools(found: list[JournalEntry], pool: int) -> tuple[DecisionLine, ...]:
+    decided: list[DecisionLine] = []
     for entry in reversed(found):
         used = sum(entry.plan.decision.counts)
-        decided.append(Decided(entry.event.at_s, pool, used, describe_decision(entry.event, entry.plan, entry.took_s)))
+        decided.append(
+            DecisionLine(entry.event.at_s, pool, used, describe_decision(entry.event, entry.plan, entry.took_s))
+        )
         for change in entry.event.changes:
             if isinstance(change, PoolChanged):
                 pool += len(change.left) - len(change.joined)

@@ -91,7 +91,7 @@ class Ledger:
 
 
 @dataclass(slots=True)
-class MeteredPolicy:
+class Stopwatch:
     """A policy that measures how long another policy takes, in wall-clock seconds."""
 
     policy: Policy

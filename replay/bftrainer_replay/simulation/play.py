@@ -25,7 +25,7 @@ from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.needs import check_needs, is_rigid
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, MeteredPolicy
+from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
@@ -77,7 +77,7 @@ def play(
         scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on, checkpoint_s, meter
     )
     ledger = Ledger(world, on_time, keep_entries)
-    timed = MeteredPolicy(policy)
+    timed = Stopwatch(policy)
     run(world, State(max_parallel=scenario.max_parallel), timed, ledger)
     return ReplayOutcome(
         totals=world.totals(),

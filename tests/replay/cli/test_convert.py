@@ -53,7 +53,7 @@ def test_the_queue_is_in_table_and_json(tmp_path: Path) -> None:
     assert sum(shares.values()) == pytest.approx(1)
     chosen = bftrainer("replay", "characterize", log, "--json", "--nodes", 1)
     assert json.loads(chosen.out)["idle_while"] is None
-    assert "not looked at" in chosen.err
+    assert "the queue is ignored" in chosen.err
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_queue_is_in_table_and_json(tmp_path: Path) -> None:
         (("--machine-nodes", "1"), "names 3 nodes"),
         (("--outage", "never"), "--outage 'never': expected START/END, auto or none"),
         (("--outage", "never/ever"), "('never' is not a time"),
-        (("--format", "pbs"), "no accounting record"),
+        (("--format", "pbs"), "not an accounting record"),
         (("--columns", "JobID"), "lack start"),
         (("--out", "/proc/no/such"), "cannot be written"),
     ],
@@ -98,5 +98,5 @@ def test_a_bad_line_is_one_complaint_and_with_skip_bad_a_count(tmp_path: Path) -
     log.write_bytes(EXAMPLES["sacct"] + b"half a line\n")
     assert f"{log}:6: has 1 fields, expected 9" in complaint(bftrainer("replay", "convert", log, "--out", out))
     ended = bftrainer("replay", "convert", log, "--out", out, "--skip-bad")
-    assert "5 records read, 3 used, 1 passed over (1 steps), 1 skipped as bad" in ended.err
+    assert "5 records read, 3 used, 1 ignored (1 steps), 1 skipped as bad" in ended.err
     assert f"note: skipped {log}:6: has 1 fields" in ended.err

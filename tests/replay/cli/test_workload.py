@@ -90,7 +90,9 @@ def test_mistakes_with_traces(tmp_path: Path, files: list[str], options: list[st
 def test_mistakes(tmp_path: Path, files: list[str]) -> None:
     out = ["--out", tmp_path / "t.csv"]
     assert complaint(bftrainer("replay", "workload", "trace", *out)).endswith("needs --arrivals FILE and --curves FILE")
-    assert complaint(bftrainer("replay", "workload", "hpo", *files, *out)).startswith("--arrivals is for traces")
+    assert complaint(bftrainer("replay", "workload", "hpo", *files, *out)).startswith(
+        "--arrivals: only for `replay workload trace`"
+    )
     assert "'trac' is not one of 'hpo', 'diverse', 'trace'" in complaint(bftrainer("replay", "workload", "trac", *out))
     (tmp_path / "pollux.csv").write_text(POLLUX)
     ended = bftrainer("replay", "workload", "trace", *files, "--arrivals", tmp_path / "pollux.csv", *out)
