@@ -14,22 +14,22 @@ WORKERS = $(shell $(RUN) -c 'import os; n = min(4, len(os.sched_getaffinity(0)))
 
 help:
 	@echo "make demo    replay a sample log under equal share and BFTrainer; writes demo/report.html"
-	@echo "make test    install what the tests need (it says what, and asks for nothing), then make check"
-	@echo "make check   ruff, mypy, import-linter, pytest: what a change must pass"
-	@echo "make bench   run every benchmark of tests/bench, one after the other"
-	@echo "make stalls  measure what a rescale costs real Horovod and torchrun trainers (after make test)"
-	@echo "make zero-impact   what main jobs notice of us, on a real Slurm of 8 nodes (two hours; RUNS=3 for less)"
+	@echo "make test    install the test dependencies (announced, no questions asked), then run make check"
+	@echo "make check   ruff, mypy, import-linter, pytest: every change must pass them"
+	@echo "make bench   run every benchmark in tests/bench"
+	@echo "make stalls  measure the cost of a rescale with real Horovod and torchrun trainers (after make test)"
+	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
-	@echo "make generated write the man pages and shell completion files; run it after a change of the command line"
+	@echo "make generated write the man pages and shell completion files; run it after changing the command line"
 	@echo "make coverage  run pytest with branch coverage, report in build/coverage (TESTS=tests/core for a part)"
-	@echo "make clean   remove all that make has made, .venv too; not .cache, which holds the Horovod wheel"
+	@echo "make clean   remove everything that make created, including .venv, but not .cache (the Horovod wheel)"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
 
 demo: environment
 	@.venv/bin/bftrainer demo --out demo
 
 test:
-	@echo "make test: pip installs bftrainer and its test tools into .venv, and nowhere else (about 80 packages, 550 MB, and torch)."
+	@echo "make test: pip installs bftrainer and its test tools into .venv only (about 80 packages, 550 MB, and torch)."
 	@echo "make test: the first run takes about 20 minutes on 2 cores (Horovod is built once), later ones about 16."
 	@sh .ci/system-packages.sh plan
 	@sh .ci/horovod.sh plan

@@ -94,7 +94,7 @@ class FakeCluster:
                 continue
             job.nodes, job.starts_s = frozenset(chosen), max(self.busy_until(n) for n in chosen)
             if job.starts_s <= at_s:
-                self.end([f.name for _, f in self.holders.values() if f.node in job.nodes], "asked back")
+                self.end([f.name for _, f in self.holders.values() if f.node in job.nodes], "preempted")
             taken |= job.nodes
         for name, seen_s in list(self.leases.items()):
             if at_s - seen_s > self.lease_s:

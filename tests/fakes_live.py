@@ -124,7 +124,7 @@ class FakeCluster:
         self.idle.discard(node)
         self.busy.add(node)
         for name in [n for n, f in self.fragments.items() if f.node == node]:
-            self._move(name, FragmentPhase.GONE, "asked back")
+            self._move(name, FragmentPhase.GONE, "preempted")
 
     def give(self, *nodes: str) -> None:
         """Nodes become idle."""

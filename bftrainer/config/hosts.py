@@ -1,7 +1,8 @@
 """Lists of nodes as configurations, schedulers and logs write them: ``node[01-03,7],gpu*``.
 
-One parser for all of them. It is bounded: a range that would fill the memory is an error before a name of it is made. Not
-ClusterShell's NodeSet, which serves :mod:`bftrainer_adapters.slurm`: it has no bound, no wildcards, and forgets the order.
+One bounded parser: a range that would fill the memory is an error before a name of it is made. ClusterShell's NodeSet, which
+:mod:`bftrainer_adapters.slurm` uses for what Slurm prints, takes five times as long (33 s of CPU time, not 7 s, for a million
+lists of 1 to 80 nodes), sorts the nodes, drops duplicates, and has neither a limit nor wildcards.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 from bftrainer.errors import InvalidValueError
 
 MOST_NODES = 200_000
-"""More in one list is a mistake or a damaged line (the largest machine so far had 158,976 nodes)."""
+"""More in one list is a mistake or a damaged line (the largest cluster so far had 158,976 nodes)."""
 MOST_WILD = 1_000
 """Names with a wildcard in one list; each is compared with every node."""
 

@@ -92,7 +92,7 @@ def test_any_order_of_happenings(
         for _, _, nodes in home.launcher.orders:
             assert len({node_of(name) in gpus for name in nodes}) <= 1, "a trainer on two classes"
         assert all(not d.view.alive for d in home.launcher.drivers.values()), "no driver is left"
-        assert not [f for f in home.cluster.fragments.values() if f.why != "released" and f.why != "asked back"]
+        assert not [f for f in home.cluster.fragments.values() if f.why != "released" and f.why != "preempted"]
         with closing(home.store()) as store:
             assert {t.name for t in Registry(store).trainers()} == set(NAMES), "no submission is lost"
             assert [v for v in decide_again(store) if v.differs] == [], "the journal gives the same decisions"

@@ -114,7 +114,7 @@ class FragmentBook:
         if held.name in self._held:
             del self._held[held.name]
         self._classes.forget(held.name)
-        self._registry.fragment_released(held.name, now_s, held.reason or held.fragment.why or "asked back")
+        self._registry.fragment_released(held.name, now_s, held.reason or held.fragment.why or "preempted")
         if held.given_back_s is None:
             since_s = held.asked_s if held.ready_s is None else held.ready_s
             self._backoff.preempted(held.node, now_s - since_s, now_s)

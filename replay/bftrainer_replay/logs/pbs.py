@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from bftrainer.config.hosts import MOST_NODES
 from bftrainer_replay.logs.fields import count_of, is_node_name
-from bftrainer_replay.logs.hostlist import MOST_NODES
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.torus import MIRA_SHAPE, all_nodes, is_block, nodes_of_block

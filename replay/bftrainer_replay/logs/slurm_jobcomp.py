@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
+from bftrainer.config.hosts import expand
 from bftrainer_replay.logs.fields import count_of
-from bftrainer_replay.logs.hostlist import expand
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from
 from bftrainer_replay.logs.source import Source

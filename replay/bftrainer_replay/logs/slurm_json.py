@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from bftrainer.config.hosts import expand
 from bftrainer.errors import InputFileError
-from bftrainer_replay.logs.hostlist import expand
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started
 from bftrainer_replay.logs.source import Source

@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Sequence
 
+from bftrainer.config.hosts import expand
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.fields import count_of
-from bftrainer_replay.logs.hostlist import expand
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started
 from bftrainer_replay.logs.source import Source

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer_replay.logs.hostlist import expand
+from bftrainer.config.hosts import expand
 
 
 @pytest.mark.parametrize(
