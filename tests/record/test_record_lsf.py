@@ -79,7 +79,7 @@ def test_the_first_answer_of_all_is_not_understood(lab: Lab, tmp_path: Path) -> 
     recording = Recording(tmp_path / "idle.csv", lab.env, (*LSF, "--keep", str(tmp_path / "kept")))
     _, complaints = recording.process.communicate(timeout=60 * PATIENCE)
     assert recording.process.returncode == 1
-    assert f"unknown node state 'closed_Moon' (please send this file in with an issue: {tmp_path}/kept/" in complaints
+    assert f"unknown node state 'closed_Moon' (please report this as an issue and attach {tmp_path}/kept/" in complaints
     assert "closed_Moon" in (tmp_path / "kept" / "lsf-bhosts-1.txt").read_text()
 
 

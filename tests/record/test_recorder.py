@@ -258,16 +258,16 @@ def test_mutated_records_are_read_or_refused(tmp_path: Path, clock: FakeClock) -
 
 
 def test_what_the_recorder_refuses(tmp_path: Path, clock: FakeClock) -> None:
-    with pytest.raises(UserError, match=r"ends in \.csv"):
+    with pytest.raises(UserError, match=r"expected a name ending in \.csv"):
         RecordFile(tmp_path / "idle.csv.gz")
     other = tmp_path / "other.csv"
     other.write_text("time,joined,left\n2026-01-01T00:00:00,a,\n")
-    with pytest.raises(InputFileError, match="something else than a recorded log"):
+    with pytest.raises(InputFileError, match="is not a recorded log"):
         RecordFile(other)
     assert other.read_text().endswith("a,\n")
     path = tmp_path / "idle.csv"
     first = RecordFile(path)
-    with pytest.raises(UserError, match="another recorder writes it"):
+    with pytest.raises(UserError, match="in use by another recorder"):
         RecordFile(path)
     first.close()
     RecordFile(path).close()

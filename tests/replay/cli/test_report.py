@@ -210,7 +210,7 @@ def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--workload", "nas"), "unknown workload 'nas'"),
+        (("--workload", "nas"), "'--workload': 'nas' is not one of"),
         (("--jobs", "0"), "--jobs 0: expected 1 or more"),
         (("--max-parallel", "0"), "--max-parallel 0"),
         (("--forward-s", "nan"), "--forward-s nan"),

@@ -60,7 +60,7 @@ def test_the_commands_of_the_docs_give_its_numbers(command: str, cells: str) -> 
     if shares:
         assert sum(shares.values()) == pytest.approx(1)
     if not log.endswith("events.csv.gz"):
-        assert re.search(r"[\d,]+ records read, [\d,]+ used, [\d,]+ passed over.*, [\d,]+ skipped as bad", ended.err)
+        assert re.search(r"[\d,]+ records read, [\d,]+ used, [\d,]+ ignored.*, [\d,]+ skipped as bad", ended.err)
     assert bool(found["note"]) == (key in ("data_theta", "KTH", "LLNL"))
     known = next((value for name, value in KNOWN.items() if log.startswith(name)), None)
     if known is not None and (options[:3] == ["--debounce-s", "0", "--outage"] or "--start" in options):
