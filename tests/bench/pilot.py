@@ -42,7 +42,7 @@ from bftrainer.live.facts import DecisionMade
 from bftrainer.live.pilot import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
-from bftrainer.live.trainers import launcher
+from bftrainer.live.trainers import driver_process
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.holding.held import JobPhase
@@ -113,7 +113,7 @@ def measure(
         for number in range(trainers + 10):
             spec = trainer(rng, number, largest)
             spool.put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
-        launcher.subprocess = SimpleNamespace(Popen=stand_in, DEVNULL=subprocess.DEVNULL)  # type: ignore[attr-defined]
+        driver_process.subprocess = SimpleNamespace(Popen=stand_in, DEVNULL=subprocess.DEVNULL)  # type: ignore[attr-defined]
         player = subprocess.Popen([sys.executable, _made_up.__file__, folder, str(port), str(largest)])
         signals, figures, decisions = Signals(), Figures(), [0]
 

@@ -44,12 +44,12 @@ def advise(
       bftrainer advise log.csv.gz --out advice
     """
     from bftrainer.system.files import write_atomically
-    from bftrainer_replay.analysis.advise import cells_to_try, config_lines, recommend
+    from bftrainer_replay.comparison.advise import cells_to_try, config_lines, recommend
     from bftrainer_replay.figures.advice import losses_figure
     from bftrainer_replay.figures.style import png
+    from bftrainer_replay.figures.sweep_results import pictures
     from bftrainer_replay.sweep.cell import Cell, tasks_of
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.plots import pictures
     from bftrainer_replay.sweep.results import rows_of
     from bftrainer_replay.sweep.run import do_all
     from bftrainer_replay.sweep.store import ResultStore

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bftrainer.domain.ports import Policy
     from bftrainer.policies.settings import PolicySettings
-    from bftrainer_replay.analysis.compare import RankedPolicy
+    from bftrainer_replay.comparison.compare import RankedPolicy
     from bftrainer_replay.report.page import Page
 
 
@@ -111,7 +111,7 @@ def compare(
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.plugins import find_objective, policy_names
     from bftrainer.policies.settings import PolicySettings
-    from bftrainer_replay.analysis.compare import enriched, rank_policy, ranked
+    from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.simulation.play import Scenario, no_cost_bound, static_outcome
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
@@ -175,7 +175,7 @@ def table(ranking: Sequence[RankedPolicy]) -> Table:
     from rich import box
     from rich.table import Table
 
-    from bftrainer_replay.analysis.compare import COLUMNS
+    from bftrainer_replay.comparison.compare import COLUMNS
 
     found = Table(box=box.SIMPLE_HEAD)
     found.add_column("policy", no_wrap=True)

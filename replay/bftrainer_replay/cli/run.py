@@ -111,7 +111,7 @@ def run(
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.plugins import build_policy, find_objective
     from bftrainer.policies.settings import PolicySettings
-    from bftrainer_replay.simulation.output import write_all
+    from bftrainer_replay.report.replay_output import write_all
     from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.summary import summarize

@@ -106,10 +106,10 @@ def sweep(mpi: bool, **options: Any) -> None:
 def _sweep(
     *, grid: Path | None, jobs: int, mpi: bool, no_bound: bool, dry_run: bool, as_json: bool, out: Path, **options: Any
 ) -> None:  # fmt: skip
+    from bftrainer_replay.figures.sweep_results import pictures
     from bftrainer_replay.sweep.cell import tasks_of
     from bftrainer_replay.sweep.grid import cells_of
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.plots import pictures
     from bftrainer_replay.sweep.results import as_csv, as_dict, rows_of
     from bftrainer_replay.sweep.run import SweepBackend, do_all
     from bftrainer_replay.sweep.store import ResultStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from bftrainer_replay.analysis.advise import Advice
+from bftrainer_replay.comparison.advise import Advice
 from bftrainer_replay.figures.style import BLUE, INK, SKY, sheet
 
 _NAMES = {"forward_s": "T_fwd, s", "max_parallel": "P_jmax", "objective": "objective"}

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter, StrMethodFormatter
 
-from bftrainer_replay.analysis.compare import RankedPolicy, lost_share
+from bftrainer_replay.comparison.compare import RankedPolicy, lost_share
 from bftrainer_replay.figures.style import BLUE, DAY_S, FAINT, GREEN, INK, ORANGE, PURPLE, SKY, date_axis, sheet
 
 _LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-"), (PURPLE, ":"))

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
-from bftrainer_replay.figures.bins import Bins
 from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, ORANGE, PURPLE, SKY, YELLOW, date_axis, sheet
+from bftrainer_replay.simulation.bins import Bins
 from bftrainer_replay.sweep.detail import Detail
 
 _COLORS = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, "#666666")

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from bftrainer_replay.figures.bins import bins_of
 from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, INK, SKY, date_axis, sheet
+from bftrainer_replay.simulation.bins import bins_of
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 from bftrainer_replay.simulation.summary import Summary
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bftrainer_replay.analysis.compare import COLUMNS, RankedPolicy, lost_share
+from bftrainer_replay.comparison.compare import COLUMNS, RankedPolicy, lost_share
 from bftrainer_replay.figures.policies import (
     completion_figure,
     costs_by_policy_figure,

@@ -13,9 +13,9 @@ from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.ports import Policy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.settings import PolicySettings
-from bftrainer_replay.figures.bins import bin_edges
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.logs.node_list import spread
+from bftrainer_replay.simulation.bins import bin_edges
 from bftrainer_replay.simulation.curve_error import with_curve_error
 from bftrainer_replay.simulation.play import (
     ReplayOutcome,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer_replay.figures.bins import Bins, bins_of
+from bftrainer_replay.simulation.bins import Bins, bins_of
 from bftrainer_replay.simulation.per_event import RescaleReturns, returns, taken_within
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 

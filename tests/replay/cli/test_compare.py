@@ -13,7 +13,7 @@ from browser import Browser
 
 from bftrainer.cli.main import run
 from bftrainer.plugins import policy_names
-from bftrainer_replay.analysis.compare import enriched
+from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.workload.curves import TABLE_2
 from bftrainer_replay.workload.workload import hpo, read_workload, submissions, write_workload

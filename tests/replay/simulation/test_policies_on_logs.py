@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from data import data_file
 
-from bftrainer_replay.analysis.compare import enriched
+from bftrainer_replay.comparison.compare import enriched
 from bftrainer_replay.conformance.checks import plans
 from bftrainer_replay.conformance.policy_contract import builder_of
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
