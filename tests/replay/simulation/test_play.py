@@ -120,6 +120,10 @@ def renamed(here: LogWindow, names: list[str]) -> LogWindow:
     return replace(here, initial=new(here.initial), events=events)
 
 
+DIGIT = 0.00005
+"""Half of the last digit: decisions of the core are the same on every machine, so its figures are, too."""
+
+
 @lru_cache(maxsize=1)
 def summit_static() -> float:
     return static_outcome(summit())
@@ -131,18 +135,19 @@ def efficiency(policy: Policy, **changes: object) -> float:
 
 @pytest.mark.data
 def test_summit_bftrainer_deciding_on_pool_changes() -> None:
-    assert efficiency(BFTRAINER) == pytest.approx(0.834, abs=0.007)
+    assert efficiency(BFTRAINER) == pytest.approx(0.8345, abs=DIGIT)
 
 
 @pytest.mark.data
 def test_summit_bftrainer_deciding_on_all_events() -> None:
-    assert 0.88 <= efficiency(BFTRAINER, decide_on=DecideOn.ALL) <= 0.90
-    assert 0.87 <= efficiency(BFTRAINER, decide_on=DecideOn.ALL, cost_model=CostModel.STALL) <= 0.89
+    assert efficiency(BFTRAINER, decide_on=DecideOn.ALL) == pytest.approx(0.8946, abs=DIGIT)
+    stalls = efficiency(BFTRAINER, decide_on=DecideOn.ALL, cost_model=CostModel.STALL)
+    assert stalls == pytest.approx(0.8808, abs=DIGIT)
 
 
 @pytest.mark.data
 def test_summit_no_cost_bound() -> None:
-    assert no_cost_bound(summit()) / summit_static() == pytest.approx(0.924, abs=0.003)
+    assert no_cost_bound(summit()) / summit_static() == pytest.approx(0.9242, abs=DIGIT)
 
 
 @pytest.mark.data
@@ -153,9 +158,9 @@ def test_summit_equal_share_with_names_that_say_nothing_is_the_papers_75_percent
 
 @pytest.mark.data
 def test_summit_name_order_cuts_preemptions_by_a_tenth_and_lifts_both_policies() -> None:
-    for policy, efficiency_by_name in ((EqualShare(), 0.764), (BFTRAINER, 0.835)):
+    for policy, efficiency_by_name in ((EqualShare(), 0.7636), (BFTRAINER, 0.8345)):
         by_name, scattered = play(summit(), policy), play(summit(shuffled=True), policy)
         hits = [sum(run.preemptions for run in outcome.runs) for outcome in (by_name, scattered)]
         assert hits[0] <= 0.90 * hits[1]
         assert by_name.totals.samples > scattered.totals.samples
-        assert by_name.totals.samples / summit_static() == pytest.approx(efficiency_by_name, abs=0.003)
+        assert by_name.totals.samples / summit_static() == pytest.approx(efficiency_by_name, abs=DIGIT)
