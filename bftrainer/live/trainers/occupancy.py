@@ -1,0 +1,63 @@
+"""Which fragments trainers were given, and which they occupy. Derived from the trainers' states; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bftrainer.domain.state import Nodes
+from bftrainer.live.derived import Derived
+from bftrainer.live.trainers.steps import TrainerState, holds
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The union of sets. ``disjoint``: no two of them have a member in common."""
+
+    nodes: Nodes = frozenset()
+    disjoint: bool = True
+
+
+def _union(sets: tuple[Nodes, ...]) -> Union:
+    nodes = frozenset().union(*sets)
+    return Union(nodes, len(nodes) == sum(map(len, sets)))
+
+
+def _outside(nodes: Nodes, pool: Nodes) -> Nodes:
+    return nodes - pool
+
+
+class Occupancy:
+    """Which fragments trainers were given, and which they occupy."""
+
+    def __init__(self, states: dict[str, TrainerState]) -> None:
+        self._states = states
+        self._held, self._desired, self._used = Derived(_union), Derived(_union), Derived(_union)
+        self._outside = Derived(_outside)
+
+    def holdings(self, now_s: float) -> tuple[Nodes, ...]:
+        """The fragments on which each trainer has processes."""
+        every = self._states.values()
+        return tuple([it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every])
+
+    def held(self, now_s: float) -> Union:
+        """Fragments on which trainers have processes."""
+        return self._held(self.holdings(now_s))
+
+    def desired(self) -> Nodes:
+        """Fragments that the core gave to trainers."""
+        return self._desired(tuple([it.desired for it in self._states.values()])).nodes
+
+    def classes(self) -> tuple[str | None, ...]:
+        """The class of each trainer's nodes; None while it has none."""
+        return tuple([it.desired_class if it.desired else None for it in self._states.values()])
+
+    def used(self, now_s: float) -> Nodes:
+        """Fragments that were given to trainers, or that trainers occupy."""
+        return self._used((self.desired(), self.held(now_s).nodes)).nodes
+
+    def keep_within(self, pool: Nodes) -> None:
+        """Take from all trainers what is no longer in the pool."""
+        if gone := self._outside(self.desired(), pool):
+            for it in self._states.values():
+                if not it.desired.isdisjoint(gone):
+                    it.desired -= gone
