@@ -15,7 +15,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError
 from bftrainer.persistence.registry import Registry
 
-BAD = {"n[x-1]": "not a range of numbers", "n[3-1]": "counts backwards", "n[1-3": "not closed"}
+BAD = {"n[x-1]": "not a range of numbers", "n[3-1]": "is a descending range", "n[1-3": "not closed"}
 
 
 def tables(key: str, pattern: str) -> dict[str, Any]:

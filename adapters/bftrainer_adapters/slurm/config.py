@@ -21,25 +21,25 @@ class SlurmSettings(ConfigTable):
     """How nodes are held on a Slurm cluster."""
 
     partition: str = ""
-    """The scavenger partition of the holders; with QOS preemption it may stay empty."""
+    """The scavenger partition of the holders; may be left empty with QOS preemption."""
     qos: str = ""
-    """The preemptible QOS of the holders; with partition preemption it may stay empty."""
+    """The preemptible QOS of the holders; may be left empty with partition preemption."""
     account: str = ""
     """Account to charge holders to."""
     gres: str = ""
-    """Request of holders and workers on every node, such as "gpu:4". Default: all GPUs of the node."""
+    """GRES that holders and workers request on each node, such as "gpu:4". Default: all GPUs of the node."""
     options: tuple[str, ...] = ()
     """Further options for sbatch, such as "--constraint=ib"."""
     start_within_s: Positive = 5.0
-    """A holder that does not run within this time after sbatch is canceled."""
+    """A holder that is not running within this time after sbatch is canceled."""
     ready_within_s: Positive = 30.0
     """A holder whose payload has not reported within this time after the job's start is canceled."""
     max_pending: Count = 16
-    """Most holders that may be pending at a time."""
+    """Maximum number of pending holders."""
     longest_s: Positive = 86_400.0
     """Time limit of a holder on a node without a plan; at most the partition's MaxTime."""
     assume_window_s: Positive | None = None
-    """Longest hold of a node where the site hides other users' jobs (PrivateData). Required there."""
+    """Maximum hold time; required if the site hides other users' jobs (PrivateData)."""
     backend: Literal["commands", "pyslurm"] = "commands"
     """How nodes and jobs are read."""
     format: Literal["text", "json"] = "text"
@@ -47,9 +47,9 @@ class SlurmSettings(ConfigTable):
     timeout_s: Positive = 10.0
     """Timeout of each command."""
     back_off_s: Positive = 10.0
-    """First back-off after sbatch failed for a node; doubled by each further failure, up to ..."""
+    """Initial back-off after sbatch failed for a node; each further failure doubles it."""
     back_off_most_s: Positive = 600.0
-    """... this one."""
+    """Maximum back-off."""
     holder_script: Path | None = None
     """The site's own holder.slurm instead of the installed one."""
     python: str = "python3"
@@ -62,5 +62,5 @@ class SlurmSettings(ConfigTable):
                 "holders need a partition or a qos that the main queue may preempt; set one of them"
             )
         if self.start_within_s > 60 or self.longest_s < 60:
-            raise InvalidValueError("start_within_s is at most 60, longest_s at least 60")
+            raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
         return self
