@@ -87,7 +87,9 @@ def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
     home.pilot(15)
     with closing(home.store()) as store:
         first, second = (n.text for n in Registry(store).notes() if n.kind == "reload")
-    assert first.startswith("refused, the old configuration stays: nodes.hosts: node05 also in the list of")
+    assert first.startswith(
+        "rejected, the old configuration remains in effect: nodes.hosts: node05 also in the list of"
+    )
     assert second.endswith("new: nodes.hosts")
     assert home.neighbours.announced == [(), ("node[01-05]",), (), ("node[01-04]",)]
 
