@@ -25,7 +25,7 @@ class LsfSettings(ConfigTable):
     app: str = ""
     """Application profile of the holders (bsub -app)."""
     project: str = ""
-    """Project to charge holders to (bsub -P)."""
+    """Project that holders are charged to (bsub -P)."""
     slots_per_node: Count
     """Slots of a whole node: 42 on Summit."""
     gpus_per_node: int = 0
@@ -53,7 +53,7 @@ class LsfSettings(ConfigTable):
     reservations: bool = True
     """Read advance reservations (brsvs)."""
     start_within_s: Positive = 30.0
-    """A holder that is not running within this time after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s)."""
+    """A holder that has not started within this time after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s)."""
     ready_within_s: Positive = 60.0
     """A holder whose payload has not reported within this time after the job's start is killed."""
     max_pending: Count = 16
@@ -63,13 +63,13 @@ class LsfSettings(ConfigTable):
     timeout_s: Positive = 20.0
     """Timeout of each command."""
     back_off_s: Positive = 20.0
-    """Initial back-off after bsub failed for a node; each further failure doubles it."""
+    """First back-off after bsub failed for a node; doubled by each further failure."""
     back_off_most_s: Positive = 600.0
     """Maximum back-off."""
     holder_script: Path | None = None
     """The site's own holder.lsf instead of the installed one."""
     python: str = "python3"
-    """The compute nodes' Python, 3.6 or newer, for the payload and the worker starter."""
+    """Python on the compute nodes (3.6 or newer), for the payload and the worker starter."""
 
     @model_validator(mode="after")
     def _check(self) -> LsfSettings:

@@ -25,13 +25,13 @@ class SlurmSettings(ConfigTable):
     qos: str = ""
     """The preemptible QOS of the holders; may be left empty with partition preemption."""
     account: str = ""
-    """Account to charge holders to."""
+    """Account that holders are charged to."""
     gres: str = ""
     """GRES that holders and workers request on each node, such as "gpu:4". Default: all GPUs of the node."""
     options: tuple[str, ...] = ()
     """Further options for sbatch, such as "--constraint=ib"."""
     start_within_s: Positive = 5.0
-    """A holder that is not running within this time after sbatch is canceled."""
+    """A holder that has not started within this time after sbatch is canceled."""
     ready_within_s: Positive = 30.0
     """A holder whose payload has not reported within this time after the job's start is canceled."""
     max_pending: Count = 16
@@ -39,7 +39,7 @@ class SlurmSettings(ConfigTable):
     longest_s: Positive = 86_400.0
     """Time limit of a holder on a node without a plan; at most the partition's MaxTime."""
     assume_window_s: Positive | None = None
-    """Maximum hold time; required if the site hides other users' jobs (PrivateData)."""
+    """Maximum hold time of a node. Required if the site hides other users' jobs (PrivateData)."""
     backend: Literal["commands", "pyslurm"] = "commands"
     """How nodes and jobs are read."""
     format: Literal["text", "json"] = "text"
@@ -47,13 +47,13 @@ class SlurmSettings(ConfigTable):
     timeout_s: Positive = 10.0
     """Timeout of each command."""
     back_off_s: Positive = 10.0
-    """Initial back-off after sbatch failed for a node; each further failure doubles it."""
+    """First back-off after sbatch failed for a node; doubled by each further failure."""
     back_off_most_s: Positive = 600.0
     """Maximum back-off."""
     holder_script: Path | None = None
     """The site's own holder.slurm instead of the installed one."""
     python: str = "python3"
-    """The compute nodes' Python, 3.6 or newer, for the payload."""
+    """Python on the compute nodes (3.6 or newer), for the payload."""
 
     @model_validator(mode="after")
     def _check(self) -> SlurmSettings:
