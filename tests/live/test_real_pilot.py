@@ -193,10 +193,10 @@ def test_sighup_reads_the_configuration_again_and_a_bad_one_changes_nothing(on: 
     config = on.state / "bftrainer.toml"
     good = config.read_text()
     pilot = on.pilot()
-    eventually(lambda: on.state_is_there() and "begins" in said(on))
+    eventually(lambda: on.state_is_there() and "started with pid" in said(on))
     config.write_text(good + "[nodse]\n")
     pilot.send_signal(signal.SIGHUP)
-    eventually(lambda: "the old configuration stays" in said(on))
+    eventually(lambda: "the old configuration remains in effect" in said(on))
     config.write_text(good.replace("[nodes]", "[nodes]\nmax_nodes = 1"))
     pilot.send_signal(signal.SIGHUP)
     eventually(lambda: "was reloaded" in said(on))

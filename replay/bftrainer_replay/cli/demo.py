@@ -89,7 +89,7 @@ def demo(out: Path) -> None:
                 summary = summarize(name, scenario, outcome, static, bound)
                 replays.append(DemoReplay(summary, read_detail(detail_of(scenario, outcome))))
         static_bins = static_outcomes(scenario, replays[0].detail.bin_edges_s.tolist())
-        console.print("Waiting for the end of the pilot's minute ...")
+        console.print("Waiting for the pilot to finish its minute ...")
         live = pilot.finish(live_window(window))
         pilot.keep(out)
     commands = (
