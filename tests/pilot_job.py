@@ -235,7 +235,7 @@ class PilotJob:
     def pilot_process(self) -> ProcessId | None:
         """The pilot itself."""
         rows = self.machine.rows("events")
-        pids = [int(str(row["text"]).rpartition(" ")[2]) for row in rows if "begins with pid" in str(row["text"])]
+        pids = [int(str(row["text"]).rpartition(" ")[2]) for row in rows if "started with pid" in str(row["text"])]
         return identify(pids[-1]) if pids else None
 
     def left(self) -> list[str]:

@@ -21,7 +21,7 @@ def checked(problem: Problem, answer: Answer) -> Answer:
     value = objective_value(problem, answer.counts)
     if not math.isclose(value, answer.objective_value, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
         raise RejectedAnswerError(
-            f"{answer.solver} claims an objective of {answer.objective_value:.9g}, its counts give {value:.9g}"
+            f"{answer.solver} claims an objective of {answer.objective_value:.9g}, but its counts give {value:.9g}"
         )
     return replace(answer, objective_value=value)
 
@@ -46,7 +46,7 @@ def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int
         if not trainer.is_legal(n):
             raise RejectedAnswerError(f"trainer {trainer.id} got {n} nodes, which is not one of its legal sizes")
     if sum(counts) > pool_size:
-        raise RejectedAnswerError(f"{sum(counts)} nodes were allocated, the pool has {pool_size}")
+        raise RejectedAnswerError(f"{sum(counts)} nodes were allocated, but the pool has {pool_size}")
 
 
 def require_feasible(problem: Problem) -> None:
@@ -57,5 +57,5 @@ def require_feasible(problem: Problem) -> None:
     smallest = sum(min(demand.sizes) for demand in problem.demands if demand.sizes is not None)
     if smallest > problem.pool_size:
         raise NoFeasibleCountsError(
-            f"the smallest legal sizes add up to {smallest} nodes, the pool has {problem.pool_size}"
+            f"the smallest legal sizes add up to {smallest} nodes, but the pool has {problem.pool_size}"
         )

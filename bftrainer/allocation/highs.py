@@ -78,7 +78,7 @@ def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -
     solver = highspy.Highs()
     for option, value in options.items():
         if solver.setOptionValue(option, value) == highspy.HighsStatus.kError:
-            raise SolverError(name, Reason.NUMERICAL, f"option {option} = {value} was refused")
+            raise SolverError(name, Reason.NUMERICAL, f"option {option} = {value} was rejected")
     status = solver.passModel(
         len(milp.objective),
         len(milp.row_lower),
@@ -97,7 +97,7 @@ def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -
         milp.integer.astype(np.int32),
     )
     if status == highspy.HighsStatus.kError:
-        raise SolverError(name, Reason.NUMERICAL, "the model was refused")
+        raise SolverError(name, Reason.NUMERICAL, "the model was rejected")
     return solver
 
 

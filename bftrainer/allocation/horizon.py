@@ -87,7 +87,9 @@ def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> Horizo
     found = _run(highspy, milp, options)
     if found is None:
         raise SolverError(
-            "modelarts-optimal", Reason.NUMERICAL, "no solution found, although every job at its smallest size is one"
+            "modelarts-optimal",
+            Reason.NUMERICAL,
+            "no solution found, although giving every job its smallest size is one",
         )
     return found
 

@@ -48,7 +48,7 @@ def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
     """priority_j * O_j(n) / O_j(1): weighted speedup, so that a priority means the same for every model."""
     if trainer.priority == 0:
-        raise InvalidValueError(f"trainer {trainer.id}: objective priority needs a priority above 0")
+        raise InvalidValueError(f"trainer {trainer.id}: the 'priority' objective requires a priority above 0")
     return _scaled(trainer.curve, one_node_rate(trainer) / trainer.priority)
 
 
@@ -59,7 +59,9 @@ def progress(trainer: Trainer, remaining: float | None) -> Curve:
     all others together.
     """
     if remaining is None:
-        raise InvalidValueError(f"trainer {trainer.id}: objective progress needs its samples_total (remaining_samples)")
+        raise InvalidValueError(
+            f"trainer {trainer.id}: the 'progress' objective requires samples_total (remaining_samples)"
+        )
     least = 60.0 * trainer.curve.at(trainer.max_nodes)
     return _scaled(trainer.curve, max(remaining, least) or 1.0)
 
@@ -73,7 +75,7 @@ def growth_weight(active: Active, now_s: float) -> float:
     """
     total = active.trainer.samples_total
     if total is None:
-        raise InvalidValueError(f"trainer {active.trainer.id}: objective growth needs its samples_total")
+        raise InvalidValueError(f"trainer {active.trainer.id}: the 'growth' objective requires samples_total")
     early = 5.0 / total
     losses = active.losses
     if losses is None or losses.per_sample is None or losses.first == 0:

@@ -43,7 +43,7 @@ def optimal(problem: Problem, milp: Milp, solver: str, x: Sequence[float], claim
     value = objective_value(problem, counts)
     if not math.isclose(claimed, value / milp.scale, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE * SCALED_TOTAL):
         raise SolverError(
-            solver, Reason.NUMERICAL, f"claims {claimed * milp.scale:.9g}, its rounded counts give {value:.9g}"
+            solver, Reason.NUMERICAL, f"claims {claimed * milp.scale:.9g}, but its rounded counts give {value:.9g}"
         )
     return Answer(counts, value, solver, Status.OPTIMAL)
 
@@ -57,7 +57,7 @@ def out_of_time(problem: Problem, milp: Milp, solver: str, x: Sequence[float] | 
     found = milp.counts(x) if x is not None else None
     candidates = [c for c in (kept, found) if c is not None and _is_legal(problem, c)]
     if not candidates:
-        raise SolverError(solver, Reason.TIME_LIMIT, "no solution found, and the current map is not legal")
+        raise SolverError(solver, Reason.TIME_LIMIT, "no solution found, and the current allocation is not legal")
     counts = max(candidates, key=lambda c: objective_value(problem, c))
     value = objective_value(problem, counts)
     gap = relative_gap(problem, value, bound * milp.scale)

@@ -47,7 +47,7 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
     """Check Eqn 5 (one trainer per node, pool nodes only) and Eqn 6 (nested sets). Raises :class:`RejectedAnswerError`."""
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
-            raise RejectedAnswerError(f"placed {len(new)} nodes where {count} were decided")
+            raise RejectedAnswerError(f"placed {len(new)} nodes, but {count} were decided")
         if not (new <= old or new >= old):
             raise RejectedAnswerError(
                 f"a rescale moves a trainer from {sorted(old - new)[0]} to {sorted(new - old)[0]}"

@@ -90,7 +90,7 @@ def _checked(table: object) -> CommandTable:
         raise TypeError(f"expected a tuple of CommandEntry, got {table!r:.60}")
     for entry in table:
         if not _PATH.fullmatch(entry.path):
-            raise ValueError(f"{entry.path!r} is not a command, expected lower-case words like 'replay run'")
+            raise ValueError(f"{entry.path!r} is not a command, expected lowercase words like 'replay run'")
         if entry.target is not None and not all(entry.target.partition(":")):
-            raise ValueError(f"{entry.path!r}: target {entry.target!r}, expected 'module:attribute'")
+            raise ValueError(f"{entry.path!r}: invalid target {entry.target!r}, expected 'module:attribute'")
     return table

@@ -11,7 +11,7 @@ TABLE = (
     Command("pilot", f"{_HERE}.pilot:pilot", "Run the pilot: hold idle nodes and train on them.", "Pilot"),
     Command("top", f"{_HERE}.top.command:top", "Watch nodes, trainers and events on one screen.", "Pilot"),
     Command("nodes", f"{_HERE}.nodes:nodes", "List the held nodes and their audit trail.", "Pilot"),
-    Command("events", f"{_HERE}.events:events", "List the latest decisions and notes of the pilot.", "Pilot"),
+    Command("events", f"{_HERE}.events:events", "List the pilot's latest decisions and messages.", "Pilot"),
     Command("usage", f"{_HERE}.usage:usage", "Sum node-hours by trainer or by user.", "Pilot"),
     Command(
         "rehearse", f"{_HERE}.rehearse:rehearse", "Test a training script against preemptions on this host.", "Trainers"
@@ -19,7 +19,7 @@ TABLE = (
     Command("submit", f"{_HERE}.submit:submit", "Submit a trainer. The pilot need not be running.", "Trainers"),
     Command("list", f"{_HERE}.trainers:list_trainers", "List trainers: status, nodes, progress.", "Trainers"),
     Command("show", f"{_HERE}.trainers:show", "Show one trainer in detail.", "Trainers"),
-    Command("explain", f"{_HERE}.explain:explain", "Explain why a trainer has its number of nodes.", "Trainers"),
+    Command("explain", f"{_HERE}.explain:explain", "Explain why a trainer has the number of nodes it has.", "Trainers"),
     Command("logs", f"{_HERE}.logs:logs", "Print the output of a trainer's workers.", "Trainers"),
     Command("pause", f"{_HERE}.requests:pause", "Checkpoint trainers and release their nodes.", "Trainers"),
     Command("resume", f"{_HERE}.requests:resume", "Resume paused trainers from their checkpoints.", "Trainers"),
@@ -27,7 +27,7 @@ TABLE = (
     Command("solve", f"{_HERE}.solve:solve", "Solve one allocation problem given as JSON.", "Tools"),
     Command("policy", None, "List the installed policies, or start your own.", "Tools"),
     Command("policy list", f"{_HERE}.policy:list_policies", "List the installed policies and what they require."),
-    Command("policy new", f"{_HERE}.policy:new", "Create a package with a policy to start from."),
+    Command("policy new", f"{_HERE}.policy:new", "Create a package with a starter policy."),
     Command(
         "doctor", f"{_HERE}.doctor.command:doctor", "Check this installation and explain what is missing.", "Tools"
     ),

@@ -17,7 +17,7 @@ from bftrainer.cli.state import opened_registry, state_option
 @state_option
 @json_option
 def events(last: int, state: Path, as_json: bool) -> None:
-    """List the latest decisions with the events that led to them, and the pilot's other notes.
+    """List the latest decisions with the events that led to them, and other messages from the pilot.
 
     \b
     Example:

@@ -20,10 +20,10 @@ from bftrainer.errors import UserError
 @state_option
 @json_option
 def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
-    """Explain why a trainer has its number of nodes.
+    """Explain why a trainer has the number of nodes it has.
 
-    The journal shows what the trainer's nodes are worth, the cost of changing their number, the effect of one node more or
-    less on all trainers, and which trainers outbid it. The pilot need not be running.
+    From the journal, the command shows what the trainer's nodes are worth, what changing their number costs, how the next
+    larger or smaller number would affect all trainers, and which trainers outbid this one. The pilot need not be running.
 
     \b
     Example:

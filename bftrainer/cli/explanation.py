@@ -37,7 +37,7 @@ def idle_reason(record: TrainerRecord) -> str | None:
 def headline(found: Explanation) -> str:
     """The explanation in one sentence."""
     nodes, since = counted(found.share.after, "node"), clock_time(found.entry.event.at_s)
-    return f"{found.trainer} has {nodes} since {since}: {found.why}."
+    return f"{found.trainer} has had {nodes} since {since}: {found.why}."
 
 
 def rows(found: Explanation) -> list[tuple[str, str]]:

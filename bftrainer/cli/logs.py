@@ -23,7 +23,7 @@ _POLL_S = 0.5
     show_default=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Last lines per worker.",
+    help="Number of lines to show per worker.",
 )
 @state_option
 def logs(trainer: str, follow: bool, lines: int, state: Path) -> None:

@@ -21,9 +21,9 @@ _COLUMNS = ("fragment", "trainer", "taken", "release requested", "released", "to
 @state_option
 @json_option
 def nodes(everything: bool, state: Path, as_json: bool) -> None:
-    """List the held nodes: since when, and by which trainer. With --all, also when each was released.
+    """List the held nodes, since when they have been held, and which trainer uses them. With --all, include released nodes.
 
-    A release is requested by the scheduler (preemption) or by the pilot.
+    Either the scheduler (preemption) or the pilot requests a release.
 
     \b
     Example:

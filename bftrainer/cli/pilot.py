@@ -26,10 +26,10 @@ CONFIG_NAME = "bftrainer.toml"
     help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]",
 )
 def pilot(state: Path, config: Path | None) -> None:
-    """Run the pilot: hold idle nodes, train on them, release each when the scheduler wants it.
+    """Run the pilot: hold idle nodes, train on them, release each when the scheduler needs it.
 
-    On SIGTERM trainers checkpoint, every node is released and the pilot ends. On SIGHUP it reads its configuration again.
-    After a crash or a kill run the pilot again: it finds its holders and drivers.
+    On SIGTERM, trainers checkpoint, every node is released, and the pilot exits. On SIGHUP, it rereads its configuration.
+    After a crash or a kill, run the pilot again: it finds its holders and drivers.
 
     \b
     Example:
@@ -58,9 +58,7 @@ def pilot(state: Path, config: Path | None) -> None:
         with Signals().caught() as signals:
             run_pilot(parts, settings, signals, lambda: read(folder, config))
     except OSError as error:
-        raise StoreError(
-            f"{error.filename or folder}: {error.strerror or error}; expected a disk to write to"
-        ) from error
+        raise StoreError(f"{error.filename or folder}: {error.strerror or error}; expected a writable disk") from error
 
 
 def refuse_root(config: PilotConfig) -> None:

@@ -95,7 +95,7 @@ memory is any frozen value; it is journaled and survives a crash of the pilot.
 
 @click.command("list")
 def list_policies() -> None:
-    """List the installed policies and what each must know about a trainer.
+    """List the installed policies and what each needs to know about a trainer.
 
     \b
     Example:
@@ -111,7 +111,7 @@ def list_policies() -> None:
         try:
             needs: frozenset[Need] = getattr(build_policy(name, settings), "needs", frozenset())
         except UserError as error:
-            click.echo(f"{name:<18} not for a pool: {str(error).partition(': ')[2]}")
+            click.echo(f"{name:<18} cannot run on a pool: {str(error).partition(': ')[2]}")
             continue
         known = " and ".join(sorted(need.value for need in needs))
         click.echo(f"{name:<18} needs {known or 'nothing beyond what every trainer has'}")
@@ -123,7 +123,7 @@ def list_policies() -> None:
     "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory.  [default: NAME]"
 )
 def new(name: str, out: Path | None) -> None:
-    """Create a package with a policy called NAME: 30 working lines and their tests, as a start for your own.
+    """Create a package with a policy called NAME: 30 lines of working code with tests, as a starting point.
 
     \b
     Example:
@@ -135,7 +135,7 @@ def new(name: str, out: Path | None) -> None:
     from bftrainer.system.files import write_atomically
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(name):
-        raise UserError(f"policy name {name!r}: expected lower-case words joined by -, like my-policy")
+        raise UserError(f"policy name {name!r}: expected lowercase words joined by -, like my-policy")
     if name in policy_names():
         raise UserError(f"policy name {name!r} is taken by an installed policy; expected a new name")
     folder = out or Path(name)

@@ -114,7 +114,7 @@ def read_problem(source: str, text: str) -> ProblemFile:
             raise InputFileError(f"{where}.id", f"another trainer has the id {row.id!r}")
         nodes = _held(row, pool, held, f"{where}.nodes")
         if falls := trainer.curve.falls_at():
-            warnings.append(f"{row.id}: throughput falls at {falls[0]} nodes; used as given")
+            warnings.append(f"{row.id}: throughput decreases at {falls[0]} nodes; the curve is used as given")
         try:  # as the policy does, but with the file's own sizes: here 0 is legal only if it is listed
             demand = TrainerDemand(
                 id=row.id, value=objective.value(trainer, row.remaining_samples), min_nodes=row.min_nodes,
@@ -138,14 +138,14 @@ def _held(row: _TrainerTable, pool: Nodes | None, others: list[Nodes], where: st
     """The names of the nodes that a trainer holds; none where the pool is a number."""
     if isinstance(row.nodes, int):
         if row.nodes and pool is not None:
-            raise InputFileError(where, "a number, but the pool has names; expected names or numbers in both")
+            raise InputFileError(where, "a number, but the pool has names; expected names in both or numbers in both")
         return frozenset()
     if pool is None:
-        raise InputFileError(where, "names, but the pool is a number; expected names or numbers in both")
+        raise InputFileError(where, "names, but the pool is a number; expected names in both or numbers in both")
     nodes = frozenset(row.nodes)
     if outside := nodes - pool:
-        raise InputFileError(where, f"{min(outside)} is not in the pool; the pool includes the nodes held now")
+        raise InputFileError(where, f"{min(outside)} is not in the pool; the pool must include the nodes held now")
     for other in others:
         if both := nodes & other:
-            raise InputFileError(where, f"{min(both)} is held by another trainer, too")
+            raise InputFileError(where, f"{min(both)} is also held by another trainer")
     return nodes

@@ -29,10 +29,18 @@ WIDTH = 110
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, in TOML.")
-@click.option("--quick", is_flag=True, help="Play only stop, start, grow and kill.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override any key of the trainer file; VALUE is TOML.",
+)
+@click.option("--quick", is_flag=True, help="Rehearse only stopping, starting, growing and kill -9.")
 @click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, with its real checkpoint.")
-@click.option("--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: the file's, or 1]")
+@click.option(
+    "--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: slots in the file, or 1]"
+)
 @click.option(
     "--steps",
     type=click.IntRange(3),
@@ -47,7 +55,7 @@ WIDTH = 110
     default=120.0,
     show_default=True,
     metavar="S",
-    help="Longest time for one step.",
+    help="Timeout for one step.",
 )
 @click.option(
     "--copy-mb",
@@ -65,7 +73,7 @@ WIDTH = 110
     metavar="S",
     help="Duration of a speed measurement.",
 )
-@click.option("--allow-stock-horovodrun", is_flag=True, help="Allow the launcher horovodrun; see the security page.")
+@click.option("--allow-stock-horovodrun", is_flag=True, help="Allow stock horovodrun; see the security page.")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
@@ -89,10 +97,10 @@ def rehearse(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Rehearse a trainer on this host: stop requests, growth, moves, no nodes, kill -9 of workers. Prints a verdict.
+    """Rehearse a trainer on this host: stop requests, growth, moves, loss of all nodes, kill -9 of workers. Prints a verdict.
 
     Nodes are simulated; workers are local processes in a copy of the working directory. The exit status is 0 if the
-    rehearsal was played to its end and no check failed, 1 otherwise, 2 if the trainer file is wrong. The verdict "cannot
+    rehearsal ran to completion and no check failed, 2 if the trainer file is invalid, 1 otherwise. The verdict "cannot
     tell" is not a failure.
 
     \b
@@ -219,14 +227,14 @@ def _show(
         click.echo(_wrapped(f"stalls, seconds: {stalls}", "  "))
     lines = _lines(learned)
     if lines:
-        click.echo("for the trainer file, as measured on this host:\n  " + "\n  ".join(lines))
+        click.echo("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
     if elsewhere:
-        click.echo(_wrapped(f"not copied, the script used the original: {', '.join(map(str, elsewhere))}", "  "))
+        click.echo(_wrapped(f"not copied (the script used the originals): {', '.join(map(str, elsewhere))}", "  "))
     if written:
         click.echo(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, written))}", "  "))
     failed = sum(finding.verdict is CheckVerdict.FAIL for finding in findings)
     open_ = sum(finding.verdict is CheckVerdict.CANNOT_TELL for finding in findings)
-    verdict = "pass" if has_passed(findings) else "not passed: the rehearsal was not played to its end"
+    verdict = "pass" if has_passed(findings) else "not passed: the rehearsal did not run to completion"
     verdict = f"FAIL: {failed} of {len(findings)} checks" if failed else verdict
     click.echo(f"{verdict}{f', {open_} undecided' if open_ else ''}")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False, metavar="[FILE.toml]")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
-@click.option("--name", metavar="NAME", help="Name of the trainer in all other commands.")
+@click.option("--name", metavar="NAME", help="Name of the trainer, for use in other commands.")
 @click.option(
     "--launcher", type=LAUNCHER, help="How the workers are started: restart, torchrun, ...  [default: restart]"
 )
@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 @click.option("--samples-per-s", type=float, metavar="RATE", help="Speed on one node.  [default: measured]")
 @click.option("--model", metavar="NAME", help="Name under which the measured speed is stored for later trainers.")
 @click.option("--samples-total", type=float, metavar="N", help="Total work in samples, if it is known.")
-@click.option("--priority", type=float, metavar="P", help="Weight for the objective priority.  [default: 1]")
+@click.option("--priority", type=float, metavar="P", help="Weight used by the 'priority' objective.  [default: 1]")
 @click.option(
     "--cwd", type=str, metavar="DIR", help="Working directory.  [default: the directory of FILE, or the current one]"
 )
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of the trainer file, in TOML.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override any key of the trainer file; VALUE is TOML.",
+)
 @state_option
 @json_option
 def submit(
@@ -45,7 +51,7 @@ def submit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Submit a trainer: by a TOML file, by options, or by both (options override the file). The pilot need not be running.
+    """Submit a trainer with a TOML file, with options, or with both (options override the file). The pilot need not be running.
 
     \b
     Example:

@@ -70,7 +70,7 @@ def list_trainers(everything: bool, state: Path, as_json: bool) -> None:
 @state_option
 @json_option
 def show(trainer: str, state: Path, as_json: bool) -> None:
-    """Show one trainer in detail, with the estimates of its speed and the sizes on which it was measured.
+    """Show one trainer in detail, with the estimates of its speed and the node counts at which it was measured.
 
     \b
     Example:

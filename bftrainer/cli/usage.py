@@ -13,12 +13,16 @@ from bftrainer.cli.state import opened_registry, state_option
 
 @click.command()
 @click.option(
-    "--by", type=click.Choice(["user", "trainer"]), default="trainer", show_default=True, help="Unit of the sums."
+    "--by",
+    type=click.Choice(["user", "trainer"]),
+    default="trainer",
+    show_default=True,
+    help="Group totals by user or by trainer.",
 )
 @state_option
 @json_option
 def usage(by: str, state: Path, as_json: bool) -> None:
-    """Sum node-hours: held for trainers, trained, and stalled (starting, rescaling, stopping).
+    """Sum node-hours: held for trainers, used for training, and lost to stalls (starting, rescaling, stopping).
 
     \b
     Example:

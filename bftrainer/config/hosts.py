@@ -132,10 +132,10 @@ def _expand_part(part: str, room: int, most: int) -> list[str]:
         for piece in inside.split(","):
             endings += _numbers(piece, whole, room - len(endings), most)
         if len(names) * len(endings) > room:
-            raise InvalidValueError(f"{whole[:60]!r} is more than {most:,} nodes in one list")
+            raise InvalidValueError(f"{whole[:60]!r} expands to more than {most:,} nodes in one list")
         names = [name + ending for name in names for ending in endings]
     if len(names) > room:
-        raise InvalidValueError(f"{whole[:60]!r} is more than {most:,} nodes in one list")
+        raise InvalidValueError(f"{whole[:60]!r} expands to more than {most:,} nodes in one list")
     return names
 
 
@@ -147,7 +147,7 @@ def _numbers(piece: str, whole: str, room: int, most: int) -> list[str]:
         raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece[:40]}] is not a range of numbers")
     start, end = int(first), int(last)
     if end < start:
-        raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece}] counts backwards")
+        raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece}] is a descending range")
     if end - start >= room:
-        raise InvalidValueError(f"{whole[:60]!r} is more than {most:,} nodes in one list")
+        raise InvalidValueError(f"{whole[:60]!r} expands to more than {most:,} nodes in one list")
     return [str(number).zfill(len(first)) for number in range(start, end + 1)]

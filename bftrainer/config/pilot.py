@@ -44,7 +44,7 @@ class DecisionsConfig(ConfigTable):
     forward_s: NotNegative = 120.0
     """How far ahead a decision looks, in seconds (the paper's T_fwd)."""
     max_parallel: Count = 10
-    """Most trainers admitted at once (the paper's P_jmax)."""
+    """Maximum number of trainers admitted at once (the paper's P_jmax)."""
     seed: int = 0
     """Random seed for policies that break ties at random."""
 
@@ -57,9 +57,9 @@ class NodesConfig(ConfigTable):
     slots: Count = 1
     """Workers per node, usually one per GPU."""
     max_nodes: Count = 1_000_000
-    """Most nodes held at once."""
+    """Maximum number of nodes held at once."""
     site_max_nodes: Count | None = None
-    """Most nodes held at once by all pilots of the site together (Slurm only). Set the same number in every pilot."""
+    """Maximum number of nodes held at once by all pilots of the site (Slurm only). Set the same number in every pilot."""
     partitions: tuple[str, ...] = ()
     """Use only nodes of these partitions. Empty: any partition."""
     hosts: Hosts = ()
@@ -67,7 +67,7 @@ class NodesConfig(ConfigTable):
     exclude: Hosts = ()
     """Never use these nodes."""
     quiet_hours: tuple[str, ...] = ()
-    """Times without new requests, local time: "08:00-18:00" or "mon-fri 08:00-18:00". Held nodes stay."""
+    """Times without new requests, local time: "08:00-18:00" or "mon-fri 08:00-18:00". Held nodes are kept."""
     node_class: str | None = None
     """Use only nodes of this class: a table [classes.NAME], or a hardware class such as "4 a100" or "32 cpus"."""
     min_window_s: NotNegative = 60.0
@@ -75,9 +75,9 @@ class NodesConfig(ConfigTable):
     leave_before_s: NotNegative = 15.0
     """Release a held node this many seconds before its backfill window ends, if the end is known."""
     max_pending: Count = 64
-    """Most holder jobs that may be pending at once."""
+    """Maximum number of holder jobs that may be pending at once."""
     flap_back_off_s: NotNegative = 60.0
-    """Back off from a node that was preempted within this many seconds: for as long at first, then twice as long."""
+    """Back off from a node that was preempted within this many seconds of being taken: as long at first, then twice as long."""
     unused_after_s: NotNegative = 30.0
     """Release a held node that no trainer has used for this many seconds."""
 
@@ -115,7 +115,7 @@ class TimesConfig(ConfigTable):
     stale_after_s: Positive = 60.0
     """Release every node when the scheduler has not answered for this long."""
     lease_s: Positive = 60.0
-    """Lease of the holders, renewed by the pilot. Holders end by themselves if no pilot renews it in time."""
+    """Lease of the holders, renewed by the pilot. Holders end on their own if no pilot renews it in time."""
     shutdown_s: Positive = 60.0
     """Time from SIGTERM to the release of the last node. Trainers write checkpoints in this time."""
     move_s: Positive = 60.0
@@ -130,7 +130,7 @@ class TraceConfig(ConfigTable):
     log: Path | None = None
     """Event log (time,joined,left). Without it, a log is generated."""
     nodes: Count = 48
-    """Nodes of the generated log, or how many nodes of the given log to use."""
+    """Number of nodes in the generated log, or number of nodes to use from the given log."""
     days: Positive = 1.0
     """Length of the generated log, in days."""
     seed: int = 4
@@ -138,7 +138,7 @@ class TraceConfig(ConfigTable):
     start_h: NotNegative = 0.0
     """Skip this many hours at the start of the log."""
     speedup: Positive = 60.0
-    """Seconds of the log played per second."""
+    """Playback speed: seconds of the log per second of real time."""
 
 
 class WorkersConfig(ConfigTable):
@@ -151,9 +151,9 @@ class WorkersConfig(ConfigTable):
     hang_s: Positive = 120.0
     """Seconds without output after which a worker counts as hung."""
     warm: bool = True
-    """Start a joining node's worker before the running workers are told of the node."""
+    """Start the worker on a joining node before the running workers are notified of the node."""
     log_bytes: Count = 1_000_000
-    """Largest log of one worker, in bytes."""
+    """Maximum size of the log of one worker, in bytes."""
     allow_root: bool = False
     """Let root run a pilot: trainers would then run as root. Not needed with holder = "trace"."""
     allow_stock_horovodrun: bool = False
@@ -183,7 +183,7 @@ class NoticesConfig(ConfigTable):
     timeout_s: Positive = 10.0
     """Kill the command after this many seconds."""
     starved_after_s: NotNegative = 3600.0
-    """Report a trainer without nodes after this many seconds, and again after as many. 0: never."""
+    """Report a trainer that has had no nodes for this many seconds, and repeat at the same interval. 0: never."""
 
 
 class MetricsConfig(ConfigTable):
@@ -231,7 +231,7 @@ class PilotConfig(ConfigTable):
     model_config = ConfigDict(extra="allow")
 
     def site_table(self, site: str) -> dict[str, Any]:
-        """The table of a site's own, which its plug-in validates; empty where the file has none."""
+        """The site's own table, which its plug-in validates; empty if the file has none."""
         table: dict[str, Any] = (self.model_extra or {}).get(site, {})
         return table
 

@@ -1,8 +1,8 @@
-"""From what a scheduler shows at each poll to changes of the pool, without the nodes that are idle between two jobs.
+"""Turns the idle nodes of each poll into changes of the pool, ignoring nodes that are idle only between two jobs.
 
-A node between the end of one job and the start of the next is idle in just one record (paper 2.1): it is offered once it
-was idle in two consecutive observations. It leaves at the first observation in which it is not idle. An observation that
-failed shows nothing and changes nothing: unknown is neither idle nor busy.
+A node between the end of one job and the start of the next appears idle in a single observation (paper, section 2.1), so a
+node is offered only after it was idle in two consecutive observations. It leaves at the first observation in which it is not
+idle. A failed observation changes nothing, because it does not show whether a node is idle or busy.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from bftrainer.domain.state import Nodes
 
 @dataclass(frozen=True, slots=True)
 class DebounceState:
-    """``offered`` nodes are in the pool; ``fresh`` ones were idle in the last observation only."""
+    """``offered`` nodes are in the pool; ``fresh`` nodes were idle only in the last observation."""
 
     offered: Nodes = frozenset()
     fresh: Nodes = frozenset()
 
 
 def debounce(seen: DebounceState, idle: Nodes | None) -> tuple[DebounceState, PoolChanged | None]:
-    """One more observation: ``idle`` are the idle nodes it showed, or None if it failed."""
+    """Apply one observation: ``idle`` are its idle nodes, or None if it failed."""
     if idle is None:
         return seen, None
     joined = (seen.fresh & idle) - seen.offered

@@ -91,8 +91,8 @@ def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
         if ours.assume_window_s is None:
             what = " and ".join(sorted(kind.value for kind in hidden))
             raise WindowsUnknownError(
-                f"the site hides other users' {what}, so the end of a window is unknown; set assume_window_s of the site's "
-                "table to the seconds that a node may be held, or have an operator run the pilot"
+                f"the site hides other users' {what}, so the end of a window is unknown; set assume_window_s in the site's "
+                "table to the number of seconds that a node may be held, or have an operator run the pilot"
             )
         ends = {name: WindowEnd(seen.at_s + ours.assume_window_s, EndKind.ASSUMED) for name in ends}
     for node in seen.nodes:

@@ -112,7 +112,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         if not self.id or any(c.isspace() for c in self.id):
-            raise InvalidValueError(f"a trainer's id must not be empty or contain blanks, got {self.id!r}")
+            raise InvalidValueError(f"a trainer's id must not be empty or contain spaces, got {self.id!r}")
         check_sizes(self.min_nodes, self.max_nodes, self.sizes)
         check_covers(self.curve, self.min_nodes, self.max_nodes)
         check_not_negative(scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s, priority=self.priority)

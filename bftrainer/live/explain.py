@@ -1,7 +1,7 @@
-"""Why a trainer has its n nodes: one decision of the journal, taken apart.
+"""Why a trainer has n nodes: an analysis of one decision in the journal.
 
-The decision is asked for again on the state that it was made on, with the journal's answers, to see the problem that was
-solved; then the exact programme says what one node more or less would have brought.
+The policy repeats the decision on the original state, with the solutions that the journal recorded, which shows the problem
+that was solved. The exact solver then computes what the next larger or smaller node count would have gained.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from bftrainer.plugins import find_objective
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """What a trainer's count was worth when it was decided, in the objective's unit over T_fwd seconds (Eqn 16).
+    """What a trainer's node count was worth at the decision, in the objective's unit over T_fwd seconds (Eqn 16).
 
-    ``gain`` is the summand, ``rate`` O_j(n) per second, ``cost`` O_j(C_j) * R_j. ``alone`` is what the next size up would
-    add for the trainer by itself, if nodes were free; ``more`` and ``less`` what the next sizes would do to everybody.
+    ``gain`` is the trainer's summand, ``rate`` is O_j(n) per second, ``cost`` is O_j(C_j) * R_j. ``alone`` is what the next
+    larger size would add for this trainer if nodes were free. ``more`` and ``less`` are the effects of the next larger and
+    smaller sizes on all trainers.
     """
 
     unit: str
@@ -53,9 +54,9 @@ class NodeShare:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One trainer in one decision. ``place`` is its place in the queue, from 1, while it is not admitted.
+    """One trainer in one decision. ``place`` is its position in the queue, from 1, if it is not admitted yet.
 
-    ``stake`` is None where the policy solves no problem, and for a trainer in the queue. ``shares`` are everybody's.
+    ``stake`` is None if the policy solves no problem, and for a trainer in the queue. ``shares`` are those of all trainers.
     """
 
     trainer: str
@@ -70,30 +71,30 @@ class Explanation:
 
     @property
     def free(self) -> int:
-        """Nodes that the decision gave to nobody."""
+        """Nodes that the decision left unallocated."""
         return self.pool - sum(s.after for s in self.shares)
 
 
 @dataclass(slots=True)
 class _Witness:
-    """An allocator that gives the journal's answers and keeps the problems they answer."""
+    """An allocator that returns the journal's recorded answers and keeps the problems that they solve."""
 
     answers: list[Answer]
     asked: list[tuple[Problem, Answer]] = field(default_factory=list)
     name: str = "journal"
 
     def solve(self, problem: Problem) -> Answer:
-        """The next answer of the journal."""
+        """The next recorded answer."""
         if not self.answers:
-            raise RejectedAnswerError("the policy asks a solver more often than it did live")
+            raise RejectedAnswerError("the policy calls a solver more often than it did live")
         self.asked.append((problem, self.answers.pop(0)))
         return self.asked[-1][1]
 
 
 def explain(store: Store, trainer: str, at_s: float = math.inf) -> Explanation:
-    """The latest decision at or before ``at_s`` (seconds since 1970), as far as it is about ``trainer``.
+    """What the latest decision at or before ``at_s`` (seconds since 1970) meant for ``trainer``.
 
-    Raises :class:`~bftrainer.errors.UserError` where there was none, or the trainer had no part in it.
+    Raises :class:`~bftrainer.errors.UserError` if there was no decision, or if the trainer had no part in it.
     """
     found: tuple[JournalEntry, State] | None = None
     for entry, state in observed(store, at_s):
@@ -101,7 +102,7 @@ def explain(store: Store, trainer: str, at_s: float = math.inf) -> Explanation:
             break
         found = entry, state
     if found is None:
-        raise UserError("nothing had been decided by then; see `bftrainer events`")
+        raise UserError("no decision had been made by then; see `bftrainer events`")
     return _explained(trainer, *found)
 
 
@@ -114,12 +115,12 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     if mine is None:
         if trainer not in places:
             raise UserError(
-                f"trainer {trainer!r} had no part in decision {entry.number}: it was not admitted yet, paused, or at its end; "
-                f"see `bftrainer show {trainer}`"
+                f"trainer {trainer!r} had no part in decision {entry.number}: it was not yet admitted, was paused, or had "
+                f"finished; see `bftrainer show {trainer}`"
             )
         why = (
-            f"it is number {places[trainer]} in the queue: {len(shares)} of {state.max_parallel} places "
-            "(max_parallel) are taken by trainers that came before it"
+            f"it is number {places[trainer]} in the queue: {len(shares)} trainers were admitted before it, and at most "
+            f"{state.max_parallel} are admitted at once (max_parallel)"
         )
         return Explanation(
             trainer, entry, pool, len(state.queue), places[trainer], NodeShare(trainer, 0, 0), shares, None, why
@@ -130,22 +131,22 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
 
 
 def _of_class(state: State, mine: NodeShare) -> int:
-    """Nodes of the pool that are of the trainer's class."""
+    """Number of nodes in the pool that belong to the trainer's class."""
     return next(len(p.pool) for p in parts(state) for j in p.members if state.active[j].trainer.id == mine.id)
 
 
 def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
-    """Where its class or a known end of a window keeps it from having more: that; else nothing."""
+    """The reason if its node class or a known window end keeps it from having more nodes, else empty."""
     part = next(p for p in parts(state) if j in p.members)
     if state.pool and not part.pool:
-        return f"no node of class {part.name} is idle, and it runs on no other (node_class)"
+        return f"no node of class {part.name} is idle, and it runs only on that class (node_class)"
     if not state.window_ends:
         return ""
     policy = policy_of(entry.settings, RecordingAllocator(_Witness(list(entry.answers))))
     wanted = decide(replace(state, window_ends=()), policy, entry.event).decision.counts[j]
     if wanted <= entry.plan.decision.counts[j]:
         return ""
-    return f"{wanted} nodes would not pay: the batch scheduler wants some of them back before the rescale has earned its stall"
+    return f"{wanted} nodes would not pay off: the scheduler needs some of them before the gain outweighs the rescale's stall"
 
 
 def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
@@ -160,7 +161,7 @@ def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
 
 
 def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
-    """What demand ``j`` has at stake in a solved problem."""
+    """The :class:`Stake` of demand ``j`` in a solved problem."""
     demand, n = problem.demands[j], counts[j]
     below, above = next_sizes(demand, n)
     return Stake(
@@ -180,35 +181,33 @@ def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float
 
 
 def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool: int, entry: JournalEntry) -> str:
-    """One sentence: what keeps it from having more."""
+    """One sentence: what keeps it from having more nodes."""
     name, forward_s = entry.settings.policy, entry.settings.forward_s
     if pool == 0:
-        return "no node is idle that the batch scheduler cannot fill"
+        return "there are no idle nodes that the batch scheduler cannot fill"
     if stake is None:
-        return f"policy {name} decides by a rule of its own and solves no problem (docs/policies.md)"
+        return f"policy {name} follows its own rule and solves no optimization problem (docs/policies.md)"
     if stake.larger is None:
         return "it has as many nodes as it can use (max_nodes)"
     if stake.larger > pool:
-        return f"its next size is {stake.larger} nodes, and the pool has {pool}"
+        return f"its next larger size is {stake.larger} nodes, but the pool has {pool}"
     amount = f"{stake.larger} nodes would bring it {quantity(stake.alone or 0.0, signed=True)} {stake.unit}"
     if stake.alone is not None and stake.alone <= 0:
-        return (
-            f"growing does not pay within the forward-looking time: {amount} in {forward_s:g} s, the rescale included"
-        )
+        return f"growing does not pay off within the forward-looking time: {amount} in {forward_s:g} s, including the rescale"
     if stake.more is None:
         return f"{amount}, but the other trainers' smallest sizes leave no room for that"
     if stake.more.change > 0:
-        return f"{amount}: the policy gave it less than the optimum would ({name} decides by more than this problem)"
+        return f"{amount}: the policy gave it less than the optimum would ({name} takes more into account than this problem)"
     givers = [s for s in stake.more.others if s.after < s.before]
     if not givers:
-        return f"{amount}; everybody together would gain nothing by it"
+        return f"{amount}, but all trainers together would gain nothing"
     names = ", ".join(f"{s.id} ({s.before} -> {s.after})" for s in givers[:3])
     more = f" and {len(givers) - 3} more" if len(givers) > 3 else ""
     lost = sum(s.gain for s in stake.more.others)
-    return f"it is outbid: {amount}, but they would come from {names}{more}, at {quantity(lost, signed=True)}"
+    return f"it is outbid: {amount}, but they would come from {names}{more}, a change of {quantity(lost, signed=True)}"
 
 
 def quantity(value: float, *, signed: bool = False) -> str:
-    """A number of an objective's units in four digits."""
+    """A number in the objective's unit, with four digits."""
     text = f"{value:+,.4g}" if signed else f"{value:,.4g}"
     return f"{value:+,.0f}" if signed and abs(value) >= 1e4 else f"{value:,.0f}" if abs(value) >= 1e4 else text

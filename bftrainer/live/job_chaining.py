@@ -56,9 +56,9 @@ class JobChain:
                 self._ends_s = self._job.ends_s()
                 if not self._successor and self._is_due(now_s):
                     self._successor = self._job.submit_successor()
-                    self._note(f"successor {self._successor} waits for the end of this job")
+                    self._note(f"successor job {self._successor} submitted; it waits for the end of this job")
             except BFTrainerError as error:
-                self._note(f"cannot look after the successor: {error}")
+                self._note(f"cannot check this job or submit its successor: {error}")
         if self._ends_s is None:
             return self._warned
         return now_s >= self._ends_s - self._times.shutdown_s - SPARE_S
@@ -69,9 +69,9 @@ class JobChain:
         if successor:
             try:
                 self._job.withdraw(successor)
-                self._note(f"successor {successor} is cancelled")
+                self._note(f"successor job {successor} canceled")
             except BFTrainerError as error:
-                self._note(f"successor {successor} cannot be cancelled: {error}")
+                self._note(f"successor job {successor} cannot be canceled: {error}")
 
     def _is_due(self, now_s: float) -> bool:
         return self._warned or (self._ends_s is not None and now_s >= self._ends_s - self._times.hand_over_s)

@@ -221,7 +221,7 @@ def _token(config: MetricsConfig) -> str:
     except OSError as error:
         raise UserError(f"metrics.token_file: {config.token_file}: {error.strerror}") from error
     if mode & 0o077:
-        raise UserError(f"metrics.token_file: {config.token_file}: others can read it, expected mode 0600")
+        raise UserError(f"metrics.token_file: {config.token_file}: readable by other users, expected mode 0600")
     if len(token) < 16:
         raise UserError(f"metrics.token_file: {config.token_file}: expected 16 characters or more, found {len(token)}")
     return token

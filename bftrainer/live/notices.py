@@ -110,7 +110,7 @@ class Notices:
         """Queue the trainers that ended while no pilot sent notices, since the first pilot that did."""
         told = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
         if not told:
-            self._registry.note(now_s, NOTE, "", "trainers that end from now on are told of")
+            self._registry.note(now_s, NOTE, "", "notices start with the trainers that end from now on")
             return
         known = {(n.subject, n.text.partition(":")[0]) for n in told}
         for record in self._registry.trainers():
@@ -158,7 +158,7 @@ class Notices:
         if late:
             self._note(one.notice, now_s, f"the command was killed after {self._config.timeout_s:g} s: {words}")
         else:
-            self._note(one.notice, now_s, "told" if status == 0 else f"the command ended with status {status}: {words}")
+            self._note(one.notice, now_s, "sent" if status == 0 else f"the command ended with status {status}: {words}")
 
     def _note(self, notice: Notice, now_s: float, text: str) -> None:
         self._registry.note(now_s, NOTE, notice.trainer, f"{notice.event}: {text}")

@@ -39,7 +39,7 @@ def run_pilot(
 
         listeners: list[Listener] = [log]
         registry = TellingRegistry(store, clock.now_s, listeners)
-        registry.note(clock.now_s(), "pilot", "", f"begins with pid {os.getpid()}")
+        registry.note(clock.now_s(), "pilot", "", f"started with pid {os.getpid()}")
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
         running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread)
         end_metrics = None

@@ -40,7 +40,7 @@ def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
 
 def described(applied: tuple[str, ...], kept: tuple[str, ...]) -> str:
     """The line for the event log."""
-    parts = [f"new: {', '.join(applied) or 'nothing'}"]
+    parts = [f"changed: {', '.join(applied) or 'nothing'}"]
     if kept:
-        parts.append(f"as before until the pilot is started again: {', '.join(kept)}")
-    return "the configuration has been read again; " + "; ".join(parts)
+        parts.append(f"unchanged until the pilot is restarted: {', '.join(kept)}")
+    return "the configuration was reloaded; " + "; ".join(parts)

@@ -1,7 +1,8 @@
-"""A live pilot's journal, decided again: the same events must give the same decisions.
+"""Recomputes the decisions in a live pilot's journal: the same events must give the same decisions.
 
-``exact`` must match count for count. A MILP's answer is taken from the journal (several optima exist, and time limits do not
-repeat), but it passes the check again and its value is recomputed, and it may not be worth more than the exact optimum.
+The counts of ``exact`` must be the same. A MILP solver's answer is taken from the journal, because there may be several
+optima and time limits are not reproducible. It is validated again, its value is recomputed, and the value must not exceed the
+exact optimum.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bftrainer.persistence.store import Store
 
 @dataclass(frozen=True, slots=True)
 class JournalVerdict:
-    """One decision of the journal: its number, by which solver, and what differs (empty: nothing)."""
+    """One decision in the journal: its number, its solver, and what differs (empty: nothing)."""
 
     number: int
     solver: str
@@ -34,30 +35,31 @@ class JournalVerdict:
 
 @dataclass(slots=True)
 class Recorded:
-    """An allocator that gives the journal's answers again, after checking them against the problem it is asked."""
+    """An allocator that returns the journal's recorded answers, after validating each against the problem."""
 
     answers: list[Answer] = field(default_factory=list)
     name: str = "journal"
 
     def solve(self, problem: Problem) -> Answer:
-        """The next recorded answer; raises :class:`RejectedAnswerError` where it does not hold."""
+        """The next recorded answer; raises :class:`RejectedAnswerError` if it is not valid."""
         if not self.answers:
-            raise RejectedAnswerError("the policy asks a solver more often than it did live")
+            raise RejectedAnswerError("the policy calls a solver more often than it did live")
         answer = checked(problem, self.answers.pop(0))
         best = Exact().solve(problem)
         if answer.solver == Exact().name and answer.counts != best.counts:
-            raise RejectedAnswerError(f"exact gave {answer.counts}, and now gives {best.counts}")
+            raise RejectedAnswerError(f"exact gave {answer.counts} live, but gives {best.counts} now")
         if answer.objective_value > best.objective_value * (1 + VALUE_TOLERANCE) + VALUE_TOLERANCE:
             raise RejectedAnswerError(
-                f"{answer.solver} claims {answer.objective_value}, the optimum is {best.objective_value}"
+                f"{answer.solver} claims {answer.objective_value}, but the optimum is {best.objective_value}"
             )
         return answer
 
 
 def observed(store: Store, shortly_before_s: float = -math.inf) -> Iterator[tuple[JournalEntry, State]]:
-    """Decisions of a journal, in order, with the state that each was made on: its event has happened.
+    """The decisions in a journal, in order, each with the state that it was made on (its event already applied).
 
-    From the first one on; or from some time before a moment, which is quick however long the journal is.
+    They begin with the first decision or, if ``shortly_before_s`` is given, some time before it, which is fast even if the
+    journal is long.
     """
 
     @lru_cache
@@ -74,7 +76,7 @@ def observed(store: Store, shortly_before_s: float = -math.inf) -> Iterator[tupl
 
 
 def decide_again(store: Store) -> Iterator[JournalVerdict]:
-    """Every decision of a journal, in order, from the empty state on."""
+    """The verdict on every decision in a journal, in order, starting from the empty state."""
     policies: dict[Settings, tuple[Recorded, Policy]] = {}
     for entry, before in observed(store):
         if entry.settings not in policies:
@@ -93,9 +95,9 @@ def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
     except RejectedAnswerError as error:
         return str(error)
     if plan.decision.counts != entry.plan.decision.counts:
-        return f"decided {entry.plan.decision.counts}, and now {plan.decision.counts}"
+        return f"the live decision was {entry.plan.decision.counts}, but now it is {plan.decision.counts}"
     if plan.nodes != entry.plan.nodes:
-        return "the same counts on other nodes"
+        return "the counts are the same, but the nodes differ"
     if plan.memory != entry.plan.memory:
-        return "the policy remembers something else"
+        return "the policy's memory differs"
     return ""

@@ -134,12 +134,12 @@ class PilotRuntime:
         except BFTrainerError as error:
             if error.exit_status != 2:
                 raise
-            text = f"refused, the old configuration stays: {error}"
+            text = f"rejected, the old configuration remains in effect: {error}"
         self._registry.note(now_s, "reload", "", text)
 
     def _reload(self, read: PilotConfig | None, now_s: float) -> str:
         if read is None:
-            return "there is no configuration to read again"
+            return "there is no configuration file to reread"
         fresh, kept = merged(self._config, read)
         prepared = self.decisions.prepare(fresh)
         kept += self._reload_site(fresh, now_s)

@@ -142,7 +142,7 @@ class LiveWorld:
         self._beat(elapsed, now_s)
         if self._control.must_end and self._drains_since is None:
             self._drains_since = elapsed
-            self._registry.note(now_s, "pilot", "", "ends: trainers checkpoint, then nodes are released")
+            self._registry.note(now_s, "pilot", "", "shutting down: trainers checkpoint, then nodes are released")
             self._trainers.drain()
         self._nodes.look()
         lost = self._trainers.look(now_s)
@@ -208,7 +208,7 @@ class LiveWorld:
         """Carry out requests. Each is in the registry before its file is removed, so that none is lost."""
         for received in self._spool.pending():
             if received.request is None:
-                self._registry.note(now_s, "spool", received.name[:80], f"put aside: {received.refused}")
+                self._registry.note(now_s, "spool", received.name[:80], f"request rejected: {received.refused}")
                 self._spool.put_aside(received.name)
                 continue
             try:

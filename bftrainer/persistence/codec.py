@@ -168,7 +168,7 @@ def _decode(value: Any, strict: bool) -> Any:
     if shape is None:
         if not strict:
             return Unread(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-        raise InvalidValueError(f"the journal names a class {name!r}, which is not one that it may hold")
+        raise InvalidValueError(f"the journal names a class {name!r}, which is not an allowed class")
     if "$enum" in value:
         member = value["name"]
         return shape.kind[shape.attributes.get(member, member)]  # type: ignore[index]  # an Enum's class is subscriptable

@@ -51,7 +51,9 @@ class Request(ConfigTable):
         if (self.kind is RequestKind.SUBMIT) != (self.spec is not None):
             raise InvalidValueError("a submission needs a spec; other requests have none")
         if self.spec is not None and self.spec.name != self.trainer:
-            raise InvalidValueError(f"trainer {self.trainer!r} comes with the spec of {self.spec.name!r}")
+            raise InvalidValueError(
+                f"the request is for trainer {self.trainer!r}, but its spec is for {self.spec.name!r}"
+            )
         return self
 
 
@@ -159,7 +161,7 @@ def _check_folder(folder: Path, found: os.stat_result, *, is_state_dir: bool) ->
     if is_state_dir:
         if found.st_uid != os.getuid():
             raise StateDirError(
-                f"{folder}: belongs to uid {found.st_uid}, expected {os.getuid()}: a pilot serves its own user"
+                f"{folder}: belongs to uid {found.st_uid}, expected {os.getuid()}: a pilot serves only its own user"
             )
         if mode & 0o077:
             raise StateDirError(f"{folder}: has mode {mode:o}, expected 700 (chmod 700 {folder})")
@@ -188,7 +190,7 @@ def _read_checked(folder: int, name: str, uid: int) -> bytes:
         if found.st_uid != uid:
             raise InvalidValueError(f"belongs to uid {found.st_uid}, expected {uid}")
         if found.st_nlink != 1:
-            raise InvalidValueError(f"has {found.st_nlink} names, expected one")
+            raise InvalidValueError(f"has {found.st_nlink} hard links, expected one")
         if found.st_size > MAX_BYTES:
             raise InvalidValueError(f"has {found.st_size:,} bytes, expected at most {MAX_BYTES:,}")
         data = file.read(MAX_BYTES + 1)

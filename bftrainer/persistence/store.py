@@ -98,7 +98,7 @@ class Store:
                 job = f", job {last.job_id}" if last.job_id else ""
                 raise StateDirError(
                     f"{self.path.parent}: is in use by the pilot with pid {last.process.pid} on {last.host}{job} "
-                    f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); expected no other pilot"
+                    f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); stop it first, or specify another --state"
                 )
             self._connection.execute(
                 "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?)",
@@ -122,7 +122,7 @@ class Store:
     def _check_lease(self) -> None:
         row = self._connection.execute("SELECT pid, pid_started FROM lease").fetchone()
         if self._holder is None or row is None or ProcessId(*row) != self._holder:
-            raise LeaseLostError(f"{self.path.parent}: another pilot has taken over; this one ends")
+            raise LeaseLostError(f"{self.path.parent}: another pilot has taken over; this one exits")
 
 
 def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None) -> Store:
@@ -133,7 +133,7 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
     path = state_dir / DB_NAME
     if not create and not path.exists():
         raise StateDirError(
-            f"{state_dir}: no pilot has run here (no {DB_NAME}); start one with `bftrainer pilot`, or give another --state"
+            f"{state_dir}: no pilot has run here (no {DB_NAME}); start one with `bftrainer pilot`, or specify another --state"
         )
     try:
         if create and not path.exists():

@@ -13,8 +13,8 @@ from bftrainer.errors import InvalidValueError
 class Need(Enum):
     """A policy lists its needs in an attribute ``needs``; without it, every trainer will do."""
 
-    LENGTH = "how many samples it has in all (samples_total)"
-    LOSSES = "the value of its evaluation function in its progress reports (reports_loss)"
+    LENGTH = "the total number of samples (samples_total)"
+    LOSSES = "the value of the evaluation function in progress reports (reports_loss)"
 
 
 def refusal(policy: Policy, trainer: Trainer) -> str | None:
@@ -23,7 +23,7 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
         if (need is Need.LENGTH and trainer.samples_total is None) or (
             need is Need.LOSSES and not trainer.reports_loss
         ):
-            return f"trainer {trainer.id}: policy {policy.name} needs {need.value}"
+            return f"trainer {trainer.id}: policy {policy.name} requires {need.value}"
     return None
 
 
@@ -42,5 +42,5 @@ def remaining(active: Active, policy: str) -> float:
     """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where they are unknown."""
     left = active.remaining_samples
     if left is None:
-        raise InvalidValueError(f"trainer {active.trainer.id}: policy {policy} needs its samples_total")
+        raise InvalidValueError(f"trainer {active.trainer.id}: policy {policy} requires samples_total")
     return left

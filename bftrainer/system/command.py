@@ -59,7 +59,7 @@ def run(
         out, err = process.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         _end(process)
-        raise CommandError(argv, f"no answer within {timeout_s:g} s, killed") from error
+        raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
     except BaseException:
         _end(process)
         raise

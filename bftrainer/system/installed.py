@@ -34,7 +34,7 @@ def installed_file(kind: Installed, name: str) -> Path:
     for folder in places:
         if (folder / name).is_file():
             return (folder / name).absolute()
-    raise UserError(f"{name} is neither in {' nor in '.join(map(str, places))}; install bftrainer again")
+    raise UserError(f"{name} is neither in {' nor in '.join(map(str, places))}; reinstall bftrainer")
 
 
 def _places(kind: Installed) -> Iterator[Path]:

@@ -16,5 +16,5 @@ def interface_address(interface: str) -> str:
         try:
             answer = fcntl.ioctl(probe, siocgifaddr, struct.pack("256s", interface.encode()[:15]))
         except OSError as error:
-            raise InvalidValueError(f"interface {interface!r} has no IPv4 address here: {error}") from error
+            raise InvalidValueError(f"interface {interface!r} has no IPv4 address on this host: {error}") from error
     return socket.inet_ntoa(answer[20:24])

@@ -131,7 +131,7 @@ def test_a_solver_that_is_not_there_is_an_error_not_a_kept_map(reason: Reason) -
 def test_what_cannot_fit_is_no_solver_failure() -> None:
     demands = tuple(TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, sizes=(4, 8)) for j in range(3))
     never = FakeAllocator("never")
-    with pytest.raises(NoFeasibleCountsError, match="add up to 12 nodes, the pool has 11"):
+    with pytest.raises(NoFeasibleCountsError, match="add up to 12 nodes, but the pool has 11"):
         Chain((never,)).solve(Problem(11, 120.0, demands))
     assert never.calls == 0
     assert Chain((Exact(),)).solve(Problem(12, 120.0, demands)).counts == (4, 4, 4)

@@ -108,7 +108,7 @@ def test_no_trainers_need_no_nodes() -> None:
 
 def test_sizes_that_do_not_fit_are_refused_with_what_they_need() -> None:
     forced = TrainerDemand("t", LINEAR, 1, 8, 0.0, 0.0, sizes=(6, 8))
-    with pytest.raises(NoFeasibleCountsError, match="add up to 6 nodes, the pool has 5"):
+    with pytest.raises(NoFeasibleCountsError, match="add up to 6 nodes, but the pool has 5"):
         Exact().solve(Problem(5, 60.0, (forced,)))
 
 

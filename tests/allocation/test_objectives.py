@@ -38,7 +38,7 @@ def test_progress_is_per_remaining_work_of_at_least_a_minute() -> None:
     value = OBJECTIVES["progress"].value
     assert value(trainer(), 6000.0).per_s == pytest.approx((10 / 6000, 18 / 6000, 30 / 6000))
     assert value(trainer(), 0.0).per_s == pytest.approx((10 / 1800, 18 / 1800, 30 / 1800))
-    with pytest.raises(InvalidValueError, match="needs its samples_total"):
+    with pytest.raises(InvalidValueError, match="requires samples_total"):
         value(trainer(), None)
 
 

@@ -97,7 +97,7 @@ def test_another_package_adds_groups_and_commands(tmp_path: Path) -> None:
         (
             "from bftrainer.cli.command_table import CommandEntry\nTABLE = (CommandEntry('run', 'a.b', ''),)",
             "their_table:TABLE",
-            "ValueError: 'run': target 'a.b', expected 'module:attribute'",
+            "ValueError: 'run': invalid target 'a.b', expected 'module:attribute'",
         ),
     ],
 )

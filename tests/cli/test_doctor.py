@@ -60,7 +60,7 @@ def test_all_that_is_required_works_here() -> None:
     lines = result.output.splitlines()
     for name in ("python", "bftrainer", "numpy", "rich", "jinja2", "matplotlib", "exact", "highs"):
         assert any(line.split()[:2] == ["OK", name] for line in lines), f"{name} in\n{result.output}"
-    assert f"highspy {importlib.metadata.version('highspy')}, solves" in result.output
+    assert f"highspy {importlib.metadata.version('highspy')}, works" in result.output
 
 
 def test_the_command_line_has_it_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_json_tells_the_same() -> None:
     assert highs == {
         "name": "highs",
         "state": "OK",
-        "detail": f"highspy {importlib.metadata.version('highspy')}, solves; needs no license",
+        "detail": f"highspy {importlib.metadata.version('highspy')}, works; needs no license",
         "remedy": "",
         "required": True,
     }

@@ -57,7 +57,7 @@ def home(tmp_path: Path) -> Path:
 def test_all_is_well(home: Path) -> None:
     status, checks = doctor(home)
     assert status == 0, checks
-    assert "mode 700, yours" in checks["state"]["detail"]
+    assert "owned by you, mode 700" in checks["state"]["detail"]
     assert checks["config"]["detail"] == "bftrainer.toml: holder trace, policy bftrainer"
     assert checks["journal"]["detail"] == "none yet"
     assert checks["horovod"]["detail"] == "0.28.1 with gloo, torch 2.0"
@@ -114,7 +114,7 @@ def test_a_pilot_of_roots_needs_the_key(home: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ('interface = "nope0"', "interface 'nope0' has no IPv4 address here"),
+        ('interface = "nope0"', "interface 'nope0' has no IPv4 address on this host"),
         ('allow_from = ["10.0.0.0/8"]', "lo has 127.0.0.1, and workers.allow_from has 10.0.0.0/8"),
         ('allow_from = ["10.0.0.0/99"]', "10.0.0.0/99"),
     ],

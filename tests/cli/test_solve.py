@@ -73,7 +73,7 @@ def test_a_falling_curve_is_noted_and_used() -> None:
     falling = A | {"curve": {"nodes": [1, 4, 8], "samples_per_s": [100, 90, 700]}}
     ended = bftrainer("solve", "-", stdin=json.dumps(problem(trainers=[falling])))
     assert ended.status == 0
-    assert ended.err == "note: a: throughput falls at 4 nodes; used as given\n"
+    assert ended.err == "note: a: throughput decreases at 4 nodes; the curve is used as given\n"
 
 
 def changed(**changes: Any) -> dict[str, Any]:
@@ -113,14 +113,14 @@ def changed(**changes: Any) -> dict[str, Any]:
         (problem(pool=["n1"], trainers=[A]), "trainers.0.nodes: a number, but the pool has names"),
         (
             problem(pool=["n1"], trainers=[A | {"nodes": ["n2"]}]),
-            "n2 is not in the pool; the pool includes the nodes held now",
+            "n2 is not in the pool; the pool must include the nodes held now",
         ),
         (
             problem(pool=["n1"], trainers=[A | {"nodes": ["n1"]}, B | {"nodes": ["n1"]}]),
-            "n1 is held by another trainer",
+            "n1 is also held by another trainer",
         ),
-        (problem(pool=4, trainers=[A | {"sizes": [8]}]), "smallest legal sizes add up to 8 nodes, the pool has 4"),
-        (problem(objective="progress"), "trainers.0: trainer a: objective progress needs its samples_total"),
+        (problem(pool=4, trainers=[A | {"sizes": [8]}]), "smallest legal sizes add up to 8 nodes, but the pool has 4"),
+        (problem(objective="progress"), "trainers.0: trainer a: the 'progress' objective requires samples_total"),
         ('{"pool": 3, "trainers": [], "forward_s": NaN}', "forward_s: input should be a finite number, got nan"),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_request_for_an_ended_trainer_is_rejected(scene: Played) -> None:
 def test_explain_opens_what_the_command_says(scene: Played, key: str) -> None:
     app = press(scene, key, panel_after=key)
     text = "\n".join(app.seen)  # type: ignore[attr-defined]
-    assert re.search(r"resnet50 has \d nodes? since", text) or "resnet50 has no nodes" in text
+    assert re.search(r"resnet50 has had \d nodes? since", text) or "resnet50 has no nodes" in text
     assert "decided by" in text
     assert len(press(scene, key, "escape", panel_after=key).screen_stack) <= 1
 
@@ -433,7 +433,7 @@ def test_without_textual_it_says_what_to_install(scene: Played, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "bftrainer.cli.top.app", None)
     ended = run("--state", scene.state)
     assert complaint(ended) == (
-        "top requires the package textual, which is not installed; run pip install 'bftrainer[top]', or use --once"
+        "top requires the textual package, which is not installed; run pip install 'bftrainer[top]', or use --once"
     )
 
 

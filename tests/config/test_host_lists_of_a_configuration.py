@@ -15,7 +15,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError
 from bftrainer.persistence.registry import Registry
 
-BAD = {"n[x-1]": "not a range of numbers", "n[3-1]": "counts backwards", "n[1-3": "not closed"}
+BAD = {"n[x-1]": "not a range of numbers", "n[3-1]": "is a descending range", "n[1-3": "not closed"}
 
 
 def tables(key: str, pattern: str) -> dict[str, Any]:
@@ -62,5 +62,5 @@ def test_a_running_pilot_refuses_the_reload_and_goes_on(pattern: str, tmp_path: 
     with closing(home.store()) as store:
         texts = [n.text for n in Registry(store).notes(1000) if n.kind == "reload"]
     assert len(texts) == 3
-    assert all("refused, the old configuration stays" in text or "rejected" in text for text in texts)
+    assert all("rejected, the old configuration remains in effect" in text for text in texts)
     assert ["nodes.hosts" in texts[0], "classes.fast.hosts" in texts[1], "nodes.exclude" in texts[2]] == [True] * 3

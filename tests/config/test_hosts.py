@@ -31,15 +31,15 @@ def test_what_a_list_stands_for(text: str, expected: list[str]) -> None:
     ("pattern", "words"),
     [
         ("n[x-1]", "[x-1] is not a range of numbers"),
-        ("n[3-1]", "[3-1] counts backwards"),
+        ("n[3-1]", "[3-1] is a descending range"),
         ("n[1-3", "a bracket is not closed"),
         ("n1-3]", "its brackets do not match"),
         ("n[]", "[] is not a range of numbers"),
         ("n 1", "got 'n 1'"),
         ("", "got ''"),
         ("n(1-3)", "got 'n(1-3)'"),
-        ("n[1-999999999]", "is more than 200,000 nodes in one list"),
-        ("n[1-1000][1-1000]", "is more than 200,000 nodes in one list"),
+        ("n[1-999999999]", "expands to more than 200,000 nodes in one list"),
+        ("n[1-1000][1-1000]", "expands to more than 200,000 nodes in one list"),
         ("*[1-2000]", "more than 1,000 names with * or ?"),
     ],
 )

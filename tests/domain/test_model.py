@@ -59,7 +59,7 @@ def test_a_falling_curve_is_legal_and_says_where() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"id": "two words"}, "not be empty or contain blanks"),
+        ({"id": "two words"}, "not be empty or contain spaces"),
         ({"id": ""}, "not be empty"),
         ({"min_nodes": 0}, "at least 1, got 0"),
         ({"min_nodes": 6, "max_nodes": 5}, "min_nodes 6 is larger than max_nodes 5"),

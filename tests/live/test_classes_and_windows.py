@@ -64,7 +64,10 @@ def test_trainers_run_each_in_its_class_and_nodes_come_with_their_gpus(tmp_path:
     assert {(c.node[0], c.gpus) for c in home.cluster.claims} == {("g", 4), ("c", 0)}
     assert len(home.cluster.acquired) == 5, "no node of a class that nobody can use any more"
     with closing(home.store()) as store:
-        assert explain(store, "nowhere").why == "no node of class 4 h100 is idle, and it runs on no other (node_class)"
+        assert (
+            explain(store, "nowhere").why
+            == "no node of class 4 h100 is idle, and it runs only on that class (node_class)"
+        )
         assert explain(store, "named").why == "it has as many nodes as it can use (max_nodes)"
     named, hardware = (home.launcher.drivers[name] for name in ("named", "hardware"))
     assert ({it.slots for it in named.hosts}, named.interface) == ({4}, "ib0")
@@ -167,7 +170,7 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
         told = [dict(e.event.window_ends) for e in entries(store)]
         ends = {round(end_s - START_S, 2) for it in told for name, end_s in it.items() if name.startswith("n3")}
         assert ends == {70.0}
-        assert explain(store, "a", START_S + 13).why.startswith("3 nodes would not pay: the batch scheduler wants some")
+        assert explain(store, "a", START_S + 13).why.startswith("3 nodes would not pay off: the scheduler needs some")
         assert [v.differs for v in decide_again(store) if v.differs] == []
 
 

@@ -47,7 +47,7 @@ def test_one_successor_in_time_then_the_end(fails: int, at_s: float) -> None:
     assert len(job.submitted) == 1
     assert at_s <= job.submitted[0] < at_s + 31
     assert 1000 - job.clock.elapsed_s() == pytest.approx(70, abs=1.5)
-    assert notes[-1] == "successor 43 waits for the end of this job"
+    assert notes[-1] == "successor job 43 submitted; it waits for the end of this job"
 
 
 def test_without_a_known_end_it_goes_on() -> None:
@@ -80,7 +80,7 @@ def test_told_to_end_it_wants_no_successor() -> None:
     hand_over.call_off()
     hand_over.call_off()
     assert job.withdrawn == ["43"]
-    assert notes[-1] == "successor 43 is cancelled"
+    assert notes[-1] == "successor job 43 canceled"
 
 
 def test_what_squeue_says() -> None:

@@ -110,7 +110,10 @@ def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp
 
 @pytest.mark.parametrize(
     ("text", "mode", "words"),
-    [("0123456789abcdef", 0o644, "others can read it"), ("short", 0o600, "expected 16 characters or more, found 5")],
+    [
+        ("0123456789abcdef", 0o644, "readable by other users"),
+        ("short", 0o600, "expected 16 characters or more, found 5"),
+    ],
 )
 def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mode: int, words: str) -> None:
     token = tmp_path / "token"

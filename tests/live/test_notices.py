@@ -75,7 +75,7 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
     first, second = sorted(desk.told(), key=lambda told: str(told["trainer"]))
     assert (first["event"], first["trainer"], first["samples_done"], first["owner"]) == ("done", "a", 7.0, "me")
     assert (second["event"], second["text"]) == ("failed", "status 3: no data set")
-    assert sorted(desk.notes()) == ["a done: told", "b failed: told"]
+    assert sorted(desk.notes()) == ["a done: sent", "b failed: sent"]
 
 
 def test_nobody_is_told_of_a_cancelled_or_running_one(store: Store, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_trainer_that_does_not_say_enough_is_refused_and_the_others_run(
     state = home.pilot(20)
     assert [a.trainer.id for a in state.active] == ["telling"]
     assert [len(a.nodes) for a in state.active] == [2]
-    assert f"submission of 'silent' refused: trainer silent: policy {policy} needs" in notes(home)
+    assert f"submission of 'silent' rejected: trainer silent: policy {policy} requires" in notes(home)
     assert lacks in notes(home)
 
 

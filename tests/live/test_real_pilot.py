@@ -126,7 +126,7 @@ def test_kill_minus_9_at_every_step_of_the_journal(on: Machine) -> None:
     on.end(last)
     for when in ("before", "written", "committed"):
         dies = on.pilot(DIES, f"lease dropped: {when}")
-        began = f"begins with pid {dies.pid}"
+        began = f"started with pid {dies.pid}"
         eventually(lambda: any(began in str(row["text"]) for row in on.rows("events", "-n", 1000)))  # noqa: B023
         dies.send_signal(signal.SIGTERM)
         assert dies.wait(60 * PATIENCE) == -signal.SIGKILL
@@ -193,13 +193,13 @@ def test_sighup_reads_the_configuration_again_and_a_bad_one_changes_nothing(on: 
     config = on.state / "bftrainer.toml"
     good = config.read_text()
     pilot = on.pilot()
-    eventually(lambda: on.state_is_there() and "begins" in said(on))
+    eventually(lambda: on.state_is_there() and "started with pid" in said(on))
     config.write_text(good + "[nodse]\n")
     pilot.send_signal(signal.SIGHUP)
-    eventually(lambda: "the old configuration stays" in said(on))
+    eventually(lambda: "the old configuration remains in effect" in said(on))
     config.write_text(good.replace("[nodes]", "[nodes]\nmax_nodes = 1"))
     pilot.send_signal(signal.SIGHUP)
-    eventually(lambda: "has been read again" in said(on))
+    eventually(lambda: "was reloaded" in said(on))
     on.submit("a", 100_000, 0.05, 3)
     eventually(lambda: len(on.rows("nodes")) == 1)
     eventually(lambda: len(on.steps("a")) > 10)

@@ -58,7 +58,7 @@ def test_more_trainers_at_once_and_fewer_again(home: House) -> None:
     home.at(50, lambda: seen.append(running()))
     home.pilot(55)
     assert seen == [["a"], ["a", "b"], ["a", "b"], ["b"], ["c"]], "who is admitted stays"
-    assert reloads(home) == ["the configuration has been read again; new: decisions.max_parallel" for _ in range(2)]
+    assert reloads(home) == ["the configuration was reloaded; changed: decisions.max_parallel" for _ in range(2)]
 
 
 def test_a_lower_cap_gives_nodes_back_and_a_higher_one_takes_them(home: House) -> None:
@@ -114,8 +114,8 @@ def test_what_holders_were_started_with_stays_and_is_named(home: House) -> None:
     )
     home.pilot(10)
     assert reloads(home) == [
-        "the configuration has been read again; new: nodes.unused_after_s; "
-        "as before until the pilot is started again: nodes.slots, times.lease_s, slurm.partition"
+        "the configuration was reloaded; changed: nodes.unused_after_s; "
+        "unchanged until the pilot is restarted: nodes.slots, times.lease_s, slurm.partition"
     ]
     assert home.running.config.nodes.slots == 1
     assert home.nodes.config.nodes.unused_after_s == 7.0
@@ -140,7 +140,7 @@ def test_an_error_changes_nothing_and_ends_nothing(
     home.pilot(35)
     assert seen == [["n1", "n2", "n3", "n4"]]
     (text,) = reloads(home)
-    assert text.startswith("refused, the old configuration stays: ")
+    assert text.startswith("rejected, the old configuration remains in effect: ")
     assert words in text
     assert "\n" not in text
 
@@ -173,7 +173,7 @@ def test_a_real_pilot_is_sent_sighup(tmp_path: Path) -> None:
         pilot.send_signal(signal.SIGHUP)
         eventually(lambda: "did you mean 'max_nodes'" in str(on.rows("events", "-n", 1000)))
         said = str(on.rows("events", "-n", 1000))
-        assert "new: nodes.exclude; as before until the pilot is started again: nodes.slots" in said
+        assert "changed: nodes.exclude; unchanged until the pilot is restarted: nodes.slots" in said
         on.end(pilot)
         assert "0 differ" in on.bftrainer_replay()
     finally:

@@ -128,7 +128,7 @@ def test_below_its_minimum_it_parks(driven: Driven) -> None:
     eventually(lambda: (driven.path / "steps").exists())
     os.kill(driven.pids()[0], signal.SIGKILL)
     view = driven.ends(Ending.STOPPED)
-    assert view.reason == "1 nodes, min_nodes is 2"
+    assert view.reason == "1 nodes, but min_nodes is 2"
 
 
 def test_no_hosts_is_checkpoint_and_stop(driven: Driven) -> None:

@@ -73,7 +73,7 @@ def test_a_pilot_whose_hosts_are_anothers_does_not_start(tmp_path: Path) -> None
 
 def test_silence_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:
     it = parts(tmp_path, FakeNeighbours(silent=True))
-    assert "cannot be seen: made up" in claim_hosts(it.peers, it.scheduler, ("node01",))
+    assert "claim the same hosts: made up" in claim_hosts(it.peers, it.scheduler, ("node01",))
 
 
 def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
@@ -87,8 +87,10 @@ def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
     home.pilot(15)
     with closing(home.store()) as store:
         first, second = (n.text for n in Registry(store).notes() if n.kind == "reload")
-    assert first.startswith("refused, the old configuration stays: nodes.hosts: node05 also in the list of")
-    assert second.endswith("new: nodes.hosts")
+    assert first.startswith(
+        "rejected, the old configuration remains in effect: nodes.hosts: node05 also in the list of"
+    )
+    assert second.endswith("changed: nodes.hosts")
     assert home.neighbours.announced == [(), ("node[01-05]",), (), ("node[01-04]",)]
 
 

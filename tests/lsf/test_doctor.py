@@ -102,7 +102,7 @@ def test_an_answer_that_is_not_understood_is_kept(lab: Lab) -> None:
 def test_a_site_whose_slots_are_configured_wrong(lab: Lab) -> None:
     status, said = doctor(lab, CONFIG.replace("= 4", "= 42"))
     assert status == 0
-    assert "4 without 42 slots, such as node01" in said
+    assert "4 do not have 42 slots, such as node01" in said
     assert "0 whole nodes" in said
 
 

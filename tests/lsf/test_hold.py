@@ -242,7 +242,7 @@ def test_a_bsub_that_never_says_what_it_has_submitted_leaves_no_holder_behind(ls
     holder.poll()
     lsf.lab.fault("bsub", "no-answer", times=1)
     (refusal,) = holder.acquire((NodeRequest("node01"),)).refusals
-    assert "no answer within 5 s" in refusal.reason
+    assert "no response within 5 s" in refusal.reason
     lsf.until(lambda: lsf.lab.run("bjobs", "-a", "-o", "stat", "-json").count("RUN") == 1, "the holder to run")
 
     def ended() -> bool:

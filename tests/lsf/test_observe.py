@@ -118,7 +118,7 @@ def test_a_fault_of_any_command_is_an_error_and_passes(lab: Lab, name: str, kind
 @pytest.mark.parametrize("kind", ["down", "slow"])
 def test_a_command_that_never_answers_is_killed(lab: Lab, kind: str) -> None:
     lab.fault("bhosts", kind)
-    with pytest.raises(CommandError, match=r"no answer within 0\.5 s"):
+    with pytest.raises(CommandError, match=r"no response within 0\.5 s"):
         scheduler(lab, timeout_s=0.5).observe()
 
 

@@ -200,7 +200,7 @@ def test_a_pilot_hands_over_before_its_run_limit(site: Site) -> None:
     assert (lab.job(second)["name"], lab.job(second)["queue"]) == ("bftrainer-pilot", "normal")
     eventually(lambda: lab.job(first)["stat"] == "DONE", 60)
     site.goes_on_as_another_incarnation("a", incarnation)
-    assert any(f"successor {second} waits" in str(row) for row in on.rows("events"))
+    assert any(f"successor job {second} submitted" in str(row) for row in on.rows("events"))
     incarnation = on.steps("a")[-1][0]
     os.killpg(lab.job(second)["pgid"], signal.SIGUSR2)  # what LSF sends at the run limit
     eventually(lambda: lab.job(second)["stat"] == "DONE", 40)

@@ -151,5 +151,5 @@ def test_rebalancing_waits_until_all_have_converged() -> None:
 
 
 def test_on_a_pool_it_is_refused_with_the_reason() -> None:
-    with pytest.raises(UserError, match="a pool gives out whole nodes"):
+    with pytest.raises(UserError, match="a pool allocates whole nodes"):
         build_policy("specon", PolicySettings(Exact(), OBJECTIVES["throughput"]))

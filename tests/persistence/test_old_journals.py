@@ -137,5 +137,5 @@ def test_a_journal_that_names_a_foreign_class_is_refused_in_one_line(tmp_path: P
     refused = replayed(tmp_path / "state", tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.splitlines() == [
-        "bftrainer: the journal names a class 'subprocess:Popen', which is not one that it may hold"
+        "bftrainer: the journal names a class 'subprocess:Popen', which is not an allowed class"
     ]

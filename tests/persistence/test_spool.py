@@ -54,7 +54,7 @@ def test_a_symbolic_link_is_not_followed(spool: Spool, tmp_path: Path) -> None:
 def test_a_file_with_two_names(spool: Spool, tmp_path: Path) -> None:
     (tmp_path / "other").write_text(REQUEST.model_dump_json())
     os.link(tmp_path / "other", spool.path / "0.json")
-    assert only(spool) == "has 2 names, expected one"
+    assert only(spool) == "has 2 hard links, expected one"
 
 
 def test_a_huge_file_is_not_read(spool: Spool) -> None:

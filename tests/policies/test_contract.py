@@ -110,12 +110,12 @@ def test_a_new_policy_of_30_lines_passes_and_a_spoiled_one_fails(
     module.write_text(module.read_text().replace("free -= nodes", "pass"))
     failed = conformance(folder, "my_policy_policy:MyPolicy")
     assert failed.returncode == 1
-    assert "nodes were allocated, the pool has" in failed.stdout
+    assert "nodes were allocated, but the pool has" in failed.stdout
 
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
-    [("My Policy", "expected lower-case words"), ("afs-l", "is taken"), ("class", "expected lower-case words")],
+    [("My Policy", "expected lowercase words"), ("afs-l", "is taken"), ("class", "expected lowercase words")],
 )
 def test_bad_names_are_refused(name: str, complaint: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "new", name]) == 2
@@ -134,4 +134,4 @@ def test_policy_list_says_what_each_needs(capfd: pytest.CaptureFixture[str]) -> 
     assert set(POLICIES) <= set(lines)
     assert "samples_total" in lines["afs-l"]
     assert "reports_loss" in lines["flowcon"]
-    assert "not for a pool" in lines["specon"]
+    assert "cannot run on a pool" in lines["specon"]

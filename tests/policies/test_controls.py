@@ -52,7 +52,7 @@ def test_without_a_request_the_largest_size_is_meant() -> None:
 def test_unknown_length_is_refused_with_the_reason(policy: AfsL | Srtf | ModelArtsOptimal) -> None:
     unknown = active("t", samples=None)
     assert refusal(policy, unknown.trainer) == (
-        f"trainer t: policy {policy.name} needs how many samples it has in all (samples_total)"
+        f"trainer t: policy {policy.name} requires the total number of samples (samples_total)"
     )
     with pytest.raises(InvalidValueError, match="samples_total"):
         policy.decide(fresh([unknown], 3), decide.event(0.0))

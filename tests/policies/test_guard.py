@@ -140,7 +140,7 @@ def test_growth_gives_nodes_to_the_falling_evaluation_function() -> None:
     assert counts("growth", [active("a", losses=falling), active("b", losses=falling)], 16) == (8, 8)
     new = active("new", samples=1000.0)  # 5 / 1000 per sample, ten times what "falling" does
     assert counts("growth", [active("falling", losses=falling), new], 16) == (0, 16)
-    with pytest.raises(InvalidValueError, match="growth needs its samples_total"):
+    with pytest.raises(InvalidValueError, match="'growth' objective requires samples_total"):
         counts("growth", [active("a", samples=None)], 4)
 
 

@@ -45,7 +45,7 @@ def test_a_job_is_in_the_record_with_its_node_and_times(lab: Lab, tmp_path: Path
     recording.until(lambda log: idle_at_the_end(log) == everyone, "its node to be idle again")
     status, said, complaints = recording.end()
     assert status == 0, complaints
-    assert "a node has 4 slots, as 4 of 4 hosts have" in complaints
+    assert "assuming 4 slots per node, as on 4 of 4 hosts" in complaints
     assert json.loads(said)["failed"] == 0
     log = read_event_log(out)
     (left_s, _), (joined_s, _) = changes_of(log, frozenset({"node03"}))

@@ -39,7 +39,7 @@ def test_a_job_is_in_the_record_with_its_nodes_and_times(
         recording.until(lambda log: idle_at_the_end(log) == everyone, "the nodes to be idle again")
     finally:
         status, said, complaints = recording.end()
-    note = "note: polling every 1 s; for long recordings use 10 s or more, to spare the scheduler\n"
+    note = "note: polling every 1 s; for long recordings, use 10 s or more to reduce the load on the scheduler\n"
     assert (status, complaints) == (0, note)
     totals = json.loads(said)
     assert (totals["failed"], totals["gaps"], totals["machine_nodes"]) == (0, 0, 8)

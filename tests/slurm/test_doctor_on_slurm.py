@@ -87,7 +87,7 @@ def test_planted_faults(plain_lab: Lab, tmp_path: Path) -> None:
 def test_a_wrong_configuration_of_holders(plain_lab: Lab, tmp_path: Path) -> None:
     status, checks = doctor(plain_lab, tmp_path, CONFIG.replace('"scavenge"', '"scavange"'))
     assert status == 1
-    assert checks["partition"]["detail"] == "there is no partition 'scavange'; there are main, scavenge"
+    assert checks["partition"]["detail"] == "partition 'scavange' does not exist; available: main, scavenge"
     for line, name, words in (
         ('options = ["--constraint=ib"]', "holder", "sbatch: exit status"),
         ('holder_script = "/nowhere/holder.slurm"', "holder", "no holder script at /nowhere/holder.slurm"),
@@ -103,7 +103,7 @@ def test_a_slurm_that_does_not_answer_or_answers_strangely(plain_lab: Lab, tmp_p
     for program, script, name, words in (
         ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", "slurm", "Unable to contact"),
         ("scontrol", "exit 0", "slurm", "printed nothing"),
-        ("scontrol", "sleep 1000", "slurm", "no answer within 3 s"),
+        ("scontrol", "sleep 1000", "slurm", "no response within 3 s"),
         ("squeue", "echo garbage", "look", "squeue's header is 'garbage'"),
     ):
         plain_lab.put_fake(program, f"#!/bin/sh\n{script}\n")

@@ -153,7 +153,7 @@ def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind
     assert sbatch is not None
     cluster.lab.put_fake("sbatch", f'#!/bin/sh\n{sbatch} "$@" >/dev/null\nsleep 1000\n')
     (refusal,) = holder.acquire((NodeRequest(cluster.nodes[0]),)).refusals
-    assert "no answer within 8 s" in refusal.reason
+    assert "no response within 8 s" in refusal.reason
     (cluster.lab.root / "bin" / "sbatch").unlink()
     assert "bftrainer-holder" in cluster.lab.run("squeue", "-h", "-o", "%j")
 

@@ -28,7 +28,7 @@ def test_a_trainer_on_nodes_that_nobody_wants(beside: Machine, lab: Lab) -> None
     pilot.wait()
     again = beside.pilot()
     # Drivers train on without a pilot: that they do does not say that this one is there.
-    eventually(lambda: f"begins with pid {again.pid}" in str(beside.rows("events")), 30)
+    eventually(lambda: f"started with pid {again.pid}" in str(beside.rows("events")), 30)
     count = len(beside.steps("a"))
     eventually(lambda: len(beside.steps("a")) > count + 20, 30)
     again.send_signal(signal.SIGTERM)

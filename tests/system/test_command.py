@@ -48,7 +48,7 @@ def test_status_with_the_last_lines_of_stderr() -> None:
 @pytest.mark.parametrize("script", ["sleep 1000 & wait", "trap '' TERM; sleep 1000 & wait", "setsid sleep 1000 & wait"])
 def test_a_timeout_kills_the_whole_group_and_does_not_wait_for_strangers(script: str, tmp_path: Path) -> None:
     begun_s, mine = time.monotonic(), str(tmp_path)  # of this test alone: others like it may run at the same time
-    with pytest.raises(CommandError, match="no answer within 2 s"):
+    with pytest.raises(CommandError, match="no response within 2 s"):
         run(["sh", "-c", script], timeout_s=2, env={"BFTRAINER_TEST_COMMAND": mine})
     assert time.monotonic() - begun_s < 500  # it did not wait for the sleep
     left = list(with_variable("BFTRAINER_TEST_COMMAND", mine))

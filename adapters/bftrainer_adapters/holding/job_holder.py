@@ -152,7 +152,7 @@ class JobHolder:
         try:
             return self._jobs.why_no_holder()
         except (CommandError, SchedulerError) as error:
-            return f"it is unknown whether holders would be preempted: {error}"
+            return f"cannot determine whether holders would be preempted: {error}"
 
     def _reason_against(
         self, request: NodeRequest, why_no_holder: str, taken: set[str], waiting: int
@@ -165,7 +165,7 @@ class JobHolder:
         if request.node in taken:
             return Refusal(request.node, "already held")
         if waiting >= self._settings.max_pending:
-            return Refusal(request.node, f"{waiting} holders are pending already ({self._traits.table}.max_pending)")
+            return Refusal(request.node, f"{waiting} holders are already pending ({self._traits.table}.max_pending)")
         if limit_minutes(request.window_s, self._settings.longest_s) < 1:
             return Refusal(
                 request.node, f"the window of {request.window_s:.0f} s is too short", max(request.window_s, 0.0)

@@ -28,5 +28,5 @@ def prefix_of_job(settings: Mapping[str, Any]) -> list[str]:
     """The prefix that starts a worker: ``lsf.worker_prefix``, else blaunch, which does not work from a launch node."""
     prefix = [str(word) for word in settings.get("worker_prefix", ())]
     if not prefix and settings.get("launch_node"):
-        raise UserError("with a launch node workers need an lsf.worker_prefix that starts them on {node}")
+        raise UserError("if lsf.launch_node is set, lsf.worker_prefix is required; it must start a worker on {node}")
     return prefix or ["blaunch", "{node}"]

@@ -25,7 +25,7 @@ class LsfSettings(ConfigTable):
     app: str = ""
     """Application profile of the holders (bsub -app)."""
     project: str = ""
-    """Project to charge holders to (bsub -P)."""
+    """Project that holders are charged to (bsub -P)."""
     slots_per_node: Count
     """Slots of a whole node: 42 on Summit."""
     gpus_per_node: int = 0
@@ -53,32 +53,34 @@ class LsfSettings(ConfigTable):
     reservations: bool = True
     """Read advance reservations (brsvs)."""
     start_within_s: Positive = 30.0
-    """A holder that does not run within this time after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s)."""
+    """A holder that has not started within this time after bsub is killed; mbatchd dispatches every MBD_SLEEP_TIME (10 s)."""
     ready_within_s: Positive = 60.0
     """A holder whose payload has not reported within this time after the job's start is killed."""
     max_pending: Count = 16
-    """Most holders that may be pending at a time."""
+    """Maximum number of pending holders."""
     longest_s: Positive = 86_400.0
     """Run limit of a holder on a node without a plan; at most the queue's RUNLIMIT."""
     timeout_s: Positive = 20.0
     """Timeout of each command."""
     back_off_s: Positive = 20.0
-    """First back-off after bsub failed for a node; doubled by each further failure, up to ..."""
+    """First back-off after bsub failed for a node; doubled by each further failure."""
     back_off_most_s: Positive = 600.0
-    """... this one."""
+    """Maximum back-off."""
     holder_script: Path | None = None
     """The site's own holder.lsf instead of the installed one."""
     python: str = "python3"
-    """The compute nodes' Python, 3.6 or newer, for the payload and the worker starter."""
+    """Python on the compute nodes (3.6 or newer), for the payload and the worker starter."""
 
     @model_validator(mode="after")
     def _check(self) -> LsfSettings:
         if not self.queue:
-            raise InvalidValueError("holders need a queue that the main queues may preempt")
+            raise InvalidValueError("queue must not be empty: holders need a queue that the main queues may preempt")
         if self.launch_node and not self.payload_prefix:
-            raise InvalidValueError("with a launch node the payload needs a payload_prefix, such as jsrun")
+            raise InvalidValueError('if launch_node is set, payload_prefix is required, such as ["jsrun", "-n1"]')
         if self.launch_node and not self.worker_prefix:
-            raise InvalidValueError("with a launch node workers need a worker_prefix, such as jsrun")
+            raise InvalidValueError('if launch_node is set, worker_prefix is required, such as ["jsrun", "-n1"]')
         if self.start_within_s > 300 or self.longest_s < 60 or self.gpus_per_node < 0:
-            raise InvalidValueError("start_within_s is at most 300, longest_s at least 60, gpus_per_node at least 0")
+            raise InvalidValueError(
+                "expected start_within_s at most 300, longest_s at least 60, gpus_per_node at least 0"
+            )
         return self

@@ -76,7 +76,7 @@ def _queue(settings: LsfSettings, keep_in: Path) -> Check:
         argv, text = error.answer or ((), "")
         return Check.broken(name, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}")
     if against:
-        return Check.broken(name, "; ".join(against), "docs/lsf.md shows the queue that a site adds")
+        return Check.broken(name, "; ".join(against), "docs/lsf.md shows the queue that a site must add")
     return Check.ok(name, f"{settings.queue} ends preempted jobs: holders may run there")
 
 
@@ -89,7 +89,9 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
     odd = [node.name for node in views if node.cpus not in (0, slots)]
-    odd_hosts = f", {len(odd)} without {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
+    odd_hosts = (
+        f", {len(odd)} do not have {slots} slots, such as {odd[0]} (lsf.slots_per_node, lsf.select)" if odd else ""
+    )
     return f"{len(views)} hosts, {sum(node.availability is Availability.FREE for node in views)} idle{odd_hosts}"
 
 

@@ -79,7 +79,7 @@ def parse_submitted(text: str) -> str:
     """The job id in ``Job <12> is submitted to queue <idle>.``; some sites print more around it."""
     found = re.findall(r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE)
     if len(found) != 1:
-        raise SchedulerError(f"bsub answered {text[:80]!r} instead of a job id")
+        raise SchedulerError(f"bsub printed {text[:80]!r}, expected a job ID")
     return str(found[0])
 
 

@@ -28,7 +28,7 @@ def reasons_against(queue: QueueFacts, app: AppFacts, params: ParamFacts, exclus
 def _queue_itself(queue: QueueFacts) -> list[str]:
     found = []
     if not queue.status.startswith("Open:Active"):
-        found.append(f"queue {queue.name} is {queue.status} (badmin qopen, qact)")
+        found.append(f"queue {queue.name} is {queue.status} (open it with badmin qopen and badmin qact)")
     if not queue.preemptable:
         found.append(
             f"queue {queue.name} is not preemptable (PREEMPTION = PREEMPTABLE): main jobs would wait for holders"
@@ -48,7 +48,7 @@ def _suspends(queue: QueueFacts, app: AppFacts) -> list[str]:
     if app.suspend and not _terminates(app.suspend):
         found.append(
             f"the application profile's SUSPEND action {app.suspend!r} keeps memory and GPUs of preempted jobs "
-            "(SUSPEND_CONTROL = TERMINATE, or none)"
+            "(set SUSPEND_CONTROL = TERMINATE, or remove it)"
         )
     elif not _terminates(suspend) and "PREEMPT" not in queue.terminate_when:
         action = f"its SUSPEND action is {suspend!r}" if suspend else "LSF's default"
@@ -77,13 +77,14 @@ def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -
     found = []
     if queue.backfill and "BACKFILL" not in params.preempted_types:
         found.append(
-            f"jobs of backfill queues such as {queue.name} are not preempted here (PREEMPT_JOBTYPE = BACKFILL in lsb.params)"
+            f"jobs of backfill queues such as {queue.name} are not preempted here; set PREEMPT_JOBTYPE = BACKFILL in lsb.params"
         )
     if exclusive and not queue.exclusive:
-        found.append(f"queue {queue.name} accepts no exclusive jobs (EXCLUSIVE = Y), but lsf.place is exclusive")
+        found.append(f"queue {queue.name} accepts no exclusive jobs, but lsf.place is exclusive (set EXCLUSIVE = Y)")
     if exclusive and "EXCLUSIVE" not in params.preempted_types:
         found.append(
-            "exclusive jobs are not preempted here (PREEMPT_JOBTYPE = EXCLUSIVE in lsb.params, LSB_DISABLE_LIMLOCK_EXCL=Y)"
+            "exclusive jobs are not preempted here; set PREEMPT_JOBTYPE = EXCLUSIVE in lsb.params, and "
+            "LSB_DISABLE_LIMLOCK_EXCL=Y"
         )
     if gpus and not params.resources:
         found.append(

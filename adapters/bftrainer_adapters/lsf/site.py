@@ -102,7 +102,8 @@ def _to_observe(
         settings = _settings(config, where)
         if slots_per_node not in (None, settings.slots_per_node):
             raise UserError(
-                f"--slots-per-node {slots_per_node}: {where} says {settings.slots_per_node}; give one of them"
+                f"--slots-per-node {slots_per_node}: {where} has slots_per_node = {settings.slots_per_node}; "
+                "specify only one of them"
             )
         return settings, ()
     if slots_per_node is not None:
@@ -111,9 +112,11 @@ def _to_observe(
     hosts = ask(hosts_argv(found), lsf_text.parse_hosts_json, found.timeout_s, env)
     sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
     if not sizes:
-        raise SchedulerError("bhosts shows no host's number of slots (MAX); give --slots-per-node")
+        raise SchedulerError("bhosts does not show the number of slots (MAX) of any host; specify --slots-per-node")
     slots, count = max(sizes.items(), key=lambda size: (size[1], size[0]))
-    remark = f"a node has {slots} slots, as {count:,} of {len(hosts):,} hosts have (change it with --slots-per-node)"
+    remark = (
+        f"assuming {slots} slots per node, as on {count:,} of {len(hosts):,} hosts (override with --slots-per-node)"
+    )
     return _bare(slots), (remark,)
 
 

@@ -50,12 +50,12 @@ def version(config: Mapping[str, str], settings: SlurmSettings | None) -> Check:
     text = config["SLURM_VERSION"]
     number = parse_version(text)
     if settings is not None and settings.format == "json" and number < JSON_SINCE:
-        return Check.broken("version", f"{text} has no JSON for scontrol", 'set slurm.format = "text"')
+        return Check.broken("version", f"scontrol {text} has no JSON output", 'set slurm.format = "text"')
     if not TRIED[0] <= number <= TRIED[1]:
         return Check.warning(
             "version",
             f"{text}; the output of 22.05 to 26.05 is known",
-            "watch `bftrainer events` on the first day: it shows output that is not understood",
+            "watch `bftrainer events` on the first day: it shows output that cannot be parsed",
         )
     return Check.ok("version", text)
 
@@ -97,13 +97,15 @@ def user_signal(config: Mapping[str, str], settings: SlurmSettings | None, has_c
     words = set(f"{config.get('SlurmctldParameters', '')},{config.get('PreemptParameters', '')}".lower().split(","))
     if words & {"preempt_send_user_signal", "send_user_signal"}:
         return Check.ok(
-            "user signal", "sent to batch scripts and holders at preemption; holders use one that workers ignore"
+            "user signal", "sent to batch scripts and holders at preemption; holders use a signal that workers ignore"
         )
     remedy = "SlurmctldParameters=preempt_send_user_signal (later versions: PreemptParameters=send_user_signal)"
     if settings is not None and settings.holder_script is not None:
         note = f"not sent: {settings.holder_script} must run its payload as a job step"
         return Check.warning("user signal", note, remedy)
-    note = "not sent: batch scripts are signaled when GraceTime is over; the payload, a job step, at once"
+    note = (
+        "not sent: batch scripts are signaled when GraceTime is over; the payload, a job step, is signaled immediately"
+    )
     if has_cgroups:
         note += "; workers are signaled, too, and a worker that dies before its children delays its node by 1 to 2 s"
     return Check.warning("user signal", note, remedy)
@@ -131,7 +133,7 @@ def scheduler(config: Mapping[str, str]) -> Check:
     if config.get("SchedulerType") != "sched/backfill":
         return Check.warning(
             "scheduler",
-            f"{config.get('SchedulerType')}: without planned starts the ends of windows are unknown",
+            f"{config.get('SchedulerType')}: without planned starts, the ends of windows are unknown",
             "SchedulerType=sched/backfill",
         )
     words = config.get("SchedulerParameters", "")
@@ -141,7 +143,7 @@ def scheduler(config: Mapping[str, str]) -> Check:
         return Check.warning(
             "scheduler",
             f"backfill runs every {every_s} s: the ends of windows may be that old",
-            f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, if the controller has time for it",
+            f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, if the controller can afford it",
         )
     return Check.ok("scheduler", f"backfill runs every {every_s} s")
 

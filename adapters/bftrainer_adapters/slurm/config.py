@@ -62,5 +62,5 @@ class SlurmSettings(ConfigTable):
                 "holders need a partition or a qos that the main queue may preempt; set one of them"
             )
         if self.start_within_s > 60 or self.longest_s < 60:
-            raise InvalidValueError("start_within_s is at most 60, longest_s at least 60")
+            raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
         return self

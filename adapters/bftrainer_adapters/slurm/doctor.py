@@ -34,7 +34,7 @@ def examine_slurm(settings: SlurmSettings | None) -> list[Check]:
     """All checks of the site; without ``settings`` those that need no pilot configuration."""
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
-        remedy = "put Slurm's commands on PATH, such as by `module load slurm`"
+        remedy = "add Slurm's commands to PATH, for example with `module load slurm`"
         return [Check("slurm", CheckStatus.MISSING, f"not found: {', '.join(missing)}", remedy)]
     timeout_s = 10.0 if settings is None else settings.timeout_s
     try:
@@ -63,12 +63,12 @@ def _look(settings: SlurmSettings | None, timeout_s: float) -> Iterable[Check]:
         seen = SlurmScheduler(format=form, timeout_s=timeout_s).observe()
         idle = [node.name for node in seen.nodes if node.availability is Availability.FREE]
     except BFTrainerError as error:
-        remedy = _PING if isinstance(error, CommandError) else "please report this line in an issue"
+        remedy = _PING if isinstance(error, CommandError) else "please report this line as an issue"
         yield Check.broken("look", str(error), remedy)
         return
     took_ms = 1e3 * (time.monotonic() - began)
     planned = "never" if seen.planned_s is None else f"{max(seen.at_s - seen.planned_s, 0):.0f} s ago"
-    queue = f"{len(seen.pending)} jobs pending, planned {planned}"
+    queue = f"{len(seen.pending)} jobs pending, last planned: {planned}"
     yield Check.ok("look", f"{len(seen.nodes)} nodes, {len(idle)} idle, {queue} ({took_ms:.0f} ms)")
     if settings is not None:
         yield _guarded(lambda: _holder(settings, seen, idle))
@@ -94,9 +94,11 @@ def _guarded(look: Callable[[], Check]) -> Check:
     try:
         return look()
     except UserError as error:
-        return Check.broken("holder", str(error), "fix slurm.holder_script, or install bftrainer again")
+        return Check.broken("holder", str(error), "fix slurm.holder_script, or reinstall bftrainer")
     except BFTrainerError as error:
-        return Check.broken("holder", str(error), "fix what sbatch names: partition, qos, account or options")
+        return Check.broken(
+            "holder", str(error), "fix the setting that sbatch rejects: partition, qos, account or options"
+        )
 
 
 def _ask(argv: list[str], timeout_s: float) -> str:

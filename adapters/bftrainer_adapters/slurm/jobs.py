@@ -84,7 +84,7 @@ def parse_submitted(text: str) -> str:
     """The job id that ``sbatch --parsable`` prints, ``12`` or ``12;cluster``."""
     found = re.fullmatch(r"(\d+)(;\S+)?\n", text)
     if found is None:
-        raise SchedulerError(f"sbatch answered {text[:80]!r} instead of a job id")
+        raise SchedulerError(f"sbatch printed {text[:80]!r}, expected a job ID")
     return found[1]
 
 

@@ -26,8 +26,8 @@ def holders(
             known = ", ".join(sorted(partitions)) or "none"
             yield Check.broken(
                 "partition",
-                f"there is no partition {settings.partition!r}; there are {known}",
-                f"set slurm.partition, or ask the site for a partition ({SEE})",
+                f"partition {settings.partition!r} does not exist; available: {known}",
+                f"set slurm.partition, or ask the administrators for a partition ({SEE})",
             )
         else:
             yield _open(partition, settings)
@@ -44,7 +44,7 @@ def holders(
     elif by == "preempt/qos":
         yield Check.broken(
             "preemption",
-            "PreemptType=preempt/qos, and slurm.qos is empty: nothing ends a holder",
+            "PreemptType=preempt/qos, but slurm.qos is empty: nothing ends a holder",
             "set slurm.qos to the site's preemptible QOS",
         )
 
@@ -77,7 +77,7 @@ def _preempted_by_partition(
     if by != "preempt/partition_prio":
         return Check.broken(
             "preemption",
-            f"PreemptType={by or 'preempt/none'}: a main job waits until a holder's time limit",
+            f"PreemptType={by or 'preempt/none'}: main jobs would wait until a holder's time limit",
             f"PreemptType=preempt/partition_prio and PreemptMode=CANCEL ({SEE})",
         )
     if problem := _does_not_end("partition " + ours.name, ours.preempt_mode, config):
@@ -106,16 +106,18 @@ def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapp
         return Check(
             "qos",
             CheckStatus.BROKEN if by != "preempt/partition_prio" else CheckStatus.WARNING,
-            f"PreemptType={by or 'preempt/none'}: the QOS {name!r} makes no holder preemptible",
+            f"PreemptType={by or 'preempt/none'}: QOS {name!r} does not make holders preemptible",
             f"PreemptType=preempt/qos ({SEE}), or leave slurm.qos empty",
         )
     if known is None:
-        return Check.broken("qos", "sacctmgr does not answer; a QOS needs accounting", "ask the site for slurmdbd")
+        return Check.broken(
+            "qos", "sacctmgr does not answer; a QOS needs accounting", "ask the administrators for slurmdbd"
+        )
     ours = known.get(name)
     if ours is None:
         return Check.broken(
             "qos",
-            f"there is no QOS {name!r}; there are {', '.join(sorted(known))}",
+            f"QOS {name!r} does not exist; available: {', '.join(sorted(known))}",
             f"sacctmgr add qos {name}",
         )
     mode = "" if ours.preempt_mode == "CLUSTER" else ours.preempt_mode

@@ -57,7 +57,7 @@ def parse_config(text: str) -> dict[str, str]:
     found = {m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)}
     if "SLURM_VERSION" not in found:
         raise SchedulerError(
-            "scontrol show config does not show SLURM_VERSION: the output is truncated or of another program"
+            "scontrol show config does not show SLURM_VERSION: the output is truncated or from another program"
         )
     return found
 

@@ -101,7 +101,7 @@ class SlurmBatch:
         self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None, env: Mapping[str, str]
     ) -> ObservedSite:
         if slots_per_node is not None:
-            raise UserError(f"--slots-per-node {slots_per_node}: Slurm tells the size of a node; remove the option")
+            raise UserError(f"--slots-per-node {slots_per_node}: Slurm reports the size of a node; remove the option")
         if config is None:
             return ObservedSite(SlurmScheduler(env=env), PilotJobs(assume_window_s=math.inf))
         scheduler, ours = SlurmScheduler(env=env), PilotJobs(assume_window_s=math.inf)

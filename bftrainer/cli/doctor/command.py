@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "--lsf",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Check only LSF, with [lsf] of this configuration: run every query of the pilot. Reads only.",
+    help="Check only LSF, using [lsf] in FILE: run all of the pilot's queries. Read-only.",
 )
 @click.option(
     "--keep",
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     default=Path("lsf-answers"),
     show_default=True,
     metavar="FOLDER",
-    help="Folder for LSF output that is not understood.",
+    help="Directory for LSF output that cannot be parsed.",
 )
 @click.option(
     "--state",
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     default=lambda: os.environ.get("BFTRAINER_STATE"),
     show_default="$BFTRAINER_STATE",
     metavar="DIR",
-    help="Check a pilot's state directory, too: the directory, its site, Horovod. Reads only.",
+    help="Also check a pilot's state directory: the directory, its site, Horovod. Read-only.",
 )
 def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> None:
     """Check this installation: Python, solvers, plots, job scripts; with --state, a pilot's directory and site.
 
-    Every solver is tried on a small problem. Exit status 0 if all that is required works, 1 otherwise; a WARNING is not
-    required. On a Slurm cluster the site is always checked; without --state nothing of it is required.
+    Every solver is tried on a small problem. The exit status is 0 if everything required works, 1 otherwise; warnings do not
+    affect it. On a Slurm cluster, the site is always checked, but without --state its problems do not affect the exit status.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def _site(name: str, keep: Path) -> list[Check]:
     try:
         return find_site(name).check(None, "", keep)
     except UserError as error:
-        return [Check.broken(name, str(error), "reinstall or remove the package that brings the site")]
+        return [Check.broken(name, str(error), "reinstall or remove the package that provides the site")]
 
 
 def _lsf(config: Path, keep: Path) -> list[Check]:

@@ -63,7 +63,7 @@ def _exact() -> Check:
     from bftrainer.allocation.exact import Exact
 
     _prove(Exact())
-    return Check.ok("exact", "solves; needs no license")
+    return Check.ok("exact", "works; needs no license")
 
 
 def _highs() -> Check:
@@ -78,7 +78,7 @@ def _highs() -> Check:
                 "highs", CheckStatus.MISSING, f"highspy is not installed: {error.detail}", "pip install highspy"
             )
         raise
-    return Check.ok("highs", f"highspy {importlib.metadata.version('highspy')}, solves; needs no license")
+    return Check.ok("highs", f"highspy {importlib.metadata.version('highspy')}, works; needs no license")
 
 
 def _gurobi() -> Check:
@@ -96,7 +96,7 @@ def _gurobi() -> Check:
         return Check.broken("gurobi", f"{found} (expired)", renew, required=False)
     _prove(Gurobi())
     limits = "; at most 2,000 variables and rows, larger problems go to highs" if found.restricted else ""
-    return Check.ok("gurobi", f"{found}, solves{limits}", required=False)
+    return Check.ok("gurobi", f"{found}, works{limits}", required=False)
 
 
 def _jobscripts() -> Check:
@@ -128,4 +128,4 @@ def _prove(solver: Allocator) -> None:
     problem, optimum = _sample()
     answer = checked(problem, solver.solve(problem))
     if answer.counts != optimum:
-        raise RejectedAnswerError(f"{solver.name} gives {answer.counts} for the sample problem, expected {optimum}")
+        raise RejectedAnswerError(f"{solver.name} gave {answer.counts} for the sample problem, expected {optimum}")

@@ -36,7 +36,7 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
         folder = open_state_dir(state)
     except StateDirError as error:
         remedy = f"`bftrainer init --state {state}`" if not state.exists() else (
-            "a directory of your own with mode 700, below directories that only you and root can change"
+            "use a directory that you own, with mode 700, below directories that only you and root can change"
         )  # fmt: skip
         return [Check.broken("state", str(error), remedy)]
     checks = [_space(folder), _pilot(folder)]
@@ -44,7 +44,7 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
         config = read(folder, None)
         site = find_site(config.nodes.holder)
     except BFTrainerError as error:
-        return [*checks, Check.broken("config", str(error), "fix it; `bftrainer init` shows every key")]
+        return [*checks, Check.broken("config", str(error), "fix the file; `bftrainer init` writes one with every key")]
     source = CONFIG_NAME if (folder / CONFIG_NAME).exists() else "defaults"
     checks.append(Check.ok("config", f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}"))
     return [
@@ -59,11 +59,11 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
 def _space(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free
     if free < _LOW_SPACE_BYTES:
-        remedy = "free some space: a pilot that cannot write its journal ends"
+        remedy = "free some space: a pilot that cannot write its journal exits"
         return Check.warning("state", f"{folder}: only {free / 1e6:.0f} MB are free", remedy)
     return Check.ok(
         "state",
-        f"{folder}: mode 700, yours, and safe from other users; {free / 1e9:.1f} GB are free",
+        f"{folder}: owned by you, mode 700, safe from other users; {free / 1e9:.1f} GB are free",
     )
 
 
@@ -83,7 +83,7 @@ def _pilot(folder: Path) -> Check:
     except BFTrainerError as error:
         return Check.broken("journal", str(error), "check the disk; the latest copy is pilot.db.schema-*")
     if holder is None:
-        return Check.ok("journal", "no pilot runs")
+        return Check.ok("journal", "no pilot is running")
     job = f", job {holder.job_id}" if holder.job_id else ""
     seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
     here = "" if holder.host != os.uname().nodename else ", alive" if is_alive(holder.process) else ", dead"
@@ -92,7 +92,7 @@ def _pilot(folder: Path) -> Check:
 
 def _root(config: PilotConfig, site: SitePlugin) -> Check:
     if os.geteuid() != 0:
-        return Check.ok("user", f"uid {os.geteuid()}: trainers run with its rights")
+        return Check.ok("user", f"uid {os.geteuid()}: trainers run with its permissions")
     if config.workers.allow_root:
         remedy = "run it as an ordinary user; nothing needs root"
         return Check.warning(
@@ -134,12 +134,12 @@ def _horovod() -> Check:
         state = CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN
         return Check("horovod", state, error.problem.rpartition(" / ")[2][:160], remedy, required=False)
     except (ValueError, IndexError) as error:
-        return Check.broken("horovod", f"prints something else: {error}", remedy, required=False)
+        return Check.broken("horovod", f"unexpected output: {error}", remedy, required=False)
     if not gloo:
         built = "HOROVOD_WITH_GLOO=1 pip install --no-cache-dir --force-reinstall horovod"
         return Check.broken(
             "horovod",
-            f"{horovod} is built without gloo, which elastic runs need",
+            f"{horovod} was built without gloo, which elastic runs need",
             built,
             required=False,
         )

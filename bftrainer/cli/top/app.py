@@ -88,7 +88,7 @@ class Top(App[None]):
         yield Static(id="heads", markup=False)
         yield RowsView(id="rows")
         yield Static(id="events", markup=False)
-        yield Input(id="filter", placeholder="letters of a name, status or remark")
+        yield Input(id="filter", placeholder="part of a name, status or remark")
         yield Footer()
 
     def on_mount(self) -> None:

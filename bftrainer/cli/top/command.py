@@ -22,16 +22,18 @@ from bftrainer.errors import UserError
     metavar="S",
     help="Seconds between refreshes.",
 )
-@click.option("--once", is_flag=True, help="Print one screen as text and exit: for pipes, or without textual.")
 @click.option(
-    "--ascii", "plain", is_flag=True, help="Draw bars with ASCII characters.  [default: if the locale is not UTF-8]"
+    "--once", is_flag=True, help="Print one screen as text and exit; for pipes, or if textual is not installed."
+)
+@click.option(
+    "--ascii", "plain", is_flag=True, help="Draw bars with ASCII characters.  [default: on if the locale is not UTF-8]"
 )
 @state_option
 def top(every: float, once: bool, plain: bool, state: Path) -> None:
     """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and the latest events.
 
-    Keys pause, resume, cancel and explain trainers; ? lists them. The pilot need not be running. Programs should use list,
-    nodes and events with --json.
+    Press ? for the keys that pause, resume, cancel and explain trainers. The pilot need not be running. Programs should use
+    list, nodes and events with --json.
 
     \b
     Example:
@@ -57,7 +59,7 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
             from bftrainer.cli.top.app import Top
         except ImportError as error:
             raise UserError(
-                "top requires the package textual, which is not installed; run pip install 'bftrainer[top]', or use --once"
+                "top requires the textual package, which is not installed; run pip install 'bftrainer[top]', or use --once"
             ) from error
         Top(reader, every, marks).run()
     finally:

@@ -55,11 +55,13 @@ def claim_hosts(peers: PeerPilots | None, scheduler: Scheduler, hosts: tuple[str
         others = peers.look()
         seen = scheduler.observe()
     except (CommandError, SchedulerError) as error:
-        return f"whether other pilots claim the same hosts cannot be seen: {error}"
+        return f"cannot check whether other pilots claim the same hosts: {error}"
     if problem := overlap(hosts, others, (node.name for node in seen.nodes)):
         raise UserError(problem)
     return (
-        "the site hides other users' jobs: whose hosts they claim cannot be seen" if Hidden.JOBS in seen.hidden else ""
+        "cannot check whether other pilots claim the same hosts: the site hides other users' jobs"
+        if Hidden.JOBS in seen.hidden
+        else ""
     )
 
 
@@ -82,7 +84,7 @@ class Sharing:
         if Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
             raise UserError(
                 "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other pilots' nodes cannot be "
-                "counted; remove the key, or have the pilot run by an operator"
+                "counted; remove the key, or have an operator run the pilot"
             )
         others = self._port.look()
         self._holders = tuple(job for other in others for job in other.holders)

@@ -126,7 +126,7 @@ class Survey:
     def _succeeded(self, complaint: str, elapsed: float, now_s: float) -> None:
         polls = self._polls
         if polls.failures:
-            self._registry.note(now_s, "poll", "", f"answers again after {polls.failures} failed polls")
+            self._registry.note(now_s, "poll", "", f"the scheduler responds again after {polls.failures} failed polls")
         if complaint and complaint != polls.complaint:
             self._registry.note(now_s, "hosts", "", complaint)
         self._polls = PollRecord(elapsed, elapsed if polls.first_s is None else polls.first_s, complaint=complaint)

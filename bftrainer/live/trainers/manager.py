@@ -333,7 +333,7 @@ class TrainerManager:
                 self._failed(name, now_s, it.view.reason or "the driver was killed", it.view.tail, change)
             case how:
                 if how is Ending.KILLED and found_dead:
-                    text = "was dead when this pilot came; its last checkpoint counts"
+                    text = "was dead when this pilot started; the trainer resumes from its last checkpoint"
                     self._registry.note(now_s, "driver", name, text)
                 status = record.status if record.status is not TrainerStatus.RUNNING else TrainerStatus.WAITING
                 self.change(name, replace(change, status=status))
@@ -352,7 +352,10 @@ class TrainerManager:
             self.change(name, replace(change, status=TrainerStatus.FAILED, reason=text, finished_s=now_s))
             self._forget(name)
             return
-        reason, not_before_s = f"failed {failures} times, tries again: {text}", now_s + RETRY_S * 2 ** (failures - 1)
+        reason, not_before_s = (
+            f"failed {failures} times, will be retried: {text}",
+            now_s + RETRY_S * 2 ** (failures - 1),
+        )
         self.change(name, replace(change, status=TrainerStatus.QUEUED, reason=reason, not_before_s=not_before_s))
 
     def _close(self, name: str, now_s: float) -> None:

@@ -23,24 +23,24 @@ def carry_out(
     if request.kind is RequestKind.SUBMIT:
         assert request.spec is not None
         if (reason := refusal(request.spec.trainer())) is not None:
-            raise UserError(f"submission of {request.trainer!r} refused: {reason}")
+            raise UserError(f"submission of {request.trainer!r} rejected: {reason}")
         added = registry.add(request.spec, request.owner, spool_name, now_s)
         trainers.reload_registry(now_s)
         if not added:
-            raise UserError(f"submission of {request.trainer!r} refused: the name is taken")
+            raise UserError(f"submission of {request.trainer!r} rejected: the name is taken")
         return
     if registry.was_carried_out(spool_name):
         return
     record = trainers.record(request.trainer)
     if record is None or record.status.is_final:
-        raise UserError(f"{request.kind.value} {request.trainer!r}: there is no such trainer, or it has ended")
+        raise UserError(f"{request.kind.value} {request.trainer!r}: no such trainer, or it has already ended")
     match request.kind:
         case RequestKind.CANCEL:
-            trainers.change(record.name, TrainerChange(status=TrainerStatus.CANCELLED, reason="cancelled by its user"))
+            trainers.change(record.name, TrainerChange(status=TrainerStatus.CANCELLED, reason="canceled by its user"))
         case RequestKind.PAUSE:
             trainers.change(record.name, TrainerChange(status=TrainerStatus.PAUSED, reason="paused by its user"))
         case RequestKind.RESUME if record.status is TrainerStatus.PAUSED:
             change = TrainerChange(status=TrainerStatus.QUEUED, reason="", failures=0, not_before_s=0.0)
             trainers.change(record.name, change)
     registry.carried_out(spool_name, now_s)
-    registry.note(now_s, request.kind.value, record.name, "as its user requested")
+    registry.note(now_s, request.kind.value, record.name, "requested by its user")

@@ -75,7 +75,7 @@ def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
     first_s, last_s = sources.log.events[0].at_s, sources.log.events[-1].at_s
     start_s = START_S if first_s <= START_S < last_s else first_s
     if start_s >= last_s:
-        raise UserError(f"the log has only one row ({format_time(first_s)}), expected changes after it")
+        raise UserError(f"the log has only one row ({format_time(first_s)}), expected at least two rows")
     chosen = sources.nodes[:NODES]
 
     def part(hours: float | None) -> LogWindow:

@@ -8,6 +8,6 @@ TABLE = (
     CommandEntry(
         "replay reproduce",
         "bftrainer_papers.cli.reproduce:reproduce",
-        "Run a paper's experiment; print published values beside ours.",
+        "Run a paper's experiment; compare with the published values.",
     ),
 )

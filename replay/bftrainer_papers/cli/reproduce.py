@@ -34,15 +34,17 @@ _PATH = click.Path(path_type=Path)
 @click.option("--curves", type=_PATH, metavar="FILE", help="bftrainer: throughput curves.  [default: Table 2]")
 @click.option("--theta", type=_PATH, metavar="LOG", help="bftrainer: a job log of Theta, for Table 1.")
 @click.option("--mira", type=_PATH, metavar="LOG", help="bftrainer: a job log of Mira, for Table 1.")
-@click.option("--jobs", type=int, metavar="N", help="bftrainer: processes, with one core each.  [default: all cores]")
+@click.option(
+    "--jobs", type=int, metavar="N", help="bftrainer: number of processes, one core each.  [default: all cores]"
+)
 @click.option("--out", type=_PATH, metavar="DIR", help="bftrainer: output directory for figures, tables and results.")
 def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: Any) -> None:
-    """Run a paper's experiment and print the published values beside ours.
+    """Run a paper's experiment and print the published values next to bftrainer's.
 
-    The log of BFTrainer's own paper is public: every table and figure is reproduced from it into --out, and an interrupted run
-    resumes where it was. The data of the other papers are not public: workloads are generated from their published
-    statistics. The lines above the table list what was generated and assumed. docs/reproduction.md explains the differences
-    and says when the tolerances were set.
+    The log of BFTrainer's own paper is public: every table and figure is reproduced from it and written to --out, and an
+    interrupted run picks up where it left off. The data of the other papers are not public: workloads are generated from
+    their published statistics. The lines above the table list what was generated and assumed. docs/reproduction.md explains
+    the differences and lists the tolerances that were not set before the runs.
 
     \b
     Example:

@@ -49,7 +49,7 @@ def reproduce(options: BFTrainerOptions, full: bool, on_step: OnStep) -> tuple[R
 
     if options.log is None or options.out is None:
         missing = "--log LOG (the authors' log of Summit)" if options.log is None else "--out DIR"
-        raise UserError(f"reproduce bftrainer needs {missing}")
+        raise UserError(f"reproduce bftrainer requires {missing}")
     if options.jobs is not None and options.jobs < 1:
         raise UserError(f"--jobs {options.jobs}: expected 1 or more")
     grid = FULL if full else QUICK

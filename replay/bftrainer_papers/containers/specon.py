@@ -157,6 +157,6 @@ def _growing_on(worker: int, at: Mapping[str, int], tracked: Mapping[str, Tracke
 def build(settings: PolicySettings) -> Policy:
     """Entry point ``bftrainer.policies``; always raises :class:`UserError`, as the policy cannot run on a pool."""
     raise UserError(
-        "policy specon moves trainers between workers that several trainers share, but a pool gives out whole nodes; "
+        "policy specon moves trainers between workers that several trainers share, but a pool allocates whole nodes; "
         "to run it, use: bftrainer replay reproduce specon"
     )

@@ -76,9 +76,11 @@ def characterize(window: LogWindow) -> Characteristics:
     if not window.span_s > 0:
         raise InvalidValueError(f"{window.source}: nothing to characterize: the window has no length")
     if not window.span_s > window.unknown_s:
-        raise InvalidValueError(f"{window.source}: nothing to characterize: the window lies in a gap of the record")
+        raise InvalidValueError(f"{window.source}: nothing to characterize: the window lies in a gap in the log")
     if window.machine_nodes < 1:
-        raise InvalidValueError(f"{window.source}: nothing to characterize: a machine of {window.machine_nodes} nodes")
+        raise InvalidValueError(
+            f"{window.source}: nothing to characterize: the cluster has {window.machine_nodes} nodes"
+        )
     sizes = pool_sizes_of(window)
     edges = {at_s for gap in window.gaps for at_s in gap}
     seen = [place for place, event in enumerate(window.events) if event.at_s not in edges]

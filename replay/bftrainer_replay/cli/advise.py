@@ -33,10 +33,10 @@ def advise(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Recommend T_fwd, P_jmax, objective and holder times for LOG, with the losses of other values.
+    """Recommend T_fwd, P_jmax, objective and holder times for LOG, and show how much worse other values do.
 
-    Writes DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (the losses of other
-    values) and the curves of the replays.
+    Writes DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (how much worse other
+    values do), and the figures of the underlying replays.
 
     \b
     Example:
@@ -81,4 +81,6 @@ def advise(
         return
     for each in advice.choices:
         click.echo(f"{each.name} = {each.value}  ({each.others})")
-    click.echo(f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json, cells and pictures beside it")
+    click.echo(
+        f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json, cells and figures in the same directory"
+    )

@@ -39,11 +39,11 @@ _TABLE_1 = (
     help="Output directory for characterize.json, fragments.png (the paper's Fig. 1) and idle-nodes.png (Fig. 6).",
 )
 def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
-    """Describe the idle nodes of LOG: how many, how often they change, how long they stay.
+    """Describe the idle nodes of LOG: how many there are, how often they change, how long they stay idle.
 
     LOG is an event log (time,joined,left as .csv or .csv.gz) or a job log: Slurm's sacct or jobcomp, LSF's lsb.acct or
     bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. The format is recognized by content. If the log has a queue, idle
-    node-time is split by the jobs that waited meanwhile.
+    node-time is broken down by which jobs were waiting at the time.
 
     \b
     Example:
@@ -56,7 +56,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     found = measure(window)
     if found.idle_nodes_max > found.machine_nodes:
         raise UserError(
-            f"--machine-nodes {found.machine_nodes}: {found.idle_nodes_max} nodes of {choice.log} are idle at once"
+            f"--machine-nodes {found.machine_nodes}: expected at least {found.idle_nodes_max}, the nodes that are idle at once "
+            f"in {choice.log}"
         )
     text = json.dumps(_as_json(window, found), indent=2)
     if out is not None:
@@ -163,7 +164,7 @@ def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title="What waited while nodes were idle", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title="Waiting jobs while nodes were idle", title_justify="left")
     for header in ("idle node-time while", "node-h", "share"):
         table.add_column(header, justify="left" if header.startswith("idle") else "right")
     rows = ("no job waits", "a waiting job is small enough to fit", "only larger jobs wait")
@@ -183,7 +184,7 @@ def _beside_table_1(found: Characteristics) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title="Beside the paper's Table 1", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title="Comparison with the paper's Table 1", title_justify="left")
     table.add_column("system")
     for header in ("duration", "INC/h", "DEC/h", "idle share", "eq-nodes"):
         table.add_column(header, justify="right")

@@ -14,10 +14,10 @@ TABLE = (
     Command("replay run", f"{_HERE}.run:run", "Replay a log and a workload under one policy."),
     Command("replay compare", f"{_HERE}.compare:compare", "Rank policies on one log and workload."),
     Command("replay sweep", f"{_HERE}.sweep:sweep", "Replay a grid of settings on many cores."),
-    Command("replay report", f"{_HERE}.report:report", "Write a page about a log and the effect of each setting."),
+    Command("replay report", f"{_HERE}.report:report", "Write an HTML report on a log and the effect of each setting."),
     Command("replay characterize", f"{_HERE}.characterize:characterize", "Describe the idle nodes of a log."),
     Command("replay convert", f"{_HERE}.convert:convert", "Convert a scheduler's job log to an event log."),
-    Command("replay generate", f"{_HERE}.generate:generate", "Generate a log like a supercomputer's."),
+    Command("replay generate", f"{_HERE}.generate:generate", "Generate a realistic supercomputer log."),
     Command("replay workload", f"{_HERE}.workload:workload", "Write a table of trainers."),
     Command("replay journal", f"{_HERE}.journal:journal", "Verify a live pilot's decisions from its journal."),
 )

@@ -45,62 +45,63 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     metavar="FILE",
     help="Throughput curves.  [default: the paper's Table 2]",
 )
-@click.option("--model", metavar="NAME", help="The curve of all trainers.  [default: column model]")
+@click.option("--model", metavar="NAME", help="Use this model's curve for all trainers.  [default: the model column]")
 @click.option(
     "--policies",
     default="all",
     show_default=True,
     type=POLICIES_OR_ALL,
     metavar="A,B,...",
-    help="Policies, or all that are installed.",
+    help="Comma-separated policies, or all installed ones.",
 )
 @click.option(
     "--solver",
     default="exact",
     show_default=True,
     type=SOLVER,
-    help="Solver of the policy bftrainer.",
+    help="Solver for the bftrainer policy.",
 )
 @click.option(
-    "--objective", default="throughput", show_default=True, type=OBJECTIVE, help="Objective of the policy bftrainer."
+    "--objective", default="throughput", show_default=True, type=OBJECTIVE, help="Objective of the bftrainer policy."
 )
-@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the policy bftrainer.")
+@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the bftrainer policy.")
 @click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
 @click.option(
     "--requested",
     default=8,
     show_default=True,
     metavar="N",
-    help="Requested nodes of a trainer, for fixed sizes.",
+    help="Nodes requested per trainer, for policies with fixed sizes.",
 )
 @click.option(
     "--checkpoint-s",
     default=3600.0,
     show_default=True,
     metavar="S",
-    help="Time between checkpoints of a job with fixed size.",
+    help="Time between checkpoints of a fixed-size job.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of policies that break ties at random.")
+@click.option("--seed", default=0, show_default=True, help="Random seed for policies that break ties at random.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Output directory of a page.",
+    help="Output directory for the report page.",
 )
 def compare(
     choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str, solver: str,
     objective: str, forward_s: float, max_parallel: int, requested: int, checkpoint_s: float, seed: int,
     as_json: bool, out: Path | None,
 ) -> None:  # fmt: skip
-    """Rank policies on LOG by the training that they do, with completion times and decision times.
+    """Rank policies on LOG by the amount of training done, with completion times and decision times.
 
-    DIR/report.html is one page that needs no network; DIR/pictures and DIR/data contain the same results as PNG and CSV.
+    DIR/report.html is a self-contained page that works offline; DIR/pictures and DIR/data contain the same results as PNG
+    and CSV.
 
-    The denominator of U is the same for all policies: equal share on the same number of constant nodes, without rescale cost.
-    A policy that cannot run these trainers is left out, with a note that gives the reason. A trainer table contains no
-    requested sizes and no loss curves: --requested sets the sizes, and loss curves are generated for the policies that use
-    them.
+    The efficiency U is relative to the same reference for all policies: equal share on a constant number of nodes, the
+    average of the pool, without rescale cost. A policy that cannot run these trainers is skipped, with a note that gives the
+    reason. A trainer table contains no requested sizes and no loss curves: --requested sets the sizes, and loss curves are
+    generated for the policies that use them.
 
     \b
     Example:
@@ -151,10 +152,10 @@ def compare(
     console = Console(width=None if Console().is_terminal else 200)
     console.print(table(order))
     console.print(
-        "Loss curves are generated; fixed sizes are --requested nodes. Completion times are of completed trainers."
+        "Loss curves are generated; fixed-size jobs have --requested nodes. Completion times cover completed trainers only."
     )
     if out is not None:
-        console.print("The page:", out / "report.html", soft_wrap=True)
+        console.print("Report:", out / "report.html", soft_wrap=True)
 
 
 def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None:
@@ -166,7 +167,7 @@ def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None
     except UserError as error:
         if must:
             raise
-        click.echo(f"note: left out: {error}", err=True)
+        click.echo(f"note: policy skipped: {error}", err=True)
         return None
 
 

@@ -25,14 +25,14 @@ from bftrainer_replay.logs.event_log import write_event_log
     "--machine-nodes",
     type=int,
     metavar="M",
-    help="Number of nodes of the cluster.  [default: from the log, or a guess]",
+    help="Number of nodes in the cluster.  [default: from the log, or estimated]",
 )
 @with_import_options
 def convert(log: Path, out: Path, machine_nodes: int | None, **given: object) -> None:
     """Convert LOG of any known format to an event log (time,joined,left; UTC).
 
-    Stderr shows how many records were read, used, ignored and skipped, and every guess. An event log has no queue: run
-    `replay characterize` on LOG itself to see which jobs waited.
+    Stderr shows how many records were read, used, ignored and skipped, and lists every assumption made. An event log has no
+    queue: run `replay characterize` on LOG itself to see which jobs waited.
 
     \b
     Example:

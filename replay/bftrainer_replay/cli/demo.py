@@ -24,13 +24,13 @@ _NODES, _DAYS, _SEED, _TRAINERS, _MODEL = 1024, 7.0, 1, 1000, "shufflenet"
     help="Output directory.",
 )
 def demo(out: Path) -> None:
-    """Replay a generated week of idle nodes under two policies and write a page.
+    """Replay a generated week of idle nodes under two policies and write an HTML report.
 
-    The log has the idle nodes of a 1,024-node machine; the policies are equal share and BFTrainer. During the replay, a real
-    pilot runs for a minute on nodes of the same log, faster than real time, with trainers on this machine.
+    The log has the idle nodes of a 1,024-node cluster; the policies are equal share and BFTrainer. During the replay, a real
+    pilot runs for a minute on nodes from the same log, played back faster than real time, with trainers on this host.
 
-    The demo needs no input, no root privileges and no port. It takes about a minute and a half. DIR/report.html is the page;
-    DIR/pictures and DIR/data contain the same results as PNG and CSV.
+    The demo needs no input, no root privileges and no port. It takes about a minute and a half. The report is
+    DIR/report.html; DIR/pictures and DIR/data contain the same results as PNG and CSV.
 
     \b
     Example:
@@ -89,7 +89,7 @@ def demo(out: Path) -> None:
                 summary = summarize(name, scenario, outcome, static, bound)
                 replays.append(DemoReplay(summary, read_detail(detail_of(scenario, outcome))))
         static_bins = static_outcomes(scenario, replays[0].detail.bin_edges_s.tolist())
-        console.print("Waiting for the end of the pilot's minute ...")
+        console.print("Waiting for the pilot to finish its minute ...")
         live = pilot.finish(live_window(window))
         pilot.keep(out)
     commands = (
@@ -106,5 +106,5 @@ def demo(out: Path) -> None:
     write(out, demo_page(window, found, equal, best, static_bins, live, commands))
     console.print(table(*summaries))
     console.print(
-        f"Done in {time.perf_counter() - began:.0f} s. The page:", (out / "report.html").resolve(), soft_wrap=True
+        f"Done in {time.perf_counter() - began:.0f} s. Report:", (out / "report.html").resolve(), soft_wrap=True
     )

@@ -12,10 +12,15 @@ from bftrainer_replay.logs.model import cut
 
 
 @click.command()
-@click.option("--nodes", type=int, required=True, metavar="N", help="Number of nodes of the cluster.")
+@click.option("--nodes", type=int, required=True, metavar="N", help="Number of nodes in the cluster.")
 @click.option("--days", type=float, required=True, metavar="D", help="Length of the log.")
 @click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="S", help="Random seed; equal seeds give equal files."
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="S",
+    help="Random seed; the same seed gives an identical file.",
 )
 @click.option(
     "--out",
@@ -27,8 +32,8 @@ from bftrainer_replay.logs.model import cut
 def generate(nodes: int, days: float, seed: int, out: Path) -> None:
     """Generate an event log of idle nodes, for a demo or a cluster whose own log is not available.
 
-    Idle share, lengths of idle fragments and events per hour are those of the paper's Summit log, scaled to any number of
-    nodes. The log begins at 2021-01-01T00:00:00 of its own clock.
+    The idle share, the lengths of idle fragments, and the number of events per hour match the paper's Summit log, scaled to
+    any number of nodes. The log begins at 2021-01-01T00:00:00 on its own clock.
 
     \b
     Example:

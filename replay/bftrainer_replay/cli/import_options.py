@@ -20,32 +20,39 @@ OPTIONS = (
         "--format", "format", type=FORMAT,
         help="Format of the log: sacct, pbs, swf, ...  [default: recognized by content]",
     ),
-    click.option("--timezone", metavar="ZONE", help="Zone of times without one, like Europe/Zurich.  [default: UTC]"),
+    click.option(
+        "--timezone", metavar="ZONE",
+        help="Time zone for times that do not specify one, like Europe/Zurich.  [default: UTC]",
+    ),
     click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read."),
     click.option("--columns", metavar="A,B,...", help="Columns of sacct --parsable2 output without a header."),
-    click.option("--processors-per-node", type=int, metavar="P", help="For SWF.  [default: from its header]"),
+    click.option(
+        "--processors-per-node", type=int, metavar="P",
+        help="Processors per node (SWF logs only).  [default: from the log's header]",
+    ),
     click.option(
         "--debounce-s",
         default=10.0,
         show_default=True,
         metavar="S",
-        help="Ignore idle periods between two jobs, and waits, that are shorter than this (job logs).",
+        help="Ignore idle periods and job waits shorter than this (job logs only).",
     ),
     click.option(
         "--warm-up-h",
         type=float,
         metavar="H",
-        help="Exclude the log's first hours, where jobs are missing.  [default: guess]",
+        help="Exclude the log's first H hours, where jobs are missing.  [default: estimated]",
     ),
     click.option(
-        "--cool-down-h", type=float, metavar="H", help="Exclude the log's last hours likewise.  [default: guess]"
+        "--cool-down-h", type=float, metavar="H", help="Exclude the log's last H hours, likewise.  [default: estimated]"
     ),
     click.option(
         "--outage",
         "outages",
         multiple=True,
         metavar="START/END",
-        help="The cluster was down: no node counts as idle. Repeatable; auto guesses, none disables.  [default: auto]",
+        help="Treat this period as an outage, in which no node counts as idle. May be repeated; auto detects outages, "
+        "none turns this off.  [default: auto]",
     ),
 )  # fmt: skip
 NAMES = (

@@ -22,7 +22,7 @@ class JournalDiffersError(BFTrainerError):
 def journal(state: Path, as_json: bool) -> None:
     """Replay the journal of a live pilot and check that it gives the same decisions.
 
-    Every decision is made again. The exact solver must give the same counts; solutions of MILP solvers are taken from the
+    Every decision is recomputed. The exact solver must give the same counts; solutions of MILP solvers are taken from the
     journal, validated, and compared with the exact optimum. The exit status is 1 if any decision differs.
 
     \b

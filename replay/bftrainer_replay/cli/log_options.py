@@ -51,14 +51,15 @@ _WINDOW_OPTIONS = (
     click.option(
         "--start",
         metavar="ISO",
-        help="Start of the window, like 2021-02-10T20:21:15: UTC, or an event log's own clock.  [default: the log's start]",
+        help="Start of the window, in UTC (event logs: on the log's own clock). Example: 2021-02-10T20:21:15.  "
+        "[default: the log's start]",
     ),
     click.option("--hours", type=float, metavar="H", help="Length of the window.  [default: to the end of the log]"),
     click.option(
         "--nodes",
         type=int,
         metavar="N",
-        help="Use N nodes only: the first N of --node-list, or without a list a sample of the log's nodes "
+        help="Use N nodes only: the first N of --node-list or, without a list, a sample of the log's nodes "
         "(in order of the SHA-256 of their names).  [default: all]",
     ),
     click.option(
@@ -71,7 +72,7 @@ _WINDOW_OPTIONS = (
         "--machine-nodes",
         type=int,
         metavar="M",
-        help="Number of nodes of the cluster, for idle shares and to place jobs without node names.  "
+        help="Number of nodes in the cluster, used to compute idle shares and to place jobs without node names.  "
         "[default: the chosen nodes, else from the log]",
     ),
 )
@@ -134,7 +135,7 @@ def window_of(choice: LogChoice) -> LogWindow:
     start_s, end_s = _times(choice, log)
     nodes = _nodes(choice, listed, log)
     if nodes is not None and log.queue is not None:
-        click.echo("note: the queue is ignored, because only some of the nodes are used", err=True)
+        click.echo("note: the queue is ignored because only some of the nodes are used", err=True)
     return cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
 
 
@@ -143,7 +144,7 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     first_s, last_s = log.events[0].at_s, log.events[-1].at_s
     span = f"{format_time(first_s)} .. {format_time(last_s)}"
     if first_s == last_s:
-        raise UserError(f"{choice.log}: has only one row ({format_time(first_s)}), expected more")
+        raise UserError(f"{choice.log}: has only one row ({format_time(first_s)}), expected at least two")
     start_s = first_s
     if choice.start is not None:
         try:

@@ -36,20 +36,18 @@ _WHOLE_SECONDS = 2.0
     metavar="TIME",
     help="Stop after this time, like 30m, 12h or 2d.  [default: never]",
 )
-@click.option(
-    "--every", default="10s", show_default=True, callback=seconds, metavar="TIME", help="Time between two polls."
-)
+@click.option("--every", default="10s", show_default=True, callback=seconds, metavar="TIME", help="Polling interval.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The pilot's configuration: [slurm] or [lsf], and the nodes of [nodes] to record.  [default: all nodes]",
+    help="The pilot's configuration file: [slurm] or [lsf] applies, [nodes] selects the nodes.  [default: all nodes]",
 )
 @click.option(
     "--slots-per-node",
     type=int,
     metavar="N",
-    help="Slots per host, for LSF without --config.  [default: most hosts' slots]",
+    help="Slots per host, for LSF without --config.  [default: the most common slot count]",
 )
 @click.option(
     "--keep",
@@ -77,8 +75,8 @@ def record(
 ) -> None:
     """Record which nodes of a live cluster are idle and unused by backfill, for `replay` and `advise`.
 
-    The command polls the scheduler as the pilot does and holds no nodes; any user may run it. FILE grows row by row. Stop
-    the command at any time and run it again to resume. Time without data becomes a gap.
+    The command polls the scheduler as the pilot does and holds no nodes; any user may run it. FILE grows row by row. You
+    can stop the command at any time and run it again to resume. Time without data becomes a gap.
 
     \b
     Example:
@@ -94,9 +92,7 @@ def record(
     from bftrainer_replay.recording.samples import sample_of
 
     if every < 1:
-        raise UserError(
-            f"--every {every:g}s: expected 1 s or more, because every poll runs several commands of the scheduler"
-        )
+        raise UserError(f"--every {every:g}s: expected 1 s or more, because every poll runs several scheduler commands")
     if slots_per_node is not None and slots_per_node < 1:
         raise UserError(f"--slots-per-node {slots_per_node}: expected 1 or more")
     clock = SystemClock()
@@ -110,7 +106,7 @@ def record(
     for remark in site.remarks:
         _note(remark)
     if every < _ASK_NO_MORE_THAN_S:
-        _note(f"polling every {every:g} s; for long recordings use 10 s or more, to spare the scheduler")
+        _note(f"polling every {every:g} s; for long recordings, use 10 s or more to reduce the load on the scheduler")
     with closing(RecordFile(out)) as file, Signals().caught() as signals, _status(out) as show:
         if file.truncated_bytes:
             _note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
@@ -174,10 +170,10 @@ def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float) -
     # Slurm's times are whole seconds: two polls may have the same one.
     if totals.stale and every_s >= _WHOLE_SECONDS:
         _note(
-            f"{totals.stale:,} polls were ignored, because the scheduler's time had not advanced since the poll before"
+            f"{totals.stale:,} polls were ignored because the scheduler's time had not advanced since the previous poll"
         )
     if totals.hidden:
-        _note("the site hides other users' jobs (PrivateData): the record has no waiting jobs")
+        _note("the site hides other users' jobs (PrivateData): the recorded log has no waiting jobs")
     if as_json:
         found = {**dataclasses.asdict(totals), "hidden": sorted(kind.value for kind in totals.hidden)}
         click.echo(json.dumps({"out": str(out), **found}))

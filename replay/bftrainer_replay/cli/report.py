@@ -36,7 +36,9 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
 @click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the main replay.")
 @click.option("--max-parallel", default=10, show_default=True, metavar="P", help="P_jmax of the main replay.")
 @click.option(
-    "--full", is_flag=True, help="Use the paper's complete grids and more policies; first print the duration."
+    "--full",
+    is_flag=True,
+    help="Use the paper's complete grids and more policies; prints the estimated run time first.",
 )
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the numbers of every replay.")
@@ -53,10 +55,10 @@ def report(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Write a page about LOG: its idle nodes, the training that they allow, and the effect of each setting.
+    """Write an HTML report on LOG: its idle nodes, how much training they could do, and the effect of each setting.
 
-    DIR/report.html needs no network and no script; DIR/pictures and DIR/data contain the same results as PNG and CSV. The
-    twelve replays are kept in DIR/cells: an interrupted report resumes where it was.
+    DIR/report.html works offline and without JavaScript; DIR/pictures and DIR/data contain the same results as PNG and CSV.
+    The results of the twelve replays are kept in DIR/cells: an interrupted report picks up where it left off.
 
     \b
     Example:
@@ -122,9 +124,9 @@ def replay_plan(
         whole_s = sum(took_s * _weight(each, plan.base) for each in left) / jobs
         constant = sum(each.kind in (TaskKind.STATIC, TaskKind.STATIC_BINS) for each in tasks)
         click.echo(
-            f"{len(tasks) - constant} replays and {constant} runs on constant nodes, {len(left)} to do: about {span(whole_s)} "
-            f"on {jobs} cores, estimated from the first replay ({span(took_s)}). To resume after an interruption, run the "
-            "same command",
+            f"{len(tasks) - constant} replays and {constant} runs on a constant number of nodes, {len(left)} to do: "
+            f"about {span(whole_s)} on {jobs} cores, estimated from the first replay ({span(took_s)}). To resume after an "
+            "interruption, run the same command",
             err=True,
         )
     with progress_of_tasks("replays") as show:

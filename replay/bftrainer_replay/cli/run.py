@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority), as `replay workload` writes it.",
 )
 @curve_options
-@click.option("--model", metavar="NAME", help="The curve of all trainers, like shufflenet.  [default: column model]")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Use this model's curve for all trainers, like shufflenet.  [default: the model column]",
+)
 @click.option(
     "--policy",
     type=POLICY,
@@ -65,7 +69,7 @@ if TYPE_CHECKING:
     type=COST_MODEL,
     default="stall",
     show_default=True,
-    help="What a rescale costs.",
+    help="How the cost of a rescale is modeled.",
 )
 @click.option(
     "--decide-on",
@@ -74,7 +78,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Decide at all events, or at pool changes only.",
 )
-@click.option("--seed", default=0, show_default=True, help="Random seed for policies' ties, noise and factors.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Random seed for tie-breaking, measurement noise and wrong curves."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
@@ -123,7 +129,7 @@ def run(
     if not 0 <= forward_s < float("inf"):
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     if not 0 <= noise < 1:
-        raise UserError(f"--noise {noise:g}: expected a relative error from 0 to below 1, like 0.1")
+        raise UserError(f"--noise {noise:g}: expected a relative error of at least 0 and less than 1, like 0.1")
     costs, trigger = CostModel(cost_model), DecideOn(decide_on)
     settings = PolicySettings(build_allocator(solver, 10.0), find_objective(objective), forward_s, seed)
     chosen = build_policy(policy, settings)
@@ -152,7 +158,7 @@ def run(
     console.print(table(summary))
     if summary.work_ran_out_at is not None:
         console.print(
-            f"The work ran out at {summary.work_ran_out_at}: after that, nodes stayed idle for lack of trainers, which "
+            f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed idle, which "
             "lowers U. Add trainers, or reduce --hours."
         )
     console.print(f"Written: {', '.join(str(path) for path in files)}", soft_wrap=True, highlight=False)

@@ -29,36 +29,41 @@ _PATH = click.Path(path_type=Path)
 @click.option("--hours", type=float, metavar="H", help="Length of the window.")
 @click.option("--nodes", type=int, metavar="N", help="Use N nodes only.")
 @click.option("--node-list", type=_PATH, metavar="FILE", help="Use these nodes only.")
-@click.option("--machine-nodes", type=int, metavar="M", help="Number of nodes of the cluster.")
-@click.option("--timezone", metavar="ZONE", help="Zone of a job log's times.")
-@click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: --workload]")
+@click.option("--machine-nodes", type=int, metavar="M", help="Number of nodes in the cluster.")
+@click.option("--timezone", metavar="ZONE", help="Time zone of a job log.")
+@click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: generated, see --workload]")
 @click.option("--curves", type=_PATH, metavar="FILE", help="Throughput curves.  [default: the paper's Table 2]")
-@click.option("--model", metavar="NAME", help="The curve of all trainers.")
+@click.option("--model", metavar="NAME", help="Use this model's curve for all trainers.")
 @click.option(
     "--workload",
     type=WORKLOAD,
     help="Generated trainers, enough to outlast the log.  [default: diverse]",
 )
-@click.option("--count", type=int, metavar="N", help="Number of trainers of --workload.  [default: enough]")
+@click.option(
+    "--count", type=int, metavar="N", help="Number of trainers of --workload.  [default: enough to outlast the log]"
+)
 @click.option(
     "--policies",
     type=POLICIES,
     metavar="A,B",
-    help="Policies; all lists are separated by commas.  [default: bftrainer]",
+    help="Comma-separated policies.  [default: bftrainer]",
 )
-@click.option("--objectives", type=OBJECTIVES, metavar="A,B", help="Objectives.  [default: throughput]")
+@click.option("--objectives", type=OBJECTIVES, metavar="A,B", help="Comma-separated objectives.  [default: throughput]")
 @click.option("--forward-s", metavar="S,S", help="Forward-looking times T_fwd.  [default: 120]")
 @click.option("--max-parallel", metavar="P,P", help="Trainers admitted at once, P_jmax.  [default: 10]")
 @click.option("--cost-factors", metavar="F,F", help="Factors for all R_up and R_dw.  [default: 1]")
-@click.option("--seeds", metavar="S,S", help="Random seeds of workload and policy.  [default: 0]")
+@click.option("--seeds", metavar="S,S", help="Random seeds for workload and policy.  [default: 0]")
 @click.option(
-    "--splits", "--split", metavar="K,K", help="Numbers of logical clusters, each with a pilot.  [default: 1]"
+    "--splits",
+    "--split",
+    metavar="K,K",
+    help="Divide the nodes and P_jmax among K logical clusters, each with its own pilot.  [default: 1]",
 )
 @click.option(
     "--knows",
     type=CURVE_MODES,
     metavar="A,B",
-    help="What policies know of the curves, like HOW of `replay run --curves`.  [default: known]",
+    help="What policies know about the curves; same values as HOW in `replay run --curves`.  [default: known]",
 )
 @click.option("--noise", type=float, metavar="X", help="Relative error of a measurement, like 0.1.  [default: 0]")
 @click.option(
@@ -67,10 +72,10 @@ _PATH = click.Path(path_type=Path)
     help="Share measurements between trainers of one model, or keep them per trainer.  [default: model]",
 )
 @click.option("--solver", type=SOLVER, help="Solver of the allocation problem.  [default: exact]")
-@click.option("--cost-model", type=COST_MODEL, help="What a rescale costs.  [default: stall]")
+@click.option("--cost-model", type=COST_MODEL, help="How the cost of a rescale is modeled.  [default: stall]")
 @click.option("--decide-on", type=DECIDE_ON, help="Decide at all events, or at pool changes only.  [default: all]")
 @jobs_option
-@click.option("--mpi", is_flag=True, help="Run under mpiexec: all processes but the first compute.")
+@click.option("--mpi", is_flag=True, help="Run under mpiexec: rank 0 coordinates, all other ranks compute.")
 @click.option("--no-bound", is_flag=True, help="Omit the no-cost bounds.")
 @click.option("--dry-run", is_flag=True, help="Print the number of replays and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array with an object per cell.")
@@ -80,9 +85,9 @@ _PATH = click.Path(path_type=Path)
 def sweep(mpi: bool, **options: Any) -> None:
     """Replay every combination of logs, policies and settings.
 
-    Each result is a file in DIR/cells, named by its content: a killed sweep resumes where it stopped, and a larger grid
-    computes only new cells. At the end, the sweep writes results.csv (a row per cell) and a figure for every setting that
-    varies. The results are the same for any number of processes, with or without MPI.
+    Each result is a file in DIR/cells, named by a hash of its settings and inputs: a killed sweep resumes where it stopped,
+    and extending the grid computes only the new cells. At the end, the sweep writes results.csv (a row per cell) and a figure
+    for every setting that varies. The results are the same for any number of processes, with or without MPI.
 
     \b
     Example:

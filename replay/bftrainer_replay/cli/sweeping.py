@@ -76,5 +76,6 @@ def complain_of(failures: Sequence[FailedTask], of: int) -> None:
     for reason in sorted({failure.reason for failure in failures}):
         click.echo(f"note: {reason}", err=True)
     raise SweepFailedError(
-        f"{len(failures)} of {of} replays failed; the others are kept, and the same command retries only these"
+        f"{len(failures)} of {of} replays failed; the other results are kept, and the same command retries only the "
+        "failed ones"
     )

@@ -39,12 +39,18 @@ _OPTIONS = (
         "--shape", type=SHAPE,
         help="trace: curves as measured, made monotone or made concave.  [default: measured]",
     ),
-    click.option("--extrapolate-to", type=int, metavar="N", help="trace: extrapolate curves to N nodes; their names tell."),
-    click.option("--max-nodes", type=int, metavar="N", help="trace: most nodes of a trainer.  [default: the curve's end]"),
+    click.option(
+        "--extrapolate-to", type=int, metavar="N",
+        help="trace: extrapolate curves to N nodes; adds -extrapolated to their names.",
+    ),
+    click.option("--max-nodes", type=int, metavar="N", help="trace: maximum nodes per trainer.  [default: end of its curve]"),
     click.option("--from", "from_", metavar="ISO", help="trace: use jobs from this time on.  [default: the first job]"),
-    click.option("--hours", type=float, metavar="H", help="trace: use the jobs of this many hours.  [default: all]"),
+    click.option("--hours", type=float, metavar="H", help="trace: use only the first H hours of jobs.  [default: all]"),
     click.option("--least-s", type=float, metavar="S", help="trace: use jobs that ran for at least S seconds.  [default: any]"),
-    click.option("--gpu-hours", metavar="LOW-HIGH", help="trace: work of jobs without durations, drawn log-uniformly."),
+    click.option(
+        "--gpu-hours", metavar="LOW-HIGH",
+        help="trace: GPU-hours of jobs without durations, drawn log-uniformly from this range.",
+    ),
     click.option("--skip-bad", is_flag=True, help="trace: skip and count lines that cannot be read."),
 )  # fmt: skip
 
@@ -84,7 +90,7 @@ def from_trace(
     from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of, write_curves
 
     if options.arrivals is None or options.curves is None:
-        raise UserError("a workload from a trace needs --arrivals FILE and --curves FILE")
+        raise UserError("a workload from a trace requires --arrivals FILE and --curves FILE")
     for name in ("gpus_per_node", "extrapolate_to", "max_nodes", "hours", "least_s"):
         value = getattr(options, name)
         least = 0 if name in ("hours", "least_s") else 1
@@ -140,8 +146,8 @@ def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, 
     ignored = f"{total - len(scalings)} ignored" + (f" ({reasons})" if reasons else "")
     failed = f", {profiles.failed:,} of them 0" if profiles.failed else ""
     click.echo(
-        f"note: {profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; {total} models by "
-        f"hardware, {len(scalings)} used, {ignored}",
+        f"note: {profiles.where} is {profiles.title}: {profiles.read:,} measurements read{failed}; {total} combinations of "
+        f"model and hardware, {len(scalings)} used, {ignored}",
         err=True,
     )
     if not scalings:

@@ -17,10 +17,10 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
 @click.command()
 @click.argument("kind", type=click.Choice(_KINDS), metavar="hpo|diverse|trace")
 @click.option("--count", type=int, metavar="N", help=f"Number of trainers.  [default: {_COUNT}; trace: all jobs]")
-@click.option("--spacing-s", default=36.0, show_default=True, metavar="S", help="Time between two submissions.")
-@click.option("--poisson", is_flag=True, help="Submissions as a Poisson process with that mean spacing.")
+@click.option("--spacing-s", default=36.0, show_default=True, metavar="S", help="Time between submissions.")
+@click.option("--poisson", is_flag=True, help="Submit as a Poisson process whose mean spacing is --spacing-s.")
 @click.option(
-    "--start", metavar="ISO", help=f"First submission.  [default: {_START}; a trace with dates: its own time]"
+    "--start", metavar="ISO", help=f"First submission.  [default: {_START}; for a trace with dates: its start]"
 )
 @click.option("--model", default="shufflenet", show_default=True, metavar="NAME", help="hpo: the model of all trials.")
 @click.option(
@@ -48,11 +48,11 @@ def workload(
     out: Path,
     **traced: Any,
 ) -> None:
-    """Write a trainer table: hpo (identical trials of one model), diverse (the models of Table 2 in turn) or trace.
+    """Write a trainer table: hpo, diverse or trace.
 
-    hpo and diverse: each trainer trains 130 million samples (100 epochs of ImageNet) on 1 to 64 nodes, as in the paper.
-    trace: the jobs of a real cluster with their submission times, on measured throughput curves; the curves are written to
-    a second file.
+    hpo: identical trials of one model. diverse: cycles through the models in the paper's Table 2. In both, each trainer trains
+    on 130 million samples (100 epochs of ImageNet), on 1 to 64 nodes, as in the paper. trace: the jobs of a real cluster with
+    their submission times and with measured throughput curves, which are written to a second file.
 
     \b
     Example:
@@ -75,7 +75,7 @@ def workload(
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     since = start or (format_time(arrivals[0].at_s) if kind == "trace" else _START)
-    click.echo(f"{out}: {len(arrivals)} trainers ({kind}), submitted from {since} on")
+    click.echo(f"{out}: {len(arrivals)} trainers ({kind}), first submission at {since}")
 
 
 def _check(count: int | None, spacing_s: float, seed: int) -> None:

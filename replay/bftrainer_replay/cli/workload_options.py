@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _OPTIONS = (
-    click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: --workload]"),
+    click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: generated, see --workload]"),
     click.option("--curves", type=_PATH, metavar="FILE", help="Throughput curves.  [default: the paper's Table 2]"),
-    click.option("--model", metavar="NAME", help="The curve of all trainers."),
+    click.option("--model", metavar="NAME", help="Use this model's curve for all trainers."),
     click.option(
         "--workload",
         type=WORKLOAD,
@@ -88,7 +88,7 @@ def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:
             f"(`bftrainer replay workload --start {start}` begins with the window)"
         ]
     if last_s < window.start_s:
-        return ["all trainers are submitted before the window and wait at its start"]
+        return ["all trainers are submitted before the window, so all of them are waiting when it starts"]
     return []
 
 

@@ -80,7 +80,7 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
     if nodes < 1:
         raise InvalidValueError(f"{nodes} nodes: expected 1 or more")
     if not 1 / 24 <= days < math.inf:
-        raise InvalidValueError(f"{days:g} days: expected an hour (0.042) or more")
+        raise InvalidValueError(f"{days:g} days: expected one hour (0.042 days) or more")
     if seed < 0:
         raise InvalidValueError(f"seed {seed}: expected 0 or more")
     span = round(days * 24 * SLOTS_PER_H)

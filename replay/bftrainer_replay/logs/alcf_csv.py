@@ -68,7 +68,7 @@ def _lumos(source: Source, cells: dict[str, str]) -> None:
     submit_s = source.clock.seconds(cells["submit_time"])
     wait_s, run_s, nodes = (_number(cells, key) for key in ("wait_time", "run_time", "node_num"))
     if nodes != int(nodes) or nodes < 1:
-        raise BadLineError(f"node_num is {nodes:g}")
+        raise BadLineError(f"node_num is {nodes:g}, expected a whole number of 1 or more")
     if math.isnan(submit_s):
         raise BadLineError("has no submit_time")
     start_s = submit_s + wait_s

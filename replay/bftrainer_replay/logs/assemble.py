@@ -19,7 +19,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     """Guess what the log does not tell, place jobs without node names, and derive the idle nodes; completes the remarks."""
     rows, tally = source.rows, source.tally
     if source.lines.cut:
-        source.remarks.append("the last line has no line end; the file may be truncated")
+        source.remarks.append("the last line does not end with a newline; the file may be truncated")
     if not len(rows):
         raise InputFileError(tally.path, f"looks like {format_name}, but none of its {tally.read:,} records is a job")
     table = rows.table()

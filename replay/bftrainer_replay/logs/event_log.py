@@ -88,13 +88,13 @@ def _events(path: Path, header: list[str], rows: Iterator[list[str]], notes: Log
             problem = f"time {row[0]!r:.40} is not ISO 8601, expected a time like 2021-02-10T20:21:15"
             raise InputFileError(where, problem) from error
         if before is not None and at_s <= before[0]:
-            raise InputFileError(where, f"time {row[0]} is not later than {before[1]} on the line before")
+            raise InputFileError(where, f"time {row[0]} is not later than {before[1]} on the previous line")
         joined, left = row[1].split(), row[2].split()
         notes.add(where, at_s, left == [UNKNOWN], *row[len(COLUMNS) :])
         if left == [UNKNOWN]:
             left = sorted(pool)
             if joined:
-                raise InputFileError(where, f"node {joined[0]} joins at the start of a gap, expected no node")
+                raise InputFileError(where, f"node {joined[0]} joins at the start of a gap, expected no joins there")
         if both := sorted(set(joined).intersection(left)):
             raise InputFileError(where, f"node {both[0]} joins and leaves in one row, expected one or the other")
         for name in left:

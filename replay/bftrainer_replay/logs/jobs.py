@@ -130,7 +130,7 @@ class JobRows:
         if started and end_s < start_s:
             raise BadLineError(f"the job ends {start_s - end_s:,.0f} s before it starts")
         if not 0 <= asked <= 10_000_000:
-            raise BadLineError(f"a job of {asked} nodes")
+            raise BadLineError(f"the job has {asked} nodes, expected 0 to 10,000,000")
         if submit_s != submit_s:
             submit_s = eligible_s if math.isfinite(eligible_s) else start_s
             if submit_s != submit_s:

@@ -50,18 +50,18 @@ def _record(
     if not line.startswith('"JOB_FINISH" '):
         kind = line.split(" ", 1)[0][:30].strip('"')
         if not re.fullmatch(r"[A-Z][A-Z_0-9]*", kind):
-            raise BadLineError(f"{line[:30]!r} does not begin a record of lsb.acct")
+            raise BadLineError(f"{line[:30]!r} is not the start of an lsb.acct record")
         return f"{kind} records"
     fields = _fields(line)
     if len(fields) < _ASKED_HOSTS + 1:
         raise BadLineError(f"has {len(fields)} fields, too few for JOB_FINISH")
     place = _ASKED_HOSTS + 1 + count_of(fields[_ASKED_HOSTS], "asked hosts", _MOST_HOSTS)
     if place >= len(fields):
-        raise BadLineError("ends within the asked hosts")
+        raise BadLineError("ends within the list of requested hosts")
     count = count_of(fields[place], "execution hosts", _MOST_HOSTS)
     hosts = fields[place + 1 : place + 1 + count]
     if len(hosts) < count or place + 1 + count >= len(fields):
-        raise BadLineError(f"ends within its {count} execution hosts")
+        raise BadLineError(f"ends within the list of its {count} execution hosts")
     if fields[place + 1 + count] not in ("32", "64"):
         raise BadLineError(f"job status {fields[place + 1 + count][:20]!r} is unknown, expected 64 (done) or 32 (exit)")
     submit_s, begin_s, start_s, end_s = (
@@ -93,5 +93,5 @@ def _fields(line: str) -> list[str]:
         fields.append(found.group(2) or (found.group(1) or "").replace('""', '"'))
         place = found.end()
         if place < length and line[place] not in " \t":
-            raise BadLineError(f"no blank after field {len(fields)} at character {place + 1}")
+            raise BadLineError(f"no space after field {len(fields)} at character {place + 1}")
     return fields

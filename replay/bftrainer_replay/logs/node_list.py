@@ -18,7 +18,7 @@ def read_node_list(path: Path) -> tuple[str, ...]:
         if not name:
             continue
         if len(name.split()) > 1:
-            raise InputFileError(f"{path}:{line}", f"{name!r:.60} has a blank inside, expected one node name per line")
+            raise InputFileError(f"{path}:{line}", f"{name!r:.60} contains a space, expected one node name per line")
         if name in line_of:
             raise InputFileError(f"{path}:{line}", f"duplicate node {name}, first on line {line_of[name]}")
         line_of[name] = line

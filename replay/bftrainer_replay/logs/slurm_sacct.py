@@ -132,7 +132,7 @@ class _Columns:
             return "without nodes"
         if tasks > 1 and ran:
             raise BadLineError(
-                f"job {fields[self._id or 0][:60]} stands for {tasks} waiting tasks of an array, but has run"
+                f"job {fields[self._id or 0][:60]} represents {tasks} pending array tasks, but has already run"
             )
         for _ in range(tasks):
             self._rows.add(submit_s, eligible_from(eligible_s, start_s), start_s, end_s, asked, nodes)

@@ -78,9 +78,9 @@ class _Rows:
             raise BadLineError(f"has {len(fields)} fields, expected 18")
         submit, wait, run, got, wanted = (_number(fields[place]) for place in (1, 2, 3, 4, 7))
         if run < -1 or run > _LONGEST_RUN_S:
-            raise BadLineError(f"a run time of {run:g} s")
+            raise BadLineError(f"run time {run:g} s is out of range")
         if wait < -1 or wait > _LONGEST_RUN_S:
-            raise BadLineError(f"a wait of {wait:g} s")
+            raise BadLineError(f"wait time {wait:g} s is out of range")
         named = len(fields) > 18 and fields[18].startswith("{")
         if len(fields) > 18 and not named:
             raise BadLineError(f"has {len(fields)} fields, expected 18, or 19 with a list of nodes like {{1,2,3}}")
@@ -91,7 +91,7 @@ class _Rows:
         asked = len(nodes) if nodes else -(-int(processors) // self._per_node)
         submit_s = self._source.clock.seconds(repr(self._zero_s + submit)) if submit >= 0 else math.nan
         if math.isnan(submit_s):
-            raise BadLineError(f"a submit time of {submit:g}")
+            raise BadLineError(f"invalid submit time {submit:g}")
         start_s = submit_s + max(wait, 0.0)
         # A job with no run time was canceled while it waited, or ended at once: it uses no node-time.
         self._source.rows.add(submit_s, submit_s, start_s, start_s + max(run, 0.0), asked, nodes)

@@ -241,7 +241,9 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
 def _warnings(window: LogWindow, base: SweepRow) -> tuple[str, ...]:
     found = [window.note] if window.note else []
     if base.result["work_ran_out_at"] is not None:
-        found.append(f"The work ran out at {base.result['work_ran_out_at']}; from then on, U counts idle nodes as lost")
+        found.append(
+            f"Trainers ran out of work at {base.result['work_ran_out_at']}; from then on, U counts idle nodes as lost"
+        )
     return tuple(found)
 
 

@@ -156,7 +156,9 @@ def _mpi() -> tuple[Any, Any]:
     except RuntimeError as error:
         raise UserError(f"--mpi: no MPI library found: {error}") from error
     if MPI.COMM_WORLD.Get_size() < 2:
-        raise UserError("--mpi: only one process; start more, like: mpiexec -n 9 bftrainer replay sweep --mpi ...")
+        raise UserError(
+            "--mpi: only one process is running; start more, as in: mpiexec -n 9 bftrainer replay sweep --mpi ..."
+        )
     return MPI, MPICommExecutor
 
 

@@ -65,7 +65,7 @@ FAULTS = [
     ("preemption", "BROKEN", "nothing ends a holder", "PreemptMode=CANCEL", "PreemptMode=OFF"),
     ("preemption", "BROKEN", "no partition with its nodes is above", "PriorityTier=10", "PriorityTier=1"),
     ("preemption", "OK", "main preempts", "PreemptMode=CANCEL", "PreemptMode=REQUEUE"),
-    ("partition", "BROKEN", "no partition 'scavenge'; there are main, other", "=scavenge", "=other"),
+    ("partition", "BROKEN", "partition 'scavenge' does not exist; available: main, other", "=scavenge", "=other"),
     ("partition", "BROKEN", "is DOWN", "State=UP", "State=DOWN"),
     ("partition", "BROKEN", "MaxTime 14400 s", "MaxTime=UNLIMITED", "MaxTime=04:00:00"),
     ("partition", "OK", "8 nodes", "MaxTime=UNLIMITED", "MaxTime=7-00:00:00"),
@@ -80,7 +80,7 @@ FAULTS = [
     (
         "user signal",
         "OK",
-        "one that workers ignore",
+        "a signal that workers ignore",
         ",preempt_send_user_signal",
         "\nPreemptParameters = send_user_signal",
     ),
@@ -148,7 +148,7 @@ QOSES = "normal|scavenger|cluster|1.000000\nscavenger||cancel|0.000000\n"
         (
             QOSES.replace("\nscavenger|", "\nother|"),
             CheckStatus.BROKEN,
-            "there is no QOS 'scavenger'; there are normal, other",
+            "QOS 'scavenger' does not exist; available: normal, other",
         ),
         (None, CheckStatus.BROKEN, "needs accounting"),
     ],

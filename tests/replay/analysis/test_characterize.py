@@ -96,7 +96,7 @@ def test_never_idle_has_no_lengths_and_no_length_is_an_error() -> None:
     assert (found.fragments, found.node_hours, found.idle_nodes_max) == (0, 0.0, 0)
     with pytest.raises(InvalidValueError, match="the window has no length"):
         characterize(window(0.0, "a"))
-    with pytest.raises(InvalidValueError, match="a machine of 0 nodes"):
+    with pytest.raises(InvalidValueError, match="the cluster has 0 nodes"):
         characterize(window(60.0, "", machine_nodes=0))
 
 

@@ -103,7 +103,7 @@ def test_nodes_without_a_list_are_the_first_by_hash(log: Path, capsys: Capture) 
     ("text", "options", "problem"),
     [
         ("a\nb\na\n", (), ":3: duplicate node a, first on line 1"),
-        ("a\nb c\n", (), ":2: 'b c' has a blank inside, expected one node name per line"),
+        ("a\nb c\n", (), ":2: 'b c' contains a space, expected one node name per line"),
         ("\n", (), ": has no node names, expected one per line"),
         ("x\ny\na\n", ("--nodes", "2"), "none of the 2 nodes of "),
         ("a\nb\n", ("--nodes", "3"), "--nodes 3: "),
@@ -131,7 +131,7 @@ def test_a_bad_node_list(
         (("--nodes", "0"), "--nodes 0: expected 1 or more"),
         (("--nodes", "5"), "has only 4 nodes"),
         (("--machine-nodes", "0"), "--machine-nodes 0: expected 1 or more"),
-        (("--machine-nodes", "2"), "--machine-nodes 2: 3 nodes of"),
+        (("--machine-nodes", "2"), "--machine-nodes 2: expected at least 3"),
         (("--node-list", "missing.txt"), "missing.txt: cannot be read: No such file"),
     ],
 )
@@ -185,7 +185,7 @@ def test_generate_writes_a_log_that_characterize_reads(tmp_path: Path, capsys: C
     ("option", "value", "problem"),
     [
         ("--nodes", "0", "0 nodes: expected 1 or more"),
-        ("--days", "0", "0 days: expected an hour"),
+        ("--days", "0", "0 days: expected one hour"),
         ("--days", "nan", "nan days"),
         ("--seed", "-1", "seed -1: expected 0 or more"),
         ("--nodes", "many", "'many' is not a valid integer"),

@@ -112,7 +112,7 @@ def test_trainers_of_another_year_are_told(
 
 def test_a_policy_asked_for_by_name_must_be_there(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "compare", *inputs, "--policies", "specon"]) == 2
-    assert "a pool gives out whole nodes" in capfd.readouterr().err
+    assert "a pool allocates whole nodes" in capfd.readouterr().err
     assert run(["replay", "compare", *inputs, "--policies", "afs-m"]) == 2
     assert "did you mean 'afs-" in capfd.readouterr().err
 

@@ -47,7 +47,7 @@ def test_the_queue_is_in_table_and_json(tmp_path: Path) -> None:
     log = tmp_path / "sacct.txt"
     log.write_bytes(EXAMPLES["sacct"])
     ended = bftrainer("replay", "characterize", log)
-    assert "What waited while nodes were idle" in ended.out
+    assert "Waiting jobs while nodes were idle" in ended.out
     assert "only larger jobs wait" in ended.out
     shares = json.loads(bftrainer("replay", "characterize", log, "--json").out)["idle_while_shares"]
     assert sum(shares.values()) == pytest.approx(1)

@@ -32,7 +32,7 @@ def test_what_is_no_length_of_time(text: str) -> None:
         (["--for", "soon"], "--for 'soon': expected a duration"),
         (["--every", "0.1s"], "--every 0.1s: expected 1 s or more"),
         (["--scheduler", "slrum"], "unknown scheduler 'slrum', did you mean 'slurm'?"),
-        (["--slots-per-node", "4"], "--slots-per-node 4: Slurm tells the size of a node; remove the option"),
+        (["--slots-per-node", "4"], "--slots-per-node 4: Slurm reports the size of a node; remove the option"),
         (["--config", "none.toml"], "none.toml: cannot be read"),
     ],
 )

@@ -143,7 +143,7 @@ def test_work_that_runs_out_is_said(inputs: tuple[Path, Path], tmp_path: Path) -
     inputs[0].write_text(LOG.replace("01T02:00", "01T09:00"))
     bftrainer("replay", "workload", "hpo", "--count", 1, "--out", inputs[1])
     ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out")
-    assert "The work ran out at 2021-01-01T0" in " ".join(ended.out.split())
+    assert "Trainers ran out of work at 2021-01-01T0" in " ".join(ended.out.split())
 
 
 def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -212,5 +212,5 @@ def test_workload_mistakes(tmp_path: Path, options: tuple[str, ...], expected: s
 
 def test_a_diverse_workload_replays_without_a_model(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     made = bftrainer("replay", "workload", "diverse", "--count", 14, "--poisson", "--seed", 1, "--out", inputs[1])
-    assert made.out == f"{inputs[1]}: 14 trainers (diverse), submitted from 2021-01-01T00:00:00 on\n"
+    assert made.out == f"{inputs[1]}: 14 trainers (diverse), first submission at 2021-01-01T00:00:00\n"
     assert replay(inputs, "--objective", "scaling-efficiency", out=tmp_path / "out")["outcome_one_node_h"] > 0

@@ -23,11 +23,12 @@ def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(tmp_path: Path,
     assert ended.status == 0, ended
     assert ended.out.splitlines() == [
         f"{tmp_path}/trainers.curves.csv: 2 curves; use this file as --curves together with --trainers {out}",
-        f"{out}: 3 trainers (trace), submitted from 2021-01-01T00:00:00 on",
+        f"{out}: 3 trainers (trace), first submission at 2021-01-01T00:00:00",
     ]
     notes = ended.err.splitlines()
     assert notes[0].endswith(
-        "is Sia's step times: 21 measurements read; 3 models by hardware, 2 used, 1 ignored (1 of other hardware)"
+        "is Sia's step times: 21 measurements read; 3 combinations of model and hardware, 2 used, "
+        "1 ignored (1 of other hardware)"
     )
     assert notes[1].endswith("4 records read, 3 used, 1 ignored (1 with too short a run time), 0 skipped as bad")
     first = out.read_bytes()
@@ -57,8 +58,8 @@ def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path)
         "--hardware", "v100", "--models", "resnet-50-bs64", "--extrapolate-to", 16, "--out", tmp_path / "t.csv",
     )  # fmt: skip
     assert ended.status == 0, ended
-    assert "submitted from 2017-10-09T06:00:00 on" in ended.out
-    assert "6 measurements read, 1 of them 0; 3 models by hardware, 1 used" in ended.err
+    assert "first submission at 2017-10-09T06:00:00" in ended.out
+    assert "6 measurements read, 1 of them 0; 3 combinations of model and hardware, 1 used" in ended.err
     assert "3 trainers, 1 to 16 nodes, batch size 64; extrapolated from 8 to 16 nodes" in ended.err
     assert "ResNet-50-bs64-v100-extrapolated" in (tmp_path / "t.csv").read_text()
 
@@ -89,7 +90,9 @@ def test_mistakes_with_traces(tmp_path: Path, files: list[str], options: list[st
 
 def test_mistakes(tmp_path: Path, files: list[str]) -> None:
     out = ["--out", tmp_path / "t.csv"]
-    assert complaint(bftrainer("replay", "workload", "trace", *out)).endswith("needs --arrivals FILE and --curves FILE")
+    assert complaint(bftrainer("replay", "workload", "trace", *out)).endswith(
+        "requires --arrivals FILE and --curves FILE"
+    )
     assert complaint(bftrainer("replay", "workload", "hpo", *files, *out)).startswith(
         "--arrivals: only for `replay workload trace`"
     )

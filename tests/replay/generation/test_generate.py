@@ -114,7 +114,7 @@ def test_names_sort_as_the_machine_does() -> None:
     ("nodes", "days", "seed", "problem"),
     [
         (0, 1, 1, "0 nodes: expected 1 or more"),
-        (8, 0, 1, "0 days: expected an hour"),
+        (8, 0, 1, "0 days: expected one hour"),
         (8, -1, 1, "-1 days: expected"),
         (8, float("nan"), 1, "nan days: expected"),
         (8, float("inf"), 1, "inf days: expected"),

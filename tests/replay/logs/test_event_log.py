@@ -32,7 +32,7 @@ FIRST = "2021-01-01T00:00:00,a b,\n"
         (
             HEADER + FIRST + "2020-12-31T23:59:59,c,\n",
             ":3",
-            "is not later than 2021-01-01T00:00:00 on the line before",
+            "is not later than 2021-01-01T00:00:00 on the previous line",
         ),
         (HEADER + FIRST + "2021-01-01T00:00:00,c,\n", ":3", "is not later than"),
         (

@@ -59,7 +59,7 @@ def test_other_records_are_counted_and_jobs_that_never_started_wait(tmp_path: Pa
     ("old", "new", "problem"),
     [
         ('"4*h1" 64', '"4*h1" 65', "job status '65'"),
-        ('1 "4*h1"', '9 "4*h1"', "ends within its 9 execution hosts|job status"),
+        ('1 "4*h1"', '9 "4*h1"', "ends within the list of its 9 execution hosts|job status"),
         ('1 "4*h1"', 'x "4*h1"', "not a number of execution hosts"),
         ('"err" "1.17"', '"err""1.17"', "not a number|no blank|fields|status|ends within"),
         (f" {T} 0 0 {T} ", f" {T} 0 0 {T + 900} ", "ends 800 s before"),

@@ -65,7 +65,7 @@ def test_rows_without_size_or_run_time(tmp_path: Path) -> None:
     ("bad", "problem"),
     [
         (row(5, 10, 0, -1359980000, 2), "run time"),
-        (row(5, 10, -7, 50, 2), "a wait"),
+        (row(5, 10, -7, 50, 2), "wait time"),
         (row(5, -10, 0, 50, 2), "submit time"),
         ("5 10 0 50\n", "has 4 fields"),
         (row(5, 10, 0, 50, 2).replace("50", "abc", 1), "not a (finite )?number"),

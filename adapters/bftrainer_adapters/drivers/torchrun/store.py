@@ -29,8 +29,8 @@ class StoreHost:
     def __init__(self, interface: str) -> None:
         if importlib.util.find_spec("torch") is None:
             raise NoTorchError(
-                "launcher torchrun: the pilot's Python has no torch, which the driver needs for the store of its workers "
-                "(pip install torch, or use the launcher restart)"
+                "launcher torchrun: torch, which the driver needs for its workers' store, is not installed in the pilot's "
+                "Python (pip install torch, or use the launcher restart)"
             )
         self.address = interface_address(interface)
         self._listener = socket.socket()

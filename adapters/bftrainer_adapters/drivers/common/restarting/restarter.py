@@ -49,7 +49,7 @@ class Restarter:
                 reason = (
                     "stop requested"
                     if self.must_stop()
-                    else f"{len(hosts)} nodes, min_nodes is {self.trainer.min_nodes}"
+                    else f"{len(hosts)} nodes, but min_nodes is {self.trainer.min_nodes}"
                 )
                 events.write(Stopped(reason, has_checkpointed(self.directory, 0.0)))
                 return STOPPED_STATUS
