@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +19,8 @@ from bftrainer.errors import InvalidValueError
         ("r[1-2]n[1-2]x", ["r1n1x", "r1n2x", "r2n1x", "r2n2x"]),
         ("gpu*,n?[1-2]", ["gpu*", "n?1", "n?2"]),
         ("a[099-101]", ["a099", "a100", "a101"]),
+        ("a[9-11]", ["a9", "a10", "a11"]),
+        ("cpn-f13-03-[01-02],cpn-f13-04-[01-02]", [f"cpn-f13-0{a}-0{b}" for a in (3, 4) for b in (1, 2)]),
     ],
 )
 def test_what_a_list_stands_for(text: str, expected: list[str]) -> None:
@@ -41,6 +41,13 @@ def test_what_a_list_stands_for(text: str, expected: list[str]) -> None:
         ("n[1-999999999]", "expands to more than 200,000 nodes in one list"),
         ("n[1-1000][1-1000]", "expands to more than 200,000 nodes in one list"),
         ("*[1-2000]", "more than 1,000 names with * or ?"),
+        ("a,,b", "got ''"),
+        ("a[[1]]", "its brackets do not match"),
+        ("a[1-]", "[1-] is not a range of numbers"),
+        ("n\u00e4", "got 'n\u00e4'"),
+        ("a\x07", "got 'a\\x07'"),
+        ("a[" + "9" * 5000 + "]", "is not a range of numbers"),
+        ("x" * 5000, "got 'xxxx"),
     ],
 )
 def test_what_is_no_list_says_what_was_found_and_what_is_expected(pattern: str, words: str) -> None:
@@ -62,7 +69,6 @@ def test_matches() -> None:
 
 
 def test_what_others_wrote_is_read_as_far_as_the_budget_goes() -> None:
-    began = time.monotonic()
     hostile = (
         "node[1-999999999]",
         "x[1-1000][1-1000]",
@@ -74,7 +80,6 @@ def test_what_others_wrote_is_read_as_far_as_the_budget_goes() -> None:
     assert "node01" in found
     assert "node03" not in found
     assert not any(f"b{n}" in found for n in range(5000))
-    assert time.monotonic() - began < 30
     many = readable_patterns(tuple(f"n{letter}[1-99999]" for letter in "abcdefgh"))
     assert len(many.names) <= MOST_NODES
 
