@@ -14,7 +14,10 @@ TABLE = (
     Command("events", f"{_HERE}.events:events", "List the pilot's latest decisions and messages.", "Pilot"),
     Command("usage", f"{_HERE}.usage:usage", "Sum node-hours by trainer or by user.", "Pilot"),
     Command(
-        "rehearse", f"{_HERE}.rehearse:rehearse", "Test a training script against preemptions on this host.", "Trainers"
+        "rehearse",
+        f"{_HERE}.rehearse:rehearse",
+        "Test how a training script survives preemption, on this host.",
+        "Trainers",
     ),
     Command("submit", f"{_HERE}.submit:submit", "Submit a trainer. The pilot need not be running.", "Trainers"),
     Command("list", f"{_HERE}.trainers:list_trainers", "List trainers: status, nodes, progress.", "Trainers"),

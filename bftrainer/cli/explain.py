@@ -22,7 +22,7 @@ from bftrainer.errors import UserError
 def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
     """Explain why a trainer has the number of nodes it has.
 
-    From the journal, the command shows what the trainer's nodes are worth, what changing their number costs, how the next
+    Using the journal, the command shows what the trainer's nodes are worth, what changing their number costs, how the next
     larger or smaller number would affect all trainers, and which trainers outbid this one. The pilot need not be running.
 
     \b

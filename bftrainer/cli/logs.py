@@ -15,7 +15,7 @@ _POLL_S = 0.5
 
 @click.command()
 @click.argument("trainer", metavar="NAME")
-@click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer ends.")
 @click.option(
     "-n",
     "--lines",

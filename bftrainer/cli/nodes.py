@@ -21,9 +21,9 @@ _COLUMNS = ("fragment", "trainer", "taken", "release requested", "released", "to
 @state_option
 @json_option
 def nodes(everything: bool, state: Path, as_json: bool) -> None:
-    """List the held nodes, since when they have been held, and which trainer uses them. With --all, include released nodes.
+    """List the held nodes: when each was taken, and which trainer uses it. With --all, include released nodes.
 
-    Either the scheduler (preemption) or the pilot requests a release.
+    The columns "release requested" and "why" show when and why the scheduler (preemption) or the pilot requested a release.
 
     \b
     Example:

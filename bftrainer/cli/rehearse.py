@@ -36,7 +36,7 @@ WIDTH = 110
     metavar="KEY=VALUE",
     help="Override any key of the trainer file; VALUE is TOML.",
 )
-@click.option("--quick", is_flag=True, help="Rehearse only stopping, starting, growing and kill -9.")
+@click.option("--quick", is_flag=True, help="Run only the start, stop, grow and kill -9 steps.")
 @click.option("--in-place", is_flag=True, help="Run in the trainer's own working directory, with its real checkpoint.")
 @click.option(
     "--slots", type=click.IntRange(1), metavar="N", help="Workers per node.  [default: slots in the file, or 1]"
@@ -97,7 +97,8 @@ def rehearse(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Rehearse a trainer on this host: stop requests, growth, moves, loss of all nodes, kill -9 of workers. Prints a verdict.
+    """Test a trainer on this host with stop requests, growth, moves, loss of all nodes and kill -9 of workers, then print a
+    verdict.
 
     Nodes are simulated; workers are local processes in a copy of the working directory. The exit status is 0 if the
     rehearsal ran to completion and no check failed, 2 if the trainer file is invalid, 1 otherwise. The verdict "cannot

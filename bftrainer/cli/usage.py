@@ -22,7 +22,7 @@ from bftrainer.cli.state import opened_registry, state_option
 @state_option
 @json_option
 def usage(by: str, state: Path, as_json: bool) -> None:
-    """Sum node-hours: held for trainers, used for training, and lost to stalls (starting, rescaling, stopping).
+    """Show total node-hours held for trainers, used for training, and lost to stalls (starting, rescaling, stopping).
 
     \b
     Example:

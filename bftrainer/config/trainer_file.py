@@ -101,7 +101,7 @@ class TrainerSpec(ConfigTable):
     def _name(cls, name: str) -> str:
         if not NAME.fullmatch(name):
             raise InvalidValueError(
-                "expected up to 64 letters, digits, dots, dashes and underscores, the first a letter or digit, "
+                "expected up to 64 letters, digits, dots, dashes and underscores, starting with a letter or digit; "
                 f"got {name!r}"
             )
         return name

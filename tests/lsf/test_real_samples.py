@@ -86,7 +86,7 @@ def test_every_accounting_record_is_read_or_refused_with_its_words(tmp_path: Pat
             refused.append(str(error).partition("/log")[2].partition(" (--")[0])
     assert len(accounts()) == 10
     assert sorted(refused) == [
-        ": looks like LSF lsb.acct but none of its 1 records is a job",
+        ": looks like LSF lsb.acct, but none of its 1 records is a job",
         ":1: ends within the list of its 64 execution hosts",
         ":1: no space after field 62 at character 3390",
         ":1: the job ends 2,456 s before it starts",

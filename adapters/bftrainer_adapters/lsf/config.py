@@ -76,9 +76,9 @@ class LsfSettings(ConfigTable):
         if not self.queue:
             raise InvalidValueError("queue must not be empty: holders need a queue that the main queues may preempt")
         if self.launch_node and not self.payload_prefix:
-            raise InvalidValueError('if launch_node is set, payload_prefix is required, such as ["jsrun", "-n1"]')
+            raise InvalidValueError('if launch_node is set, payload_prefix is required, for example ["jsrun", "-n1"]')
         if self.launch_node and not self.worker_prefix:
-            raise InvalidValueError('if launch_node is set, worker_prefix is required, such as ["jsrun", "-n1"]')
+            raise InvalidValueError('if launch_node is set, worker_prefix is required, for example ["jsrun", "-n1"]')
         if self.start_within_s > 300 or self.longest_s < 60 or self.gpus_per_node < 0:
             raise InvalidValueError(
                 "expected start_within_s at most 300, longest_s at least 60, gpus_per_node at least 0"

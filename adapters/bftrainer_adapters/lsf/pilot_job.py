@@ -52,7 +52,7 @@ def parse_job(text: str) -> LsfJobFacts | None:
         return None
     found = records(text, "the pilot's job")
     if len(found) != 1:
-        raise SchedulerError(f"asked for one job, bjobs lists {len(found)}")
+        raise SchedulerError(f"bjobs listed {len(found)} jobs, expected one")
     keys = ("STAT", "USER", "QUEUE", "PROJ_NAME", "JOB_NAME")
     state, user, queue, project, name = (value_of(found[0], key) for key in keys)
     if state not in PHASES:

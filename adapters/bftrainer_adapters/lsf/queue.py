@@ -81,7 +81,7 @@ def parse_queue(text: str, name: str) -> QueueFacts:
     """``bqueues -l NAME``; raises if the output is truncated."""
     head = re.search(r"^QUEUE:\s*(\S+)\s*$", text, re.MULTILINE)
     if head is None or head[1] != name:
-        raise SchedulerError(f"asked for queue {name}, bqueues printed {text[:80]!r}")
+        raise SchedulerError(f"bqueues -l {name} did not print this queue: {text[:80]!r}")
     status = re.search(r"\b(Open|Closed):(Active|Inact\w*)", text)
     # USERS and HOSTS are printed for every queue, after the policies and before the job controls.
     if status is None or not re.search(r"^HOSTS:.*\n", text, re.MULTILINE):
@@ -110,14 +110,14 @@ def parse_queue(text: str, name: str) -> QueueFacts:
 def parse_app(text: str, name: str) -> AppFacts:
     """``bapp -l NAME``."""
     if not re.search(rf"^APPLICATION NAME:\s*{re.escape(name)}\s*$", text, re.MULTILINE) or not text.endswith("\n"):
-        raise SchedulerError(f"asked for application profile {name}, bapp printed {text[:80]!r}")
+        raise SchedulerError(f"bapp -l {name} did not print a complete application profile: {text[:80]!r}")
     return AppFacts(_action(text, "SUSPEND"), _action(text, "TERMINATE"), _delays(text))
 
 
 def parse_params(text: str) -> ParamFacts:
     """``bparams -a``."""
     if not re.search(r"^\s*\w+\s*=", text, re.MULTILINE) or not text.endswith("\n"):
-        raise SchedulerError(f"asked for the cluster's parameters, bparams printed {text[:60]!r}")
+        raise SchedulerError(f"bparams -a did not print a complete list of parameters: {text[:60]!r}")
     interval = _setting(text, "JOB_TERMINATE_INTERVAL").partition(" ")[0]
     return ParamFacts(
         preempted_types=frozenset(_setting(text, "PREEMPT_JOBTYPE").upper().split()),

@@ -52,11 +52,11 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
     """All records of a ``-json`` output; its head announces how many there are."""
     body = without_waiting(text)
     if not body.strip():
-        raise SchedulerError(f"asked for {what}, LSF printed nothing: {text[:60]!r}")
+        raise SchedulerError(f"LSF printed nothing about {what}: {text[:60]!r}")
     try:
         answer = json.loads(body)
     except ValueError as error:
-        raise SchedulerError(f"asked for {what}, got no JSON ({error}): {body[:60]!r}") from error
+        raise SchedulerError(f"LSF's output about {what} is not JSON ({error}): {body[:60]!r}") from error
     found = answer.get("RECORDS") if isinstance(answer, dict) else None
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise SchedulerError(f"no RECORDS of {what} in {body[:60]!r}")
@@ -65,7 +65,7 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
         raise SchedulerError(f"LSF announces {announced} {what} and lists {len(found)}: {body[:60]!r}")
     for item in found:
         if "ERROR" in item:
-            raise SchedulerError(f"asked for {what}, LSF says: {str(item['ERROR'])[:200]}")
+            raise SchedulerError(f"LSF reports an error about {what}: {str(item['ERROR'])[:200]}")
     return found
 
 

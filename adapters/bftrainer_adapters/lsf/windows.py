@@ -70,7 +70,7 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
             raise SchedulerError(f"bslots announces {whole[1]} slots and lists {sum(hosts.values())}: output truncated")
         windows.append(BackfillWindow(int(whole[1]), parse_length(whole[2]), hosts))
     if not windows:
-        raise SchedulerError(f"asked for backfill windows, bslots printed {text[:60]!r}")
+        raise SchedulerError(f"bslots -l printed no backfill windows: {text[:60]!r}")
     return tuple(windows)
 
 
@@ -110,7 +110,7 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
     # -w prints blanks around the slash in NCPUS and RSV_HOSTS.
     header, *lines = [re.sub(r" +/ +", "/", line) for line in text.splitlines() if line.strip()] or [""]
     if header.split() != _RESERVATION_HEADER:
-        raise SchedulerError(f"brsvs' header is {header[:80]!r}, expected {' '.join(_RESERVATION_HEADER)!r}")
+        raise SchedulerError(f"brsvs printed the header {header[:80]!r}, expected {' '.join(_RESERVATION_HEADER)!r}")
     if not text.endswith("\n"):
         raise SchedulerError(f"the output about reservations is truncated: ...{text[-60:]!r}")
     found: list[tuple[str, tuple[float, float], set[str]]] = []

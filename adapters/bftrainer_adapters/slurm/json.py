@@ -73,12 +73,12 @@ def _items(text: str, key: str) -> list[dict[str, Any]]:
     try:
         answer = json.loads(text)
     except ValueError as error:
-        raise SchedulerError(f"asked for {key}, got no JSON ({error}): {text[:60]!r}") from error
+        raise SchedulerError(f"Slurm's output about {key} is not JSON ({error}): {text[:60]!r}") from error
     items = answer.get(key) if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise SchedulerError(f"no list of {key} in {text[:60]!r}")
     for trouble in answer.get("errors") or ():
-        raise SchedulerError(f"asked for {key}, Slurm says: {str(trouble)[:200]}")
+        raise SchedulerError(f"Slurm reports an error about {key}: {str(trouble)[:200]}")
     return items
 
 

@@ -136,7 +136,7 @@ def _pending(line: str, has_reason: bool) -> PendingJob:
 def whole_lines(text: str, what: str) -> list[str]:
     """The lines of an output that is there and ends with a whole line."""
     if not text.strip():
-        raise SchedulerError(f"asked for {what}, Slurm printed nothing")
+        raise SchedulerError(f"Slurm printed nothing about {what}")
     if not text.endswith("\n"):
         raise SchedulerError(f"the output about {what} is truncated: ...{text[-60:]!r}")
     return [line for line in text.splitlines() if line.strip()]

@@ -23,7 +23,9 @@ from bftrainer.errors import UserError
     help="Seconds between refreshes.",
 )
 @click.option(
-    "--once", is_flag=True, help="Print one screen as text and exit; for pipes, or if textual is not installed."
+    "--once",
+    is_flag=True,
+    help="Print one screen as text and exit; for pipes, or if the Textual package is not installed.",
 )
 @click.option(
     "--ascii", "plain", is_flag=True, help="Draw bars with ASCII characters.  [default: on if the locale is not UTF-8]"
@@ -32,8 +34,8 @@ from bftrainer.errors import UserError
 def top(every: float, once: bool, plain: bool, state: Path) -> None:
     """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and the latest events.
 
-    Press ? for the keys that pause, resume, cancel and explain trainers. The pilot need not be running. Programs should use
-    list, nodes and events with --json.
+    Press ? for the keys that pause, resume, cancel and explain trainers. The pilot need not be running. In scripts, use list,
+    nodes and events with --json.
 
     \b
     Example:

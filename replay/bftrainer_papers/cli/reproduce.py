@@ -44,7 +44,7 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
     The log of BFTrainer's own paper is public: every table and figure is reproduced from it and written to --out, and an
     interrupted run picks up where it left off. The data of the other papers are not public: workloads are generated from
     their published statistics. The lines above the table list what was generated and assumed. docs/reproduction.md explains
-    the differences and lists the tolerances that were not set before the runs.
+    the differences and lists the tolerances that were set after results were known.
 
     \b
     Example:

@@ -33,10 +33,11 @@ def advise(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Recommend T_fwd, P_jmax, objective and holder times for LOG, and show how much worse other values do.
+    """Recommend T_fwd, P_jmax, the objective, the shortest window and the holders' time limit, based on LOG.
 
-    Writes DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (how much worse other
-    values do), and the figures of the underlying replays.
+    Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the objective do. Writes
+    DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (how much worse other values
+    do), and the figures of the underlying replays.
 
     \b
     Example:

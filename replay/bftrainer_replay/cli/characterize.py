@@ -42,7 +42,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     """Describe the idle nodes of LOG: how many there are, how often they change, how long they stay idle.
 
     LOG is an event log (time,joined,left as .csv or .csv.gz) or a job log: Slurm's sacct or jobcomp, LSF's lsb.acct or
-    bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. The format is recognized by content. If the log has a queue, idle
+    bhist, PBS/Torque/Cobalt accounting, SWF, ALCF's CSV. The format is detected from the content. If the log has a queue, idle
     node-time is broken down by which jobs were waiting at the time.
 
     \b

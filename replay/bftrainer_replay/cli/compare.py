@@ -98,8 +98,8 @@ def compare(
     DIR/report.html is a self-contained page that works offline; DIR/pictures and DIR/data contain the same results as PNG
     and CSV.
 
-    The efficiency U is relative to the same reference for all policies: equal share on a constant number of nodes, the
-    average of the pool, without rescale cost. A policy that cannot run these trainers is skipped, with a note that gives the
+    The efficiency U is relative to the same reference for all policies: equal share without rescale cost, on a constant
+    number of nodes equal to the pool's average. A policy that cannot run these trainers is skipped, with a note that gives the
     reason. A trainer table contains no requested sizes and no loss curves: --requested sets the sizes, and loss curves are
     generated for the policies that use them.
 

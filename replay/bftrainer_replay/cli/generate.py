@@ -33,7 +33,7 @@ def generate(nodes: int, days: float, seed: int, out: Path) -> None:
     """Generate an event log of idle nodes, for a demo or a cluster whose own log is not available.
 
     The idle share, the lengths of idle fragments, and the number of events per hour match the paper's Summit log, scaled to
-    any number of nodes. The log begins at 2021-01-01T00:00:00 on its own clock.
+    any number of nodes. The log's first timestamp is 2021-01-01T00:00:00.
 
     \b
     Example:

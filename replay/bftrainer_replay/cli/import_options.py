@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 OPTIONS = (
     click.option(
         "--format", "format", type=FORMAT,
-        help="Format of the log: sacct, pbs, swf, ...  [default: recognized by content]",
+        help="Format of the log: sacct, pbs, swf, ...  [default: detected from the content]",
     ),
     click.option(
         "--timezone", metavar="ZONE",
-        help="Time zone for times that do not specify one, like Europe/Zurich.  [default: UTC]",
+        help="Time zone (such as Europe/Zurich) for times that do not specify one.  [default: UTC]",
     ),
     click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read."),
-    click.option("--columns", metavar="A,B,...", help="Columns of sacct --parsable2 output without a header."),
+    click.option(
+        "--columns", metavar="A,B,...", help="Column names, if sacct --parsable2 output has no header.",
+    ),
     click.option(
         "--processors-per-node", type=int, metavar="P",
         help="Processors per node (SWF logs only).  [default: from the log's header]",
@@ -41,18 +43,21 @@ OPTIONS = (
         "--warm-up-h",
         type=float,
         metavar="H",
-        help="Exclude the log's first H hours, where jobs are missing.  [default: estimated]",
+        help="Exclude the log's first H hours, which may lack jobs that were already running.  [default: estimated]",
     ),
     click.option(
-        "--cool-down-h", type=float, metavar="H", help="Exclude the log's last H hours, likewise.  [default: estimated]"
+        "--cool-down-h",
+        type=float,
+        metavar="H",
+        help="Exclude the log's last H hours, which may lack jobs that were still running.  [default: estimated]",
     ),
     click.option(
         "--outage",
         "outages",
         multiple=True,
         metavar="START/END",
-        help="Treat this period as an outage, in which no node counts as idle. May be repeated; auto detects outages, "
-        "none turns this off.  [default: auto]",
+        help="Treat this period as an outage, in which no node counts as idle. May be repeated. 'auto' detects "
+        "outages; 'none' disables this.  [default: auto]",
     ),
 )  # fmt: skip
 NAMES = (

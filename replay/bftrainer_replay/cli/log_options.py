@@ -51,7 +51,7 @@ _WINDOW_OPTIONS = (
     click.option(
         "--start",
         metavar="ISO",
-        help="Start of the window, in UTC (event logs: on the log's own clock). Example: 2021-02-10T20:21:15.  "
+        help="Start of the window, in UTC (event logs: in the log's own time). Example: 2021-02-10T20:21:15.  "
         "[default: the log's start]",
     ),
     click.option("--hours", type=float, metavar="H", help="Length of the window.  [default: to the end of the log]"),
@@ -73,7 +73,7 @@ _WINDOW_OPTIONS = (
         type=int,
         metavar="M",
         help="Number of nodes in the cluster, used to compute idle shares and to place jobs without node names.  "
-        "[default: the chosen nodes, else from the log]",
+        "[default: the number of selected nodes or, without a selection, the number in the log]",
     ),
 )
 

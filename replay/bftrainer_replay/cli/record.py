@@ -41,7 +41,8 @@ _WHOLE_SECONDS = 2.0
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The pilot's configuration file: [slurm] or [lsf] applies, [nodes] selects the nodes.  [default: all nodes]",
+    help="The pilot's configuration file; the command uses [slurm] or [lsf], and [nodes] to select nodes.  "
+    "[default: all nodes]",
 )
 @click.option(
     "--slots-per-node",
@@ -73,7 +74,7 @@ def record(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Record which nodes of a live cluster are idle and unused by backfill, for `replay` and `advise`.
+    """Record which idle nodes of a live cluster a pilot could use, for `replay` and `advise`.
 
     The command polls the scheduler as the pilot does and holds no nodes; any user may run it. FILE grows row by row. You
     can stop the command at any time and run it again to resume. Time without data becomes a gap.

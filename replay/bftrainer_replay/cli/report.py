@@ -33,15 +33,27 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
 @click.command()
 @log_options
 @workload_options
-@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the main replay.")
-@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="P_jmax of the main replay.")
+@click.option(
+    "--forward-s",
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="T_fwd of the replay that the others are compared with.",
+)
+@click.option(
+    "--max-parallel",
+    default=10,
+    show_default=True,
+    metavar="P",
+    help="P_jmax of the replay that the others are compared with.",
+)
 @click.option(
     "--full",
     is_flag=True,
     help="Use the paper's complete grids and more policies; prints the estimated run time first.",
 )
 @jobs_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the numbers of every replay.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the results of every replay.")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
 )

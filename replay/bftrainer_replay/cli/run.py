@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority), as `replay workload` writes it.",
+    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority), in the format that "
+    "`replay workload` writes.",
 )
 @curve_options
 @click.option(
     "--model",
     metavar="NAME",
-    help="Use this model's curve for all trainers, like shufflenet.  [default: the model column]",
+    help="Use the curve of this model (such as shufflenet) for all trainers.  [default: the model column]",
 )
 @click.option(
     "--policy",

@@ -37,10 +37,13 @@ _PATH = click.Path(path_type=Path)
 @click.option(
     "--workload",
     type=WORKLOAD,
-    help="Generated trainers, enough to outlast the log.  [default: diverse]",
+    help="Kind of trainers to generate.  [default: diverse]",
 )
 @click.option(
-    "--count", type=int, metavar="N", help="Number of trainers of --workload.  [default: enough to outlast the log]"
+    "--count",
+    type=int,
+    metavar="N",
+    help="Number of trainers to generate.  [default: enough work to last longer than the log]",
 )
 @click.option(
     "--policies",
@@ -85,7 +88,7 @@ _PATH = click.Path(path_type=Path)
 def sweep(mpi: bool, **options: Any) -> None:
     """Replay every combination of logs, policies and settings.
 
-    Each result is a file in DIR/cells, named by a hash of its settings and inputs: a killed sweep resumes where it stopped,
+    Each result is a file in DIR/cells, named after a hash of its settings and inputs: a killed sweep resumes where it stopped,
     and extending the grid computes only the new cells. At the end, the sweep writes results.csv (a row per cell) and a figure
     for every setting that varies. The results are the same for any number of processes, with or without MPI.
 

@@ -31,8 +31,11 @@ _OPTIONS = (
     click.option("--arrivals", type=_PATH, metavar="FILE", help="trace: job submissions (a Philly or Pollux trace)."),
     click.option("--curves", type=_PATH, metavar="FILE", help="trace: measured throughput (Gavel's or Sia's)."),
     click.option("--curves-out", type=_PATH, metavar="FILE", help="trace: curves to write.  [default: OUT + .curves.csv]"),
-    click.option("--member", metavar="NAME", help="trace: the file to read from an archive of arrivals."),
-    click.option("--hardware", metavar="NAME", help="trace: the hardware of the curves, like aws or v100."),
+    click.option("--member", metavar="NAME", help="trace: the file to read if --arrivals is an archive."),
+    click.option(
+        "--hardware", metavar="NAME",
+        help="trace: the hardware on which the curves were measured, like aws or v100.",
+    ),
     click.option("--models", metavar="A,B", help="trace: use these models only.  [default: all with a curve]"),
     click.option("--gpus-per-node", type=int, metavar="G", help="trace: GPUs per node of your cluster.  [default: 1]"),
     click.option(

@@ -36,7 +36,7 @@ _OPTIONS = (
         type=WORKLOAD,
         default="diverse",
         show_default=True,
-        help="Generated trainers, enough to outlast the log.",
+        help="Kind of trainers to generate; their work lasts longer than the log.",
     ),
 )
 

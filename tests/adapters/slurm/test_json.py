@@ -21,7 +21,7 @@ def test_a_job_list_without_plans_is_refused() -> None:
 
 def test_slurms_own_errors_are_not_an_empty_answer() -> None:
     for errors in ([{"description": "Unable to contact slurm controller"}], ["strange"]):
-        with pytest.raises(SchedulerError, match="Slurm says"):
+        with pytest.raises(SchedulerError, match="Slurm reports an error"):
             slurm_json.parse_nodes(json.dumps({"errors": errors, "nodes": []}))
 
 
