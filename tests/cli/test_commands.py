@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -115,7 +113,7 @@ def test_a_broken_table_costs_a_warning(tmp_path: Path, table: str, target: str,
         assert reason in warning
 
 
-def test_help_imports_no_command_and_is_fast() -> None:
+def test_help_imports_no_command() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c",
          "import sys; from bftrainer.cli.main import run; run(['--help']); print(*sys.modules, file=sys.stderr)"],
@@ -128,12 +126,6 @@ def test_help_imports_no_command_and_is_fast() -> None:
         "bftrainer.cli.command_table", "bftrainer.cli.lazy_group", "bftrainer_replay", "bftrainer_replay.cli",
         "bftrainer_replay.cli.commands", "bftrainer_papers", "bftrainer_papers.cli", "bftrainer_papers.cli.commands",
     }  # fmt: skip
-    took = []
-    for _ in range(5):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "bftrainer", "--help"], stdout=subprocess.DEVNULL, check=True)
-        took.append(time.perf_counter() - began)
-    assert statistics.median(took) < 0.3 * PATIENCE
 
 
 def completed(*words: str) -> list[str]:
