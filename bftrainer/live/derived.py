@@ -1,7 +1,7 @@
 """Values worked out from others, five times a second for thousands of nodes, but only when there is something new.
 
-The one mechanism for that in the pilot. Whoever uses a derived value need not know when it was computed: it is always the
-function's value for the present arguments. Two rules make that true: arguments are compared by value, and they are frozen.
+This is the only such mechanism in the pilot. A caller need not know when a derived value was computed: the value is always
+that of the function for the present arguments. Two rules make that true: arguments are compared by value, and they are frozen.
 A collection that changes (:class:`Table`) takes part by its frozen snapshots.
 """
 

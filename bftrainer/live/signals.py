@@ -11,7 +11,7 @@ from types import FrameType
 
 @dataclass(slots=True)
 class Signals:
-    """Signals received so far. Each field is set by a handler, and may be set by whoever runs the pilot in its own process.
+    """Signals received so far. Each field is set by a handler, or by a program that runs the pilot in its own process.
 
     SIGTERM and SIGINT end the pilot, SIGUSR1 announces the end of its job, SIGHUP reloads the configuration.
     """

@@ -91,7 +91,7 @@ class FragmentBook:
                 held = replace(held, ready_s=now_s)
                 self._registry.fragment_taken(fragment.name, now_s)
             case FragmentPhase.LEAVING if was is not FragmentPhase.LEAVING and held.given_back_s is None:
-                self._registry.fragment_asked_back(fragment.name, now_s, fragment.why or "asked back")
+                self._registry.fragment_asked_back(fragment.name, now_s, fragment.why or "preempted")
             case FragmentPhase.GONE:
                 self._gone(held, now_s)
                 return
