@@ -24,30 +24,33 @@ SITE_GROUP = "bftrainer.sites"
 
 def policy_names() -> tuple[str, ...]:
     """All installed policies, by name."""
-    return tuple(sorted(_policies()))
+    return tuple(sorted(_installed(POLICY_GROUP)))
 
 
 def launcher_names() -> tuple[str, ...]:
     """All installed launchers, by name."""
-    return tuple(sorted(point.name for point in entry_points(group=LAUNCHER_GROUP)))
+    return tuple(sorted(_installed(LAUNCHER_GROUP)))
 
 
 def driver_module(launcher: str, where: str = "") -> str:
     """The module of a launcher's driver, run as ``python -m MODULE TRAINER_DIR``. Raises ``UnknownNameError``."""
-    modules = {point.name: point.value for point in entry_points(group=LAUNCHER_GROUP)}
-    if launcher not in modules:
-        raise UnknownNameError("launcher", launcher, modules, where)
-    return modules[launcher]
+    points = _installed(LAUNCHER_GROUP)
+    if launcher not in points:
+        raise UnknownNameError("launcher", launcher, points, where)
+    return points[launcher].value
 
 
 def site_names() -> tuple[str, ...]:
     """All installed sites, by name."""
-    return tuple(sorted(point.name for point in entry_points(group=SITE_GROUP)))
+    return tuple(sorted(_installed(SITE_GROUP)))
 
 
 def load_site(name: str) -> object:
     """The object of an installed site: a ``bftrainer.live.site.SitePlugin``. Raises ``UserError`` if it cannot be imported."""
-    point = next(point for point in entry_points(group=SITE_GROUP) if point.name == name)
+    points = _installed(SITE_GROUP)
+    if name not in points:
+        raise UnknownNameError("holder", name, points)
+    point = points[name]
     try:
         return point.load()
     except Exception as error:
@@ -66,7 +69,7 @@ def build_policy(name: str, settings: PolicySettings) -> Policy:
     if ":" in name:
         builder = _load("policy", name)
     else:
-        policies = _policies()
+        policies = _installed(POLICY_GROUP)
         if name not in policies:
             raise UnknownNameError("policy", name, policies)
         builder = policies[name].load()
@@ -112,8 +115,8 @@ def find_objective(name: str) -> Objective:
     return OBJECTIVES[name]
 
 
-def _policies() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=POLICY_GROUP)}
+def _installed(group: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def _load(kind: str, name: str) -> Callable[..., Any]:

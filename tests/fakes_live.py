@@ -20,7 +20,7 @@ from bftrainer.domain.cluster import (
     Refusal,
 )
 from bftrainer.domain.fragments import fragment_name
-from bftrainer.errors import SchedulerError
+from bftrainer.errors import SchedulerError, UnknownNameError
 from bftrainer.protocol.events import Event, EventLine, Running, Started
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending, after_event
@@ -184,6 +184,8 @@ class FakeLauncher:
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
         name, there = spec.name, tuple(hosts)
+        if self.behaviour.get(name) == "has no launcher":
+            raise UnknownNameError("launcher", spec.launcher, ())
         old = self.drivers.get(name)
         assert old is None or not old.view.alive, "two drivers of one trainer"
         incarnation = 1 + (old.view.incarnation if old else 0)

@@ -346,3 +346,13 @@ def test_orphans_that_cannot_be_ended_cost_their_fragments(home: House) -> None:
     started_on = next(nodes for what, _, nodes in reversed(home.launcher.orders) if what == "start")
     assert not started_on & set(before)
     assert not any(decisions(home))
+
+
+def test_a_launcher_that_is_no_longer_installed_fails_its_trainer_only(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=1), spec("b", max_nodes=1))
+    home.launcher.behaviour["a"] = "has no launcher"
+    home.pilot(60)
+    assert home.status("a") == "failed"
+    assert home.status("b") == "waiting"
+    assert [what for what, name, _ in home.launcher.orders if name == "b"] == ["start", "stop"]

@@ -55,7 +55,11 @@ class DirectoryLauncher:
         self._settings = dict(settings)
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
-        """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where it has its own."""
+        """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where it has its own.
+
+        Raises :class:`~bftrainer.errors.UnknownNameError` if the launcher is not installed.
+        """
+        module = driver_module(spec.launcher)
         directory = TrainerDirectory(self._root / spec.name)
         directory.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = from_fields(DriverSettings, {**self._settings, "driver": spec.launcher}, "driver settings")
@@ -70,7 +74,7 @@ class DirectoryLauncher:
         directory.leave.unlink(missing_ok=True)
         directory.driver_pid.unlink(missing_ok=True)
         driver.events.read()  # what an earlier driver reported is over
-        driver.process.start(driver_module(spec.launcher), lock)
+        driver.process.start(module, lock)
         driver.view = after_start(driver.view)
 
     def order(self, name: str, hosts: Iterable[HostSlots]) -> None:

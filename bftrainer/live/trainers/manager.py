@@ -19,6 +19,7 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
+from bftrainer.errors import UnknownNameError
 from bftrainer.live.derived import Derived, Table
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
@@ -235,8 +236,8 @@ class TrainerManager:
                 it.started_class = it.desired_class
                 try:
                     self._launcher.start(self._records[name].spec, self._hosts(name, nodes), self._interface(nodes))
-                except OSError as error:
-                    if error.errno in NO_DISK:
+                except (OSError, UnknownNameError) as error:
+                    if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer
                     self._failed(name, now_s, f"the driver cannot be started: {error}", (), TrainerChange())
                     return False
