@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -149,8 +148,7 @@ def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSl
 def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind(cluster: RealSlurm) -> None:
     holder = cluster.holder(timeout_s=8.0)
     holder.poll()
-    sbatch = shutil.which("sbatch")
-    assert sbatch is not None
+    sbatch = cluster.lab.real("sbatch")
     cluster.lab.put_fake("sbatch", f'#!/bin/sh\n{sbatch} "$@" >/dev/null\nsleep 1000\n')
     (refusal,) = holder.acquire((NodeRequest(cluster.nodes[0]),)).refusals
     assert "no response within 8 s" in refusal.reason
