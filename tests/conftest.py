@@ -73,7 +73,9 @@ REAL = frozenset({"contract", "drivers", "horovod", "live", "lsf", "record", "re
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slurm", choices=[*VERSIONS], help="run every test that needs a Slurm on this one, and only on it")
+    parser.addoption(
+        "--slurm", choices=[*VERSIONS], help="run every test that needs a Slurm on this one, and only on it"
+    )
 
 
 def pytest_report_header() -> str:

@@ -210,6 +210,10 @@ class Lab:
             self.stop_daemon(name)
         for process in self.processes():
             send(process, signal.SIGKILL)
+        if self.uses_cgroup2:
+            for folder in sorted(cgroup2().glob("system.slice/*slurmstepd.scope/**/"), reverse=True):
+                with suppress(OSError):  # another lab's, or a process is still ending
+                    folder.rmdir()
 
     def processes(self) -> list[object]:
         """Everything that was started with this cluster's configuration: daemons, steps, jobs."""
@@ -333,6 +337,7 @@ class Lab:
 
     def _cgroup_conf(self) -> str:
         if self.uses_cgroup2:
+            (cgroup2() / "system.slice").mkdir(exist_ok=True)  # systemd's; 24.11 and later make it
             return f"CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nCgroupMountpoint={cgroup2()}\n"
         # slurmd starts a cgroup plugin even if nothing uses one; with v1 named it starts on any machine, and makes no cgroup.
         mounted = CGROUPS if self.settings.proctrack == "cgroup" else self.root / "cgroup"

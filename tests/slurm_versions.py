@@ -1,4 +1,4 @@
-"""The versions of Slurm that tests can run: the installed one, and those that .ci/slurm-versions.sh has unpacked into .cache."""
+"""The versions of Slurm that tests can run: the installed one, and those of .ci/slurm-versions.sh in .cache."""
 
 from __future__ import annotations
 

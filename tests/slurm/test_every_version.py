@@ -1,6 +1,7 @@
 """Holding, giving back and handing over, on each version of Slurm and each way that sites track processes and end jobs.
 
-``make test`` runs these stories on every version, and all others in this folder on one; ``make slurm-versions`` runs all on all.
+``make test`` runs the stories with the mark ``every_slurm`` on every version, the others on one; ``make slurm-versions`` runs
+all on all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from impact import WORKERS, Impact
+from impact import Impact
 from promises import promise
 from slurm_lab import Lab, Settings, missing_cgroups
 from slurm_versions import SlurmVersion

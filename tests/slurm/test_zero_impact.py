@@ -66,7 +66,9 @@ def test_other_sites(settings: Settings, folder: Path, slurm_version: SlurmVersi
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing_cgroups()), reason=f"no cgroups for slurmd: {missing_cgroups()}")
-def test_with_cgroups_a_step_leaves_nothing_behind_that_it_would_wait_for(folder: Path, slurm_version: SlurmVersion) -> None:
+def test_with_cgroups_a_step_leaves_nothing_behind_that_it_would_wait_for(
+    folder: Path, slurm_version: SlurmVersion
+) -> None:
     """slurmstepd looks again a second later if a step's first process ends before the others: "inherited" ones."""
     settings = replace(Settings(), nodes=2, proctrack="cgroup", slurmd_debug="debug2")
     lab = Lab(folder / "slurm", settings, slurm_version)

@@ -121,7 +121,9 @@ def main() -> int:
     tracking = "linuxproc" if missing_cgroups() else "cgroup"
     parser.add_argument("--tracking", choices=["cgroup", "linuxproc"], default=tracking, help=f"here: {tracking}")
     parser.add_argument("--json", type=Path, help="write every single start there, too")
-    parser.add_argument("--slurm", choices=[*VERSIONS], default=INSTALLED.name, help=f"version (default {INSTALLED.name})")
+    parser.add_argument(
+        "--slurm", choices=[*VERSIONS], default=INSTALLED.name, help=f"version (default {INSTALLED.name})"
+    )
     options = parser.parse_args()
     version = VERSIONS[options.slurm]
     if missing := version.missing():

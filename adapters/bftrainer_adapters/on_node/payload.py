@@ -90,7 +90,7 @@ def contents(path):  # type: (str) -> bytes
 
 
 def name_of_folder(job, sluid, lines):  # type: (str, str, str) -> str
-    """What a Slurm job's cgroup folders are called: ``job_12``; with cgroup v2 since 26.05 the SLUID, unless CgroupJobIdPaths is set."""
+    """Name of a Slurm job's cgroup folder: ``job_12``; with cgroup v2 of 26.05 the SLUID, unless CgroupJobIdPaths is set."""
     return sluid if sluid and "/" + sluid + "/step_" in lines else "job_" + job
 
 
