@@ -36,7 +36,7 @@ from typing import Any, NoReturn, TypeVar
 
 from bftrainer.errors import InputFileError
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
-from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
+from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR, run_in_worker
 from bftrainer.protocol.messages import TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
@@ -271,6 +271,7 @@ class _Tracker:
     def install(self) -> None:
         self.state.register_reset_callbacks([self.resized])
         if self.reporter.directory is not None:
+            run_in_worker()
             self.reporter.act_as(self.hvd.rank())
             self.original = self.state.commit
             self.state.commit = self.commit

@@ -110,6 +110,10 @@ class Membership:
         self.announced = tuple(other for other in self.announced if other != member)
         return news
 
+    def excused(self, member: Member) -> None:
+        """A worker of a member was ended through no fault of its node: this stay is over, and the next one may begin."""
+        self.announced = tuple(other for other in self.announced if other != member)
+
     def formed(self, labels: Iterable[str]) -> None:
         """Horovod has formed a group of the members with these labels."""
         known = {member.label: member for member in (*self.announced, *self.retiring, *self.group)}
