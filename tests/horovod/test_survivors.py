@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,11 @@ def workers(trainer: Trainer, fragment: int) -> list[int]:
     return [event["pid"] for event in started if event["fragment"] == str(fragment)]
 
 
-@pytest.mark.parametrize(("nodes", "slots"), [(4, 1), (2, 2), (4, 2)], ids=["4 nodes", "2 x 2", "4 x 2"])
-def test_the_others_go_on_after_each_loss(tmp_path: Path, nodes: int, slots: int) -> None:
+@pytest.mark.parametrize(("nodes", "slots", "warm"), [(4, 1, True), (2, 2, False)], ids=["4 x 1", "2 x 2, cold"])
+def test_the_others_go_on_after_each_loss(tmp_path: Path, nodes: int, slots: int, warm: bool) -> None:
+    """A warm worker listens from its warm start on, a cold one from ``progress.track`` on."""
     left = list(range(1, nodes + 1))
-    with Trainer(tmp_path / "trainer", hang_s=600, environment=EVERY_STEP) as trainer:
+    with Trainer(tmp_path / "trainer", hang_s=600, warm=warm, environment=EVERY_STEP) as trainer:
         trainer.start(" ".join(f"n{fragment}:{slots}:{fragment}" for fragment in left))
         trainer.steps(nodes * slots, count=3, timeout_s=120)
         for lost in (2, 1, 3)[: nodes - 1]:  # of a ring of four: one in the middle, then the ends
@@ -58,8 +60,7 @@ def test_a_survivor_that_cannot_leave_is_ended_and_its_node_is_used_again(tmp_pa
         trainer.check_continuity()
 
 
-def test_a_script_without_progress_track_and_a_cold_one_are_freed_too(tmp_path: Path) -> None:
-    """The first has no line of ours, so the warm start installs the listener; in the second, ``track`` does."""
+def test_a_script_without_progress_track_is_freed_too(tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text(
         "import os, time\n"
@@ -76,8 +77,6 @@ def test_a_script_without_progress_track_and_a_cold_one_are_freed_too(tmp_path: 
         "        state.commit()\n"
         "train(state)\n"
     )
-    import sys
-
     with Trainer(tmp_path / "plain", [sys.executable, str(script)], hang_s=600) as trainer:
         trainer.start("a:2:1 b:2:2")
         log = trainer.path / "logs/1/a.1.0.log"
@@ -85,8 +84,3 @@ def test_a_script_without_progress_track_and_a_cold_one_are_freed_too(tmp_path: 
         trainer.kill("2")
         trainer.until("a group of 2", lambda: "group of 2" in log.read_text())
         assert not [event for event in trainer.events if event["event"] == "hung"]
-    with Trainer(tmp_path / "cold", hang_s=600, warm=False, environment=EVERY_STEP) as trainer:
-        trainer.start("a:2:1 b:2:2")
-        trainer.steps(4)
-        killed_s = trainer.kill("2")
-        trainer.event("running", killed_s, fragments=["1"])

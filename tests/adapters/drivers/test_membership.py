@@ -160,6 +160,7 @@ def test_a_node_whose_worker_was_ended_through_no_fault_of_its_own_joins_again()
     (excused,) = (member for member in membership.group if member.host == B)
     membership.excused(excused)
     assert membership.withheld == set()
+    assert membership.tick(0.5) == [], "its stay is over, and its node waits for the next group"
     membership.formed([member.label for member in membership.announced])
     assert [member.host for member in membership.group] == [A]
     (start,) = membership.tick(1.0)
