@@ -153,6 +153,7 @@ def test_errors_that_come_now_and_then_do_not_count(between: str) -> None:
             "occurred:\n\nTraceback (most recent call last):\n  b\na.b.Error: \x1b[31mred\n",
             "a.b.Error: \\x1b[31mred",
         ),
+        ("[rank2]: Traceback (most recent call last):\n[rank2]:   File x\n[rank2]: OSError: gone\n", "OSError: gone"),
         ("note: no traceback\n", ""),
     ],
 )

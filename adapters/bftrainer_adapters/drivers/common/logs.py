@@ -11,7 +11,9 @@ from bftrainer.protocol.paths import older_part
 from bftrainer.system.printable import printable
 
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-"""The line after a traceback. Horovod and torchrun prefix no rank: each worker has a log of its own."""
+"""The line after a traceback."""
+_RANK = re.compile(r"\[rank\d+\]: ")
+"""torch.distributed puts it before each line of a traceback."""
 
 
 class CappedLog:
@@ -78,7 +80,7 @@ def last_lines(path: Path, count: int = 20, max_bytes: int = 8192) -> list[str]:
 def last_exception(path: Path) -> str:
     """The line of the last exception in a worker's log (``ValueError: ...``), on one printable line; empty without one."""
     found, in_traceback = "", False
-    for line in last_lines(path, count=10_000, max_bytes=1 << 16):
+    for line in (_RANK.sub("", line, count=1) for line in last_lines(path, count=10_000, max_bytes=1 << 16)):
         if line.startswith("Traceback (most recent call last):"):
             found, in_traceback = "", True
         elif in_traceback and _EXCEPTION.match(line):
