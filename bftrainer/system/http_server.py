@@ -59,8 +59,8 @@ class HttpAnswer:
 class Limits:
     """``clients``: most connections at a time that have passed ``refusal``; others get status 503.
 
-    ``crowded_s``: pause in accepting after a stranger who had to make room. With 2 ms a crowd costs the process a few percent of
-    a core, and clients behind it in the kernel's queue wait longer.
+    ``crowded_s``: pause in accepting after a stranger who had to make room. With 2 ms a crowd costs the process a few percent
+    of a core, and clients behind it in the kernel's queue wait longer.
     """
 
     strangers: int = 12
