@@ -12,7 +12,7 @@ from bftrainer.config.hosts import matches
 from bftrainer.domain.cluster import PeerPilot
 from bftrainer.errors import InvalidValueError
 from bftrainer.live.nodes import claims
-from bftrainer.live.nodes.claims import Comparison, read_claim
+from bftrainer.live.nodes.claims import ClaimComparison, read_claim
 from bftrainer.live.nodes.sharing import overlap
 
 NODES = [f"node{n:05d}" for n in range(10_000)]
@@ -92,7 +92,7 @@ def test_a_comment_that_stands_for_millions_of_names_costs_little() -> None:
 
 
 def test_the_work_is_counted_for_each_user_and_over_all() -> None:
-    comparison = Comparison(NODES)
+    comparison = ClaimComparison(NODES)
     greedy = tuple(f"node[{n},1-199999]" for n in range(100))
     comparison.claimed("user0", greedy)
     assert 0 < comparison.steps <= claims.MOST_STEPS_OF_A_USER
@@ -105,6 +105,6 @@ def test_the_work_is_counted_for_each_user_and_over_all() -> None:
 
 
 def test_one_users_excess_does_not_use_up_the_budget_of_others() -> None:
-    comparison = Comparison(NODES)
+    comparison = ClaimComparison(NODES)
     comparison.claimed("greedy", tuple(f"node[{n},{RANGES[:600]}]" for n in range(1000)))
     assert comparison.claimed("honest", ("node[00010-00012]",)) == ["node00010", "node00011", "node00012"]

@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberRanges:
     """A pair of brackets: (first, last, width) of each range. ``[08-10]`` is 08, 09, 10; ``[8-10]`` is 8, 9, 10."""
 
     ranges: tuple[tuple[int, int, int], ...]
@@ -49,7 +49,7 @@ class Claim:
 
     prefix: str
     shape: re.Pattern[str]
-    numbers: tuple[Numbers, ...]
+    numbers: tuple[NumberRanges, ...]
 
     @property
     def steps(self) -> int:
@@ -58,7 +58,7 @@ class Claim:
 
     def __contains__(self, node: str) -> bool:
         found = self.shape.fullmatch(node)
-        return found is not None and all(map(Numbers.__contains__, self.numbers, found.groups()))
+        return found is not None and all(map(NumberRanges.__contains__, self.numbers, found.groups()))
 
 
 @lru_cache(maxsize=1024)  # other pilots' lists are the same at every poll
@@ -74,7 +74,7 @@ def read_claim(pattern: str) -> Claim | None:
         end = part.end()
     if end != len(pattern) or not parts:
         return None
-    shape, numbers, loose = "", list[Numbers](), 0
+    shape, numbers, loose = "", list[NumberRanges](), 0
     for part in parts:
         if part[1] is not None:
             found = _numbers(part[1])
@@ -96,7 +96,7 @@ def read_claim(pattern: str) -> Claim | None:
     return Claim(parts[0][3] or "", re.compile(shape, re.DOTALL), tuple(numbers))
 
 
-def _numbers(text: str) -> Numbers | None:
+def _numbers(text: str) -> NumberRanges | None:
     ranges = []
     for piece in text.split(","):
         found = _RANGE.fullmatch(piece)
@@ -106,11 +106,11 @@ def _numbers(text: str) -> Numbers | None:
         if last < first:
             return None
         ranges.append((first, last, len(found[1])))
-    return Numbers(tuple(ranges))
+    return NumberRanges(tuple(ranges))
 
 
 @dataclass(slots=True)
-class Comparison:
+class ClaimComparison:
     """One look at all claims. ``nodes`` are ours, sorted."""
 
     nodes: Sequence[str]

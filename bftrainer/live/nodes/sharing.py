@@ -16,7 +16,7 @@ from bftrainer.config.pilot import NodesConfig
 from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.errors import CommandError, SchedulerError, UserError
-from bftrainer.live.nodes.claims import Comparison
+from bftrainer.live.nodes.claims import ClaimComparison
 from bftrainer.live.nodes.fragments import HeldFragment
 from bftrainer.system.printable import printable
 
@@ -30,7 +30,7 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
     A pilot without a list claims nothing: it uses whatever is idle, first come, first served.
     """
     own = host_patterns(hosts)
-    comparison = Comparison(sorted(node for node in nodes if node in own))
+    comparison = ClaimComparison(sorted(node for node in nodes if node in own))
     for other in others:
         if both := comparison.claimed(other.user, other.hosts):
             more = f" and {len(both) - 3} more" if len(both) > 3 else ""
