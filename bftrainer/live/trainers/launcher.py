@@ -144,7 +144,7 @@ class DirectoryLauncher:
             except Exception as error:  # whatever a line of this trainer brings about ends this trainer only
                 driver.unusable = f"its lines cannot be read: {type(error).__name__}: {error}"
         view = driver.view
-        if driver.unusable and is_alive:
+        if driver.unusable and (is_alive or view.alive):  # it may have ended for the same reason, without a word
             driver.process.kill()
             view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
         if driver.process.is_known and not is_alive:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bftrainer.protocol.reports import DriverView, Ending
 
 REPORTS_WITHIN_S = 60.0
-NEVER_REPORTED = "has not reported progress for a minute or more: its speed is not measured; see bftrainer.progress in docs/quickstart.md"
+NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/quickstart.md)"
 _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
 
 
