@@ -59,4 +59,10 @@ def shown(value: object) -> str:
         return str(value) if abs(value) < 10**20 else "an integer of more than 20 digits"
     if isinstance(value, str):
         return repr(text(value, 40))
-    return {dict: "an object", list: "a list", tuple: "a list"}.get(type(value), type(value).__name__)
+    return (
+        "an object"
+        if isinstance(value, dict)
+        else "a list"
+        if isinstance(value, (list, tuple))
+        else type(value).__name__
+    )

@@ -199,9 +199,10 @@ def read_event(line: Mapping[str, Any], now_s: float | None = None) -> EventLine
     ``now_s`` is the time at which the line is read: a line cannot be from later.
     """
     word = line.get("event")
-    kind = _TYPES.get(word) if isinstance(word, str) else None
-    if kind is None:
-        return None if isinstance(word, str) else BadEvent("", f"expected a word under 'event', found {shown(word)}")
+    if not isinstance(word, str):
+        return BadEvent("", f"expected a word under 'event', found {shown(word)}")
+    if (kind := _TYPES.get(word)) is None:
+        return None
     try:
         at_s = number(line.get("time"), 0.0, 1e11)
         incarnation = whole(line.get("incarnation"), 0, MAX_INCARNATION)
@@ -225,7 +226,7 @@ _RANGES = {"pid": (0, 2**31), "slot": (0, MAX_WORKERS), "world_size": (0, MAX_WO
 
 def _bounded(event: Event) -> Event:
     """The event with text of bounded length. Raises :class:`RefusedValueError` where cutting would change the meaning."""
-    changed: dict[str, object] = {}
+    changed: dict[str, Any] = {}
     for name, value in to_fields(event).items():
         if isinstance(value, str):
             changed[name] = _name(name, value) if name in _NAMES else text(value)
