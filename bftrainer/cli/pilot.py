@@ -42,6 +42,7 @@ def pilot(state: Path, config: Path | None) -> None:
     from bftrainer.live.site import batch_job, build_site, reconfigure
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.clock import SystemClock
+    from bftrainer.system.locks import require_locks
 
     folder = open_state_dir(state, create=True)
     settings = read(folder, config)
@@ -55,6 +56,7 @@ def pilot(state: Path, config: Path | None) -> None:
         peers=site.peers, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
     )  # fmt: skip
     try:
+        require_locks(folder)
         with Signals().caught() as signals:
             run_pilot(parts, settings, signals, lambda: read(folder, config))
     except OSError as error:

@@ -82,7 +82,7 @@ def submit(
         require(folder, spec, where)
     _note_unknown_class(spec, config.classes, where)
     _check_name(folder, spec.name, where)
-    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner=_user()))
+    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec))
     if as_json:
         show_json([{"trainer": spec.name, "spool": spool_name}])
         return
@@ -141,12 +141,3 @@ def _check_name(state: Path, name: str, where: str) -> None:
         raise InputFileError(
             f"{where}: name", f"{name!r} is taken; expected a name that no trainer of this state directory has had"
         )
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

@@ -21,7 +21,8 @@ from pydantic import ValidationError, model_validator
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import ConfigTable
-from bftrainer.errors import InvalidValueError, StateDirError
+from bftrainer.errors import InvalidValueError, StateDirError, StoreError
+from bftrainer.system.users import name_of
 
 MAX_BYTES = 1 << 20
 MAX_FILES_AT_ONCE = 200
@@ -45,6 +46,7 @@ class Request(ConfigTable):
     trainer: str
     spec: TrainerSpec | None = None
     owner: str = ""
+    """Whatever the file says, the reader puts the owner of the file here."""
 
     @model_validator(mode="after")
     def _check(self) -> Request:
@@ -72,14 +74,27 @@ class Spool:
     def __init__(self, state_dir: Path, uid: int | None = None) -> None:
         self.path = state_dir / "spool"
         self._uid = os.getuid() if uid is None else uid
+        self._stuck: set[str] = set()  # rejected, and could not be moved away
 
     def put(self, request: Request) -> str:
-        """Write a request and return its name. It is on disk when this returns; names sort by time."""
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        """Write a request and return its name. It is on disk when this returns; names sort by time.
+
+        Raises :class:`~bftrainer.errors.StoreError` if the disk does not take it.
+        """
         data = request.model_dump_json().encode()
         if len(data) > MAX_BYTES:
             raise InvalidValueError(f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}{_SUFFIX}"
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            self._write(name, data)
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: the request cannot be written: {error.strerror}; nothing was submitted"
+            ) from error
+        return name
+
+    def _write(self, name: str, data: bytes) -> None:
         with _opened(self.path) as folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             handle = os.open(f".{name}", flags, 0o600, dir_fd=folder)
@@ -94,14 +109,14 @@ class Spool:
                     os.unlink(f".{name}", dir_fd=folder)
                 raise
             os.fsync(folder)
-        return name
 
     def pending(self) -> tuple[Received, ...]:
         """Pending requests, oldest first. Files stay."""
         if not self.path.is_dir():
             return ()
         with _opened(self.path) as folder:
-            names = sorted(e.name for e in self.path.iterdir() if e.suffix == _SUFFIX and not e.name.startswith("."))
+            found = (e.name for e in self.path.iterdir() if e.suffix == _SUFFIX and not e.name.startswith("."))
+            names = sorted(name for name in found if name not in self._stuck)
             return tuple(self._receive(folder, name) for name in names[:MAX_FILES_AT_ONCE])
 
     def take_away(self, name: str) -> None:
@@ -111,20 +126,27 @@ class Spool:
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
-        """Move a rejected file to ``rejected``; remove it if that fails."""
+        """Move a rejected file to ``rejected``, else remove it. If neither can be done, it is not pending any more."""
         with _opened(self.path) as folder:
-            with suppress(FileExistsError):
+            with suppress(OSError):
                 os.mkdir("rejected", 0o700, dir_fd=folder)
-            try:
-                os.rename(name, f"rejected/{name}", src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
+            # Names may come again, and a folder cannot replace one that is not empty.
+            for target in (f"rejected/{name}", f"rejected/{secrets.token_hex(4)}-{name[:200]}"):
                 with suppress(OSError):
-                    os.unlink(name, dir_fd=folder)
+                    os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
+                    return
+            try:
+                os.unlink(name, dir_fd=folder)
+            except OSError:
+                self._stuck.add(name)
 
     def _receive(self, folder: int, name: str) -> Received:
         try:
             data = _read_checked(folder, name, self._uid)
-            return Received(name, Request.model_validate_json(data))
+            request = Request.model_validate_json(data)
+            if request.kind is RequestKind.SUBMIT:
+                request = request.model_copy(update={"owner": name_of(self._uid)})
+            return Received(name, request)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

@@ -6,7 +6,6 @@ with its command, for an issue.
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer.system.users import own_name
 from bftrainer_adapters.lsf import jobs as lsf_jobs
 from bftrainer_adapters.lsf import observe as lsf_observe
 from bftrainer_adapters.lsf import queue as lsf_queue
@@ -28,7 +28,7 @@ _SEND_IN = "please attach this file to an issue"
 
 def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
     """One check per command."""
-    now_s, user = time.time(), getpass.getuser()
+    now_s, user = time.time(), own_name()
     slots = settings.slots_per_node
     hosts = lsf_text.parse_hosts_json if settings.format == "json" else lsf_text.parse_hosts_text
     questions: list[tuple[str, list[str], Callable[[str], str], bool]] = [
