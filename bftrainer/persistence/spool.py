@@ -205,7 +205,7 @@ def _opened(path: Path) -> Iterator[int]:
 def _read_checked(folder: int, name: str, uid: int) -> bytes:
     # O_NONBLOCK: opening a pipe would wait for its writer.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise InvalidValueError("is not a regular file")
@@ -215,7 +215,10 @@ def _read_checked(folder: int, name: str, uid: int) -> bytes:
             raise InvalidValueError(f"has {found.st_nlink} hard links, expected one")
         if found.st_size > MAX_BYTES:
             raise InvalidValueError(f"has {found.st_size:,} bytes, expected at most {MAX_BYTES:,}")
-        data = file.read(MAX_BYTES + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(handle)
     if len(data) > MAX_BYTES:
         raise InvalidValueError("grew while it was read")
     return data
