@@ -151,4 +151,6 @@ def test_what_cannot_be_moved_away_is_rejected_once(spool: Spool) -> None:
 
 def test_the_owner_is_the_one_of_the_file(spool: Spool) -> None:
     spool.put(Request(kind=RequestKind.SUBMIT, trainer="b", spec=spec("b"), owner="somebody-else"))
-    assert {r.request.owner for r in spool.pending() if r.request and r.request.spec} == {pwd.getpwuid(os.getuid()).pw_name}
+    assert {r.request.owner for r in spool.pending() if r.request and r.request.spec} == {
+        pwd.getpwuid(os.getuid()).pw_name
+    }
