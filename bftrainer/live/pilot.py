@@ -48,7 +48,8 @@ def run_pilot(
             listeners.append(metrics.hear)
             port, end_metrics = serve(metrics, config.metrics)
             registry.note(clock.now_s(), "metrics", "", f"http://{config.metrics.address}:{port}/metrics")
-        run(running.world, running.state, running.decisions.policy, running)
+        with running.heartbeat.running():
+            run(running.world, running.state, running.decisions.policy, running)
         running.close()
         registry.note(clock.now_s(), "pilot", "", "has ended")
         if end_metrics is not None:

@@ -14,6 +14,7 @@ from bftrainer.domain.state import Plan, State
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
 from bftrainer.live.facts import Fact, Listener
+from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.job_chaining import JobChain, OwnJob
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
@@ -26,6 +27,7 @@ from bftrainer.live.world import LiveWorld
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Spool
+from bftrainer.system.background import AtOnce, Background
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class PilotDependencies:
     """A pilot's site and state directory.
 
     ``reconfigure`` applies the site's own table and returns the keys that it cannot apply. ``log`` prints a fact in one of the
-    formats of the configuration.
+    formats of the configuration. ``background`` runs polls of the scheduler beside the loop.
     """
 
     state_dir: Path
@@ -49,6 +51,7 @@ class PilotDependencies:
     peers: PeerPilots | None = None
     reconfigure: Callable[[PilotConfig], tuple[str, ...]] | None = None
     log: Callable[[Fact, str], None] = lambda _fact, _format: None
+    background: Background = field(default_factory=AtOnce)
 
 
 class PilotRuntime:
@@ -82,8 +85,10 @@ class PilotRuntime:
             registry.note(clock.now_s(), "pilot", "", unseen)
         classes = NodeClassifier(config.classes, self.state)
         self.nodes = NodeManager(
-            config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers)
-        )
+            config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers),
+            parts.background,
+        )  # fmt: skip
+        self.heartbeat = Heartbeat(self.nodes.renew, clock, config.times.lease_s)
         self.trainers = TrainerManager(
             registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()
         )
@@ -92,8 +97,9 @@ class PilotRuntime:
         listeners.append(self._notices.hear)
         spool = Spool(parts.state_dir)
         self.world = LiveWorld(
-            registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.decisions.refusal
-        )
+            registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.heartbeat,
+            self.decisions.refusal,
+        )  # fmt: skip
 
     @property
     def config(self) -> PilotConfig:

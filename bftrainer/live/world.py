@@ -23,6 +23,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.derived import Derived
+from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.trainers.for_core import for_core
@@ -30,8 +31,6 @@ from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.live.trainers.requests import carry_out
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Spool
-
-BEAT_S = 5.0
 
 
 class Control(Protocol):
@@ -96,6 +95,7 @@ class LiveWorld:
         clock: Clock,
         told: State,
         control: Control,
+        heartbeat: Heartbeat,
         refusal: Callable[[Trainer], str | None] = lambda _: None,
     ) -> None:
         self._registry = registry
@@ -105,9 +105,10 @@ class LiveWorld:
         self._classes = classes
         self._clock = clock
         self._control = control
+        self._heartbeat = heartbeat
         self._refusal = refusal
         self._told = Told(told)
-        self._next_beat = self._next_renewal = clock.elapsed_s()
+        self._next_beat = clock.elapsed_s()
         self._drains_since: float | None = None
         self._has_cleared = False
         for active in told.active:
@@ -165,15 +166,13 @@ class LiveWorld:
         self._nodes.release(self._trainers.held(now_s))
 
     def _beat(self, elapsed: float, now_s: float) -> None:
-        """Count usage, write the heartbeat, renew the holders' leases."""
+        """Count usage, write the heartbeat, renew the holders' leases. They live only while the journal can be written."""
         self._trainers.account(now_s)
         if elapsed >= self._next_beat:
-            self._next_beat = elapsed + BEAT_S
+            self._next_beat = elapsed + self._heartbeat.interval_s
             self._trainers.write_usage(now_s)
-        # Holders live on the lease only while the journal can be written: the heartbeat above comes first.
-        if elapsed >= self._next_renewal:
-            self._next_renewal = elapsed + min(BEAT_S, self._nodes.config.times.lease_s / 6)
-            self._nodes.renew()
+            self._heartbeat.wrote()
+        self._heartbeat.renew_if_due()
 
     @property
     def _max_parallel(self) -> int:
