@@ -74,7 +74,39 @@ class FragmentChanged:
     reason: str = ""
 
 
-Fact = DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged
+class Stage(Enum):
+    """What a tick of the loop is made of."""
+
+    JOURNAL = "journal"
+    HOLDERS = "holders"
+    DRIVERS = "drivers"
+    RELEASES = "releases"
+    REQUESTS = "requests"
+    POLLS = "polls"
+    NODES = "nodes"
+    STEPS = "steps"
+    EVENTS = "events"
+    DECISION = "decision"
+
+
+@dataclass(frozen=True, slots=True)
+class TickTook:
+    """One tick of the loop: the seconds of each stage."""
+
+    at_s: float
+    stages: tuple[tuple[Stage, float], ...]
+
+    @property
+    def whole_s(self) -> float:
+        return sum(seconds for _, seconds in self.stages)
+
+    @property
+    def largest(self) -> tuple[Stage, float]:
+        """The stage that took most of it."""
+        return max(self.stages, key=lambda stage: stage[1])
+
+
+Fact = DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
 Listener = Callable[[Fact], None]
 
 

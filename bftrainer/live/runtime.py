@@ -22,6 +22,7 @@ from bftrainer.live.nodes.sharing import Sharing, claim_hosts
 from bftrainer.live.notices import Notices
 from bftrainer.live.reload import changed, described, merged
 from bftrainer.live.signals import Signals
+from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.manager import Launcher, TrainerManager
 from bftrainer.live.world import LiveWorld
 from bftrainer.persistence.journal import last_state
@@ -78,6 +79,7 @@ class PilotRuntime:
         self._signals = signals
         self._reread = reread
         self._drains = False
+        self._listeners = listeners
         self.decisions = DecisionMaker(config, registry.store, listeners)
         max_parallel = config.decisions.max_parallel
         self.state = replace(last_state(registry.store) or State(max_parallel), max_parallel=max_parallel)
@@ -98,6 +100,7 @@ class PilotRuntime:
         spool = Spool(parts.state_dir)
         self.world = LiveWorld(
             registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.heartbeat,
+            TickTimer(clock, self._tell, lambda text: registry.note(clock.now_s(), "slow tick", "", text)),
             self.decisions.refusal,
         )  # fmt: skip
 
@@ -180,6 +183,10 @@ class PilotRuntime:
                 parts.peers.announce(self._config.nodes.hosts)
             raise
         return kept
+
+    def _tell(self, fact: Fact) -> None:
+        for listener in self._listeners:
+            listener(fact)
 
     def _note(self, text: str) -> None:
         self._registry.note(self._parts.clock.now_s(), "hand-over", "", text)

@@ -23,9 +23,11 @@ from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.derived import Derived
+from bftrainer.live.facts import Stage
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
+from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.for_core import for_core
 from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.live.trainers.requests import carry_out
@@ -96,6 +98,7 @@ class LiveWorld:
         told: State,
         control: Control,
         heartbeat: Heartbeat,
+        timer: TickTimer,
         refusal: Callable[[Trainer], str | None] = lambda _: None,
     ) -> None:
         self._registry = registry
@@ -106,6 +109,7 @@ class LiveWorld:
         self._clock = clock
         self._control = control
         self._heartbeat = heartbeat
+        self._timer = timer
         self._refusal = refusal
         self._told = Told(told)
         self._next_beat = clock.elapsed_s()
@@ -116,14 +120,21 @@ class LiveWorld:
 
     def next_event(self, wake_at_s: float | None) -> Event | None:
         """Wait until something has happened. None once the pilot was told to end and everything is released."""
+        timer = self._timer
+        timer.passed(Stage.DECISION)
         while True:
             self._tick()
             if self._drains_since is not None:
                 if self._is_drained():
                     return None
-            elif self._nodes.settled and (event := self._difference(wake_at_s)) is not None:
-                return event
+            elif self._nodes.settled:
+                event = self._difference(wake_at_s)
+                timer.passed(Stage.EVENTS)
+                if event is not None:
+                    return event
+            timer.ends()
             self._clock.sleep(self._nodes.config.times.file_poll_s)
+            timer.begins()
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
         """Pass the core's allocation to the trainers, and take the steps that can be taken at once."""
@@ -138,6 +149,7 @@ class LiveWorld:
 
     def _tick(self) -> None:
         """Look at everything that is due, and take the next steps."""
+        timer = self._timer
         self._control.tick()
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         self._beat(elapsed, now_s)
@@ -145,13 +157,21 @@ class LiveWorld:
             self._drains_since = elapsed
             self._registry.note(now_s, "pilot", "", "shutting down: trainers checkpoint, then nodes are released")
             self._trainers.drain()
+        timer.passed(Stage.JOURNAL)
         self._nodes.look()
+        timer.passed(Stage.HOLDERS)
         lost = self._trainers.look(now_s)
         withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
         self._nodes.give_back(withheld, "a worker there was killed")
+        timer.passed(Stage.DRIVERS)
+        # Before anything that may take long: nodes that were given back do not wait for it.
+        self._nodes.release(self._trainers.held(now_s))
+        timer.passed(Stage.RELEASES)
         if self._drains_since is None:
             self._read_spool(now_s)
+            timer.passed(Stage.REQUESTS)
             self._nodes.poll_if_due()
+        timer.passed(Stage.POLLS)
         if self._nodes.settled and not self._has_cleared:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
@@ -159,11 +179,14 @@ class LiveWorld:
             core = frozenset(self._trainers.for_core(now_s))
             demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel))
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+        timer.passed(Stage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._nodes.pool)
         elif self._drains_since is not None:  # no trainer is started any more, so it does not matter where
             self._trainers.step(now_s)
+        timer.passed(Stage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
+        timer.passed(Stage.RELEASES)
 
     def _beat(self, elapsed: float, now_s: float) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the journal can be written."""

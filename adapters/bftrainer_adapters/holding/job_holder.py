@@ -67,7 +67,7 @@ class JobHolder:
         self._settings, self._poll_s = settings, poll_s
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """One job per request, until too many in a row have failed or ``ROUND_S`` are over; the rest waits for the next call."""
+        """One job per request, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the next call."""
         began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
