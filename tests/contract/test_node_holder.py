@@ -40,7 +40,8 @@ def hold(cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: fl
     fragments: list[Fragment] = []
     while len(fragments) < count:  # a slow scheduler leaves the last ones for the next call
         acquired = watched.holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes[len(fragments) : count]))
-        assert acquired.fragments and not acquired.refusals
+        assert acquired.fragments
+        assert not acquired.refusals
         fragments += acquired.fragments
     assert [f.phase for f in fragments] == [FragmentPhase.PENDING] * count
     assert [f.node for f in fragments] == cluster.nodes[:count]

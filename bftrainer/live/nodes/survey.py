@@ -52,6 +52,7 @@ class _Poll:
     begun_s: float
     answer: Future[_Seen]
     holders: set[str] = field(default_factory=set)
+    took_s: float = 0.0
 
 
 class Survey:
@@ -88,8 +89,11 @@ class Survey:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last answer. Time in which this process was stopped, and did not look, is no silence."""
-        return self._silent_s
+        """Seconds since the last answer. Time in which this process was stopped, and did not look, is no silence.
+
+        Nor is a poll that is on its way and not yet as old as a silence: many slow commands follow one another in it.
+        """
+        return max(self._silent_s, 0.0 if self._poll is None else self._poll.took_s)
 
     @property
     def answered_for_s(self) -> float:
@@ -124,8 +128,11 @@ class Survey:
         After failures, ask less often; a failure changes nothing of what is known.
         """
         elapsed, poll_s = self._clock.elapsed_s(), config.times.poll_s
-        self._silent_s += min(elapsed - self._attended_s, poll_s)
-        self._attended_s = elapsed
+        passed_s, self._attended_s = min(elapsed - self._attended_s, poll_s), elapsed
+        if self._poll is None:
+            self._silent_s += passed_s
+        else:
+            self._poll.took_s += passed_s
         if self._poll is None:
             if elapsed < self._next_s:
                 return False
@@ -138,6 +145,7 @@ class Survey:
         try:
             complaint = self._read(poll.answer.result(), config, frozenset(poll.holders))
         except BFTrainerError as error:
+            self._silent_s += poll.took_s
             self._failed(str(error), now_s)
         else:
             self._succeeded(complaint, now_s)
