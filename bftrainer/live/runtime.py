@@ -80,6 +80,7 @@ class PilotRuntime:
         self._reread = reread
         self._drains = False
         self._listeners = listeners
+        self._kept = ""
         self.decisions = DecisionMaker(config, registry.store, listeners)
         max_parallel = config.decisions.max_parallel
         self.state = replace(last_state(registry.store) or State(max_parallel), max_parallel=max_parallel)
@@ -130,6 +131,11 @@ class PilotRuntime:
         """Write a decision to the journal, then note the trainers that it admitted."""
         self.decisions.journal.record(event, state, plan)
         self.world.decided(state)
+        if plan.decision.kept != self._kept and plan.decision.kept:
+            self._registry.note(event.at_s, "decision failed", "", f"trainers keep their sizes: {plan.decision.kept}")
+        self._kept = plan.decision.kept
+        for name in plan.decision.blamed:
+            self.trainers.quarantine(name, plan.decision.kept, event.at_s)
 
     def close(self) -> None:
         """Wait for notices that are on their way."""
@@ -150,7 +156,8 @@ class PilotRuntime:
         if read is None:
             return "there is no configuration file to reread"
         fresh, kept = merged(self._config, read)
-        prepared = self.decisions.prepare(fresh)
+        trainers = [r.spec.trainer() for r in self._registry.trainers() if not r.status.is_final]
+        prepared = self.decisions.prepare(fresh, trainers)
         kept += self._reload_site(fresh, now_s)
         # Nothing above changes anything if it fails; nothing below fails, except for the disk.
         self.decisions.use(prepared, now_s)

@@ -179,6 +179,13 @@ class TrainerManager:
             if record is not None and record.status is TrainerStatus.QUEUED:
                 self.change(name, TrainerChange(status=TrainerStatus.WAITING, admitted_s=record.admitted_s or now_s))
 
+    def quarantine(self, name: str, why: str, now_s: float) -> None:
+        """Pause a trainer with which no decision can be made, until its user resumes it."""
+        if (record := self._records.get(name)) is not None and not record.status.is_final:
+            self._registry.note(now_s, "quarantine", name, f"paused, since no decision can be made with it: {why}")
+            reason = f"quarantined, since no decision can be made with it: {why}"
+            self.change(name, TrainerChange(status=TrainerStatus.PAUSED, reason=reason))
+
     def change(self, name: str, change: TrainerChange) -> None:
         """Change the registry, and what is known of it here."""
         self._registry.change(name, change)
