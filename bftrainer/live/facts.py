@@ -5,15 +5,14 @@ A listener hears of a fact once it is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Plan, State
 from bftrainer.persistence.journal import LiveJournal, TimedPolicy
-from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus, Usage
+from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus, Usage
 from bftrainer.persistence.store import Store
 
 
@@ -118,11 +117,12 @@ class TellingRegistry(Registry):
         self._now_s = now_s
         self._listeners = listeners
 
-    def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
-        added = super().add(spec, owner, spool_name, at_s)
-        if added:
-            status: TrainerStatus = self.trainer(spec.name).status
-            self._tell(TrainerChanged(at_s, spec.name, TrainerChange(status=status)))
+    def add_all(self, submissions: Sequence[Submission], at_s: float) -> tuple[bool, ...]:
+        added = super().add_all(submissions, at_s)
+        for one, is_added in zip(submissions, added, strict=True):
+            if is_added:
+                status: TrainerStatus = self.trainer(one.spec.name).status
+                self._tell(TrainerChanged(at_s, one.spec.name, TrainerChange(status=status)))
         return added
 
     def change(self, name: str, change: TrainerChange) -> None:

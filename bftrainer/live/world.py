@@ -6,7 +6,8 @@ core's last state is in the journal. So a new pilot and one that comes back do t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import islice
 from typing import Protocol
 
 from bftrainer.domain.events import (
@@ -30,9 +31,15 @@ from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.for_core import for_core
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.live.trainers.requests import carry_out
+from bftrainer.live.trainers.requests import carry_out, submit
 from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.spool import Spool
+from bftrainer.persistence.spool import Request, RequestKind, Spool
+
+REQUESTS_AT_ONCE = 40
+REQUESTS_S = 0.05
+"""A tick takes so many requests from the spool, for so long at most."""
+QUEUED_TOLD = 100
+"""Of the queue, the core is told so many trainers beyond those that it may admit: its state is written at every decision."""
 
 
 class Control(Protocol):
@@ -58,6 +65,9 @@ class Told:
 
     def __contains__(self, trainer: str) -> bool:
         return trainer in self._trainers
+
+    def __len__(self) -> int:
+        return len(self._trainers)
 
     def is_measured(self, trainer: str) -> bool:
         return self._trainers.get(trainer, False)
@@ -176,7 +186,7 @@ class LiveWorld:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
-            core = frozenset(self._trainers.for_core(now_s))
+            core = frozenset(islice(self._trainers.for_core(now_s), self._max_parallel))
             demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel))
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(Stage.NODES)
@@ -211,7 +221,8 @@ class LiveWorld:
         known = self._trainers.for_core(now_s)
         gone = told.gone(known)
         changes += [TrainerFinished(name) for name in gone]
-        new = [record for name, record in known.items() if name not in told]
+        room = self._max_parallel + QUEUED_TOLD - len(told) + len(gone)
+        new = list(islice((record for name, record in known.items() if name not in told), max(room, 0)))
         submitted = [for_core(record, self._nodes.config.learning) for record in new]
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         if wake_at_s is not None and wake_at_s <= now_s:
@@ -227,19 +238,39 @@ class LiveWorld:
         return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured)
 
     def _read_spool(self, now_s: float) -> None:
-        """Carry out requests. Each is in the registry before its file is removed, so that none is lost."""
-        for received in self._spool.pending():
+        """Carry out some requests, in order. Each is in the registry before its file is removed, so that none is lost.
+
+        However many there are, a tick takes a few of them: no release waits for a bulk of submissions.
+        """
+        began_s = self._clock.elapsed_s()
+        submissions: list[tuple[str, Request]] = []
+        for received in self._spool.take(REQUESTS_AT_ONCE):
             if received.request is None:
                 self._registry.note(now_s, "spool", received.name[:80], f"request rejected: {received.refused}")
                 self._spool.put_aside(received.name)
-                continue
-            try:
-                carry_out(received.name, received.request, self._registry, self._trainers, now_s, self._refusal)
-            except BFTrainerError as error:
-                if error.exit_status != 2:
-                    raise
-                self._registry.note(now_s, "spool", received.request.trainer, str(error))
-            self._spool.take_away(received.name)
+            elif received.request.kind is RequestKind.SUBMIT:
+                submissions.append((received.name, received.request))
+            else:
+                self._submit(submissions, now_s)
+                submissions = []
+                self._carry_out(received.name, received.request, now_s)
+            if self._clock.elapsed_s() - began_s >= REQUESTS_S:
+                break
+        self._submit(submissions, now_s)
+
+    def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: float) -> None:
+        for name, why in submit(submissions, self._registry, self._trainers, now_s, self._refusal):
+            self._registry.note(now_s, "spool", name, why)
+        self._spool.take_away(*(spool_name for spool_name, _ in submissions))
+
+    def _carry_out(self, spool_name: str, request: Request, now_s: float) -> None:
+        try:
+            carry_out(spool_name, request, self._registry, self._trainers, now_s)
+        except BFTrainerError as error:
+            if error.exit_status != 2:
+                raise
+            self._registry.note(now_s, "spool", request.trainer, str(error))
+        self._spool.take_away(spool_name)
 
     def _is_drained(self) -> bool:
         """Whether all trainers have stopped and all holders have ended, or the time for that is over."""
