@@ -10,7 +10,8 @@ from bftrainer.core.loop import run
 from bftrainer.errors import PilotFailedError, UserError
 from bftrainer.live.decision_maker import check_decisions
 from bftrainer.live.facts import Fact, Listener, TellingRegistry
-from bftrainer.live.metrics import Metrics, serve
+from bftrainer.live.metrics import Metrics
+from bftrainer.live.metrics_server import MetricsServer, is_served
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
 from bftrainer.live.trainers.launcher import DirectoryLauncher
@@ -33,6 +34,7 @@ def run_pilot(
     status 2: a job script does not restart a pilot after that, and all trainers would stop for good.
     """
     store = open_store(parts.state_dir, create=True, at_step=parts.at_step)
+    served: MetricsServer | None = None
     runs = False
     try:
         clock = parts.clock
@@ -48,19 +50,17 @@ def run_pilot(
         registry.note(clock.now_s(), "pilot", "", f"started with pid {os.getpid()}")
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
         running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread)
-        end_metrics = None
-        if config.metrics.port is not None:
+        if is_served(config.metrics):
             metrics = Metrics(registry)
             listeners.append(metrics.hear)
-            port, end_metrics = serve(metrics, config.metrics)
-            registry.note(clock.now_s(), "metrics", "", f"http://{config.metrics.address}:{port}/metrics")
+            served = MetricsServer(metrics, config.metrics, parts.state_dir)
+            for place in served.places:
+                registry.note(clock.now_s(), "metrics", "", place)
         runs = True
         with running.heartbeat.running():
             run(running.world, running.state, running.decisions.policy, running)
         running.close()
         registry.note(clock.now_s(), "pilot", "", "has ended")
-        if end_metrics is not None:
-            end_metrics()
         store.drop_lease()
     except UserError as error:
         if runs:
@@ -69,4 +69,6 @@ def run_pilot(
             store.drop_lease()
         raise
     finally:
+        if served is not None:
+            served.end()
         store.close()
