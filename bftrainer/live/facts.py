@@ -73,7 +73,7 @@ class FragmentChanged:
     reason: str = ""
 
 
-class Stage(Enum):
+class TickStage(Enum):
     """What a tick of the loop is made of."""
 
     JOURNAL = "journal"
@@ -93,14 +93,14 @@ class TickTook:
     """One tick of the loop: the seconds of each stage."""
 
     at_s: float
-    stages: tuple[tuple[Stage, float], ...]
+    stages: tuple[tuple[TickStage, float], ...]
 
     @property
     def whole_s(self) -> float:
         return sum(seconds for _, seconds in self.stages)
 
     @property
-    def largest(self) -> tuple[Stage, float]:
+    def largest(self) -> tuple[TickStage, float]:
         """The stage that took most of it."""
         return max(self.stages, key=lambda stage: stage[1])
 

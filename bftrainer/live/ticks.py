@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from bftrainer.domain.ports import Clock
-from bftrainer.live.facts import Fact, Stage, TickTook
+from bftrainer.live.facts import Fact, TickStage, TickTook
 
 SLOW_S = 5.0
 _NOTE_AGAIN_S = 600.0
@@ -20,10 +20,10 @@ class TickTimer:
         self._tell = tell
         self._note = note
         self._since_s = clock.elapsed_s()
-        self._passed: dict[Stage, float] = {}
+        self._passed: dict[TickStage, float] = {}
         self._noted_s = -math.inf
 
-    def passed(self, stage: Stage) -> None:
+    def passed(self, stage: TickStage) -> None:
         """The time since the last call was for this stage."""
         now_s = self._clock.elapsed_s()
         self._passed[stage] = self._passed.get(stage, 0.0) + now_s - self._since_s

@@ -24,7 +24,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.derived import Derived
-from bftrainer.live.facts import Stage
+from bftrainer.live.facts import TickStage
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
@@ -131,7 +131,7 @@ class LiveWorld:
     def next_event(self, wake_at_s: float | None) -> Event | None:
         """Wait until something has happened. None once the pilot was told to end and everything is released."""
         timer = self._timer
-        timer.passed(Stage.DECISION)
+        timer.passed(TickStage.DECISION)
         while True:
             self._tick()
             if self._drains_since is not None:
@@ -139,7 +139,7 @@ class LiveWorld:
                     return None
             elif self._nodes.settled:
                 event = self._difference(wake_at_s)
-                timer.passed(Stage.EVENTS)
+                timer.passed(TickStage.EVENTS)
                 if event is not None:
                     return event
             timer.ends()
@@ -167,21 +167,21 @@ class LiveWorld:
             self._drains_since = elapsed
             self._registry.note(now_s, "pilot", "", "shutting down: trainers checkpoint, then nodes are released")
             self._trainers.drain()
-        timer.passed(Stage.JOURNAL)
+        timer.passed(TickStage.JOURNAL)
         self._nodes.look()
-        timer.passed(Stage.HOLDERS)
+        timer.passed(TickStage.HOLDERS)
         lost = self._trainers.look(now_s)
         withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
         self._nodes.give_back(withheld, "a worker there was killed")
-        timer.passed(Stage.DRIVERS)
+        timer.passed(TickStage.DRIVERS)
         # Before anything that may take long: nodes that were given back do not wait for it.
         self._nodes.release(self._trainers.held(now_s))
-        timer.passed(Stage.RELEASES)
+        timer.passed(TickStage.RELEASES)
         if self._drains_since is None:
             self._read_spool(now_s)
-            timer.passed(Stage.REQUESTS)
+            timer.passed(TickStage.REQUESTS)
             self._nodes.poll_if_due()
-        timer.passed(Stage.POLLS)
+        timer.passed(TickStage.POLLS)
         if self._nodes.settled and not self._has_cleared:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
@@ -189,14 +189,14 @@ class LiveWorld:
             core = frozenset(islice(self._trainers.for_core(now_s), self._max_parallel))
             demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel))
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
-        timer.passed(Stage.NODES)
+        timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._nodes.pool)
         elif self._drains_since is not None:  # no trainer is started any more, so it does not matter where
             self._trainers.step(now_s)
-        timer.passed(Stage.STEPS)
+        timer.passed(TickStage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
-        timer.passed(Stage.RELEASES)
+        timer.passed(TickStage.RELEASES)
 
     def _beat(self, elapsed: float, now_s: float) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the journal can be written."""
