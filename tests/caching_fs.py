@@ -1,13 +1,15 @@
 """A network file system for tests: what two hosts see of one folder through NFS's caches, by FUSE.
 
-Each mount is a host. As a Linux NFS client with its default options it remembers for 30 s that a name does not exist (until the
-host makes it itself), what a name leads to, and the attributes of files. ``open`` asks the server (close-to-open consistency): it
-brings the attributes up to date, and fails with ESTALE where the file has been deleted or replaced; the kernel then looks the
-name up again, as it does for NFS. Data are not cached.
+Each mount is a host. As a Linux NFS client it remembers for a while that a name does not exist (until the host makes it
+itself), what a name leads to, and the attributes of files. ``open`` asks the server (close-to-open consistency): it brings the
+attributes up to date, and fails with ESTALE where the file has been deleted or replaced; the kernel then looks the name up
+again, as it does for NFS. Data and the lists of folders are not cached.
 
     python caching_fs.py FOLDER MOUNT_POINT SECONDS      (as root; ends at SIGTERM)
 """
 
+# Paths are bytes below /proc/self/fd.
+# ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH116, PTH208, PTH211
 from __future__ import annotations
 
 import errno

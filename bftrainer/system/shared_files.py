@@ -26,10 +26,11 @@ def ensure_exists(path: Path | str) -> None:
 
 def while_replaced(read: Callable[[], T]) -> T:
     """``read()``, again where another host has replaced the file between open and read (ESTALE)."""
-    for _ in range(_TRIES - 1):
+    tries = _TRIES
+    while True:
         try:
             return read()
-        except OSError as error:
-            if error.errno != errno.ESTALE:
+        except OSError as error:  # noqa: PERF203  # an error is what it waits for
+            tries -= 1
+            if error.errno != errno.ESTALE or not tries:
                 raise
-    return read()

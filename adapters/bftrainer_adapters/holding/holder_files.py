@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
@@ -40,7 +41,8 @@ class HolderFiles:
         self._renewals = 0
         self._pilot = secrets.token_hex(_NAME_BYTES).encode()
         holders.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ensure_exists(holders / "renewed")  # before a payload looks for it
+        with suppress(OSError):  # a pilot without a disk does not renew: see below
+            ensure_exists(holders / "renewed")  # before a payload looks for it
 
     def hold(self, name: str) -> None:
         """Give this pilot the lease of the fragment."""
