@@ -1,19 +1,21 @@
 """Two hosts that share a folder through caches like those of NFS (caching_fs.py). Needs root, /dev/fuse and pyfuse3.
 
+pyfuse3 has no wheels; the distribution's package serves its own Python, which is all that the file system's process needs.
+
 ``one`` and ``other`` are the folder as the two hosts see it. What one of them has looked for in vain stays missing for it for
 ``CACHED_S``, which is longer than any test waits.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,14 +36,24 @@ class TwoHosts:
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
 
 
+@cache
+def _python() -> str:
+    """A Python that has pyfuse3; empty if there is none."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        with suppress(OSError):
+            if subprocess.run([python, "-c", "import pyfuse3"], capture_output=True, check=False).returncode == 0:
+                return python
+    return ""
+
+
 def why_not() -> str:
     """Why there can be no such file system here; empty if there can be one."""
     if os.geteuid() != 0:
         return "mounting needs root"
     if not os.access("/dev/fuse", os.W_OK):
         return "no /dev/fuse"
-    if importlib.util.find_spec("pyfuse3") is None:
-        return "no pyfuse3 (pip install pyfuse3; .ci/system-packages.txt lists libfuse3)"
+    if not _python():
+        return "no pyfuse3 (apt install python3-pyfuse3)"
     missing = [name for name in ("fusermount3", "unshare", "mount") if shutil.which(name) is None]
     return f"no {', '.join(missing)}" if missing else ""
 
@@ -65,7 +77,7 @@ def two_hosts(folder: Path, cached_s: float = CACHED_S) -> Iterator[TwoHosts]:
 
 @contextmanager
 def _mounted(behind: Path, point: Path, cached_s: float) -> Iterator[Path]:
-    argv = [sys.executable, str(_SERVER), str(behind), str(point), str(cached_s)]
+    argv = [_python(), str(_SERVER), str(behind), str(point), str(cached_s)]
     with (point.parent / f"{point.name}.log").open("wb") as log:
         server = subprocess.Popen(argv, stdout=log, stderr=log)
     try:
