@@ -87,7 +87,7 @@ class House:
         return list(self.holder.poll())
 
     def mark_ready(self, fragment: Fragment) -> None:
-        (self.holder.holders / fragment.name / "ready").touch()
+        (self.holder.holders / fragment.name / "ready").write_text("1.0\n")
 
     def ready(self, node: str = "n1") -> Fragment:
         (fragment,) = self.holder.acquire((NodeRequest(node),)).fragments
