@@ -84,6 +84,6 @@ def test_a_submission_to_a_full_disk_is_one_line(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", FULL, "submit", *options]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60 * PATIENCE, check=False, cwd=tmp_path)
     assert ended.returncode == 1, ended.stderr
-    problem = f"{state}/spool: the request cannot be written: File too large; nothing was submitted"
+    problem = f"{state}/spool: the request cannot be written: File too large; nothing has changed"
     assert ended.stderr == f"bftrainer: {problem}\n"
     assert list((state / "spool").iterdir()) == []
