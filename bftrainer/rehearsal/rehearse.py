@@ -114,7 +114,11 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
             left = left or player.left()
         if done.outcome is not TrialOutcome.OK or _was_killed(player, done):
             break
-    return Record(acts, tuple(played), tuple(player.lines), tuple(player.events), saved=writes.saved(), left=left)
+    player.look()
+    ranks = tuple(sorted(player.ranks, key=lambda line: line.at_s))
+    return Record(
+        acts, tuple(played), tuple(player.lines), tuple(player.events), saved=writes.saved(), left=left, ranks=ranks
+    )
 
 
 def _was_killed(player: Player, played: Played) -> bool:

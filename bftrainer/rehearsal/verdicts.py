@@ -6,7 +6,7 @@ import itertools
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.protocol.events import DriverEvent
-from bftrainer.rehearsal import resumed, samples
+from bftrainer.rehearsal import order, ranks, rates, resumed, samples, weights
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalCheck, RehearsalFinding
 from bftrainer.rehearsal.record import Boundary, Played, Record, TrialOutcome, boundaries, is_whole, stretches, stride
 from bftrainer.rehearsal.scenario import LEAVES, ActKind
@@ -27,6 +27,9 @@ def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
         _kill(record),
         _half(record),
         _state(record),
+        ranks.judge(record),
+        rates.judge(record, spec.scaling),
+        order.judge(record),
         _left(record),
     ]
 
@@ -230,6 +233,8 @@ def _state(record: Record) -> RehearsalFinding:
     starts = [p.at_s for p in record.of(ActKind.START)]
     if _checkpoint(record).verdict is not CheckVerdict.PASS:
         return check.undecided("it did not resume from a checkpoint")
+    if len(starts) >= 2 and (wrong := weights.of_another_step(record)) is not None:
+        return check.failed(*wrong)
     if record.reference is None or len(starts) < 2:
         return check.undecided(record.why_no_reference or "the rehearsal did not get that far")
     ends = [p.at_s for p in record.played if p.at_s > starts[1]]

@@ -38,6 +38,9 @@ class OnIdleNodes(lightning.Callback):
         self.agreement = progress.Agreement(self.report, lambda value: trainer.strategy.broadcast(value, src=0))
         self.sampler.shard(trainer.global_rank, trainer.world_size)
 
+    def on_train_start(self, trainer, module):
+        self.report.watch(module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)
+
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
         total = self.sampler.batches.total(trainer.world_size)
         self.rate.apply(trainer.optimizers[0], total, trainer.global_step)

@@ -148,6 +148,8 @@ def main() -> int:
         sampler.load_state_dict(others["sampler"])
         rate.load_state_dict(others["rate"])
 
+    report.watch(lambda: [weights], sampler=sampler, rate=rate)
+
     def save() -> None:
         if RANK == 0:
             part = given.checkpoint.with_suffix(".part.npz")

@@ -53,6 +53,7 @@ if options.checkpoint.exists():
     step = content["step"]
 parallel = DistributedDataParallel(model)
 report = progress.Reporter()
+report.watch(model, optimizer, sampler=sampler, rate=rate)
 agreement = progress.Agreement.of_torch(report, dist)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
+from bftrainer.protocol.rank_line import RankLine
 from bftrainer.rehearsal.copies import copy_folder, moved, outside, written_since
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
 from bftrainer.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
@@ -242,3 +243,108 @@ def test_a_copy_has_the_files_and_the_command_that_names_them_follows(tmp_path: 
     (tmp_path / "data/c.pt").touch()
     os.utime(tmp_path / "data/c.pt", (later_s, later_s))
     assert written_since([elsewhere, tmp_path / "data"], later_s) == [tmp_path / "data"]
+
+
+def ranked(step: int, rank: int = 0, **facts: Any) -> RankLine:
+    """A rank's line at second ``step``: by default the first group, with one worker."""
+    place = {"incarnation": 1, "world_size": 1, "since_step": 1} | {
+        key: facts.pop(key) for key in ("incarnation", "world_size", "since_step") if key in facts
+    }
+    return RankLine(at_s=100.0 + step, rank=rank, step=step, **place, **facts)
+
+
+def judged(check: str, lines: list[RankLine], story: Story | None = None, **keys: Any) -> RehearsalFinding:
+    told = story or begun()
+    record = Record((), tuple(told.played), tuple(told.lines), (), ranks=tuple(lines))
+    return {finding.check: finding for finding in judge(record, spec(**keys))}[check]
+
+
+def test_ranks_that_differ_fail_with_both_values() -> None:
+    two = {"world_size": 2, "since_step": 5}
+    lines = [ranked(5, rank, **two, weights=f"d{rank}", level=700.0 + rank, rate=0.02) for rank in range(2)]
+    found = judged("ranks", lines)
+    assert found.verdict is CheckVerdict.FAIL
+    assert "weights differ at step 5: rank 0 has 700, rank 1 has 701" in found.seen
+    found = judged("ranks", [line._replace(rate=0.04 / (1 + line.rank)) for line in lines])
+    assert "learning rates differ at step 5: rank 0 has 0.04, rank 1 has 0.02" in found.seen
+    assert "reset callback" in found.remedy
+    assert judged("ranks", [line._replace(weights="d") for line in lines]).verdict is CheckVerdict.PASS
+    assert judged("ranks", lines[:1]).verdict is CheckVerdict.CANNOT_TELL
+    assert judged("ranks", []).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_weights_that_differ_below_the_precision_of_the_sum_are_shown_as_digests() -> None:
+    lines = [ranked(5, rank, world_size=2, weights=f"d{rank}", level=700.0) for rank in range(2)]
+    assert "rank 0 has digest d0, rank 1 has digest d1" in judged("ranks", lines).seen
+
+
+def test_groups_are_not_compared_with_each_other() -> None:
+    """After a loss, the same step is made again by another group: it may have other weights."""
+    lines = [ranked(5, 0, world_size=2, weights="a"), ranked(5, 1, world_size=2, since_step=4, weights="b")]
+    assert judged("ranks", lines).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_the_rate_of_the_old_size_that_a_checkpoint_brought_back_fails() -> None:
+    old = ranked(5, rate=0.02, made_with=0.02, wanted=0.02)
+    new = ranked(6, rate=0.02, made_with=0.04, wanted=0.04, incarnation=2, world_size=2)
+    found = judged("rate", [old, new])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "still 0.02, that of 1 worker, instead of 0.04" in found.seen
+    found = judged("rate", [line._replace(wanted=None) for line in (old, new)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "constructed with the rate 0.04, and trains with 0.02" in found.seen
+    followed = [old, new._replace(rate=0.04)]
+    assert judged("rate", followed).verdict is CheckVerdict.PASS
+    constant = [line._replace(made_with=0.02, wanted=None) for line in (old, new)]
+    assert "does not follow the global batch" in judged("rate", constant).seen
+    assert "does not follow" not in judged("rate", constant, scaling="strong", global_batch=32).seen
+    assert judged("rate", []).verdict is judged("rate", [old]).verdict is CheckVerdict.CANNOT_TELL
+
+
+def ordered(step: int, *numbers: int, epoch: int = 0, **facts: Any) -> RankLine:
+    return ranked(step, indices=((epoch, numbers),), data_size=6, sampler="progress.Sampler", **facts)
+
+
+def test_samples_that_are_used_twice_fail_and_a_repeated_step_does_not() -> None:
+    before = [ordered(1, 0, 1), ordered(2, 2, 3), ordered(3, 4, 5)]
+    again = {"incarnation": 2, "since_step": 3}
+    assert judged("order", [*before, ordered(3, 5, 4, **again)]).verdict is CheckVerdict.PASS, "step 3 is made again"
+    found = judged("order", [*before[:2], ordered(3, 0, 1, **again)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "step 3 uses 2 samples of epoch 0 that step 1 had used" in found.seen
+    shared = [ordered(4, rank, 5, rank=rank, world_size=2, since_step=4) for rank in range(2)]
+    assert judged("order", shared).verdict is CheckVerdict.FAIL, "both ranks use sample 5"
+    assert judged("order", []).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_samples_that_a_whole_epoch_leaves_out_fail() -> None:
+    lines = [ordered(n + 1, *range(6 - (epoch == 1)), epoch=epoch) for n, epoch in enumerate((0, 1, 2))]
+    found = judged("order", lines)
+    assert found.verdict is CheckVerdict.FAIL
+    assert "1 of 6 samples of epoch 1 were never used" in found.seen
+
+
+def test_a_sampler_that_set_epoch_has_set_back_fails() -> None:
+    line = ordered(3, 4, since_step=3, restored_at=4, pass_at=0)._replace(sampler="ElasticSampler")
+    found = judged("order", [line])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "the sampler was at sample 4 of the epoch, and began again at 0: sampler.set_epoch" in found.seen
+    assert judged("order", [line._replace(pass_at=4)]).verdict is CheckVerdict.PASS
+    padded = [ordered(n, 1, 2, since_step=3)._replace(sampler="ElasticSampler") for n in (3, 4)]
+    assert judged("order", padded).verdict is CheckVerdict.FAIL, "more than it may repeat to fill up a pass"
+
+
+@pytest.mark.parametrize(
+    ("loaded", "words"), [("d10", ""), ("d7", "of step 10 holds the weights of step 7"), ("d0", "initial"), ("x", "")]
+)
+def test_a_checkpoint_with_the_weights_of_another_step_fails(loaded: str, words: str) -> None:
+    """Weights that no step had are no proof: a checkpoint may be rounded."""
+    story = begun().act(ActKind.START, range(11, 21), samples=320)
+    lines = [ranked(step, weights=f"d{step}", begun="d0") for step in range(1, 11)]
+    lines += [
+        ranked(step + 1, incarnation=2, since_step=11, weights=f"d{step}", begun=loaded)._replace(step=step)
+        for step in range(11, 21)
+    ]
+    found = judged("state", lines, story)
+    assert (words in found.seen) if words else (found.verdict is not CheckVerdict.FAIL)
+    assert (found.verdict is CheckVerdict.FAIL) is bool(words)
