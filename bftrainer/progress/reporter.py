@@ -17,7 +17,6 @@ from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_
 from bftrainer.protocol.messages import TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
-from bftrainer.protocol.rank_line import DISAGREEMENT
 from bftrainer.protocol.typed_json import OtherVersionError, read_json
 from bftrainer.scaling import Batches, LearningRate, Scaling
 
@@ -80,8 +79,6 @@ class Reporter:
         """
         if self._watch is not None:
             self._watch.step(self._rank, world_size, step)
-            if self._watch.disagreement is not None:
-                further = {**further, DISAGREEMENT: self._watch.disagreement}
         return self.line(
             step=step, samples=samples, loss=loss, world_size=world_size, at_s=at_s, force=force, further=further
         )
@@ -104,8 +101,9 @@ class Reporter:
         if formed and self._watch is not None:
             self._watch.formed()
         self._last = ProgressLine(
-            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed, further
-        )
+            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed,
+            None if self._watch is None else self._watch.disagreement, further,
+        )  # fmt: skip
         if force or changed or now - self._written_at >= self._every_s:
             self._written_at = now
             self._write(self._last)

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-DISAGREEMENT = "ranks_disagree"
-"""Rank 0's key in ``progress.jsonl`` for what it saw of other ranks; empty where they agree."""
 _LONGEST_DIGEST = 64
 Indices = tuple[tuple[int, tuple[int, ...]], ...]
 """By epoch: the numbers of samples."""

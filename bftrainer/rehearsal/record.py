@@ -62,7 +62,8 @@ class Saved:
 class Record:
     """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids that still ran.
 
-    ``ranks``: what every rank reported of itself, in order of time.
+    ``ranks``: what every rank reported of itself, in order of time; ``missing``: files that a failing script looked for in the
+    copy, and that are beside the original.
     """
 
     acts: tuple[Act, ...]
@@ -75,6 +76,7 @@ class Record:
     trials: tuple[Trial, ...] | None = None
     left: tuple[int, ...] = ()
     ranks: tuple[RankLine, ...] = ()
+    missing: tuple[str, ...] = ()
 
     def act_at(self, at_s: float) -> Act | None:
         """The act during which, or after which, something happened."""

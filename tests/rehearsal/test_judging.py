@@ -13,7 +13,7 @@ import pytest
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.protocol.rank_line import RankLine
-from bftrainer.rehearsal.copies import copy_folder, moved, outside, written_since
+from bftrainer.rehearsal.copies import copy_folder, missing, moved, outside, written_since
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
 from bftrainer.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
 from bftrainer.rehearsal.resumed import compare
@@ -348,3 +348,82 @@ def test_a_checkpoint_with_the_weights_of_another_step_fails(loaded: str, words:
     found = judged("state", lines, story)
     assert (words in found.seen) if words else (found.verdict is not CheckVerdict.FAIL)
     assert (found.verdict is CheckVerdict.FAIL) is bool(words)
+
+
+def leaving(worker_s: float, driver_s: float, tail: tuple[str, ...] = ()) -> Record:
+    """Asked to stop at 100, the driver passes it on at 105."""
+    played = [Played(Act(ActKind.START, 1), 90.0, 100.0, TrialOutcome.OK)]
+    played.append(Played(Act(ActKind.STOP, 0), 100.0, driver_s, TrialOutcome.OK, tail=tail))
+    events = [{"event": "stopping", "time": 105.0}]
+    events += [{"event": "worker_exited", "time": worker_s, "status": 83, "planned": True}]
+    return Record((), tuple(played), (), tuple(events))
+
+
+def test_the_time_to_leave_is_the_one_that_stop_s_limits() -> None:
+    """It was the time until the driver had ended: "within 25.8 s (stop_s = 20)" passed, and nobody could say why."""
+    found = {finding.check: finding for finding in judge(leaving(108.0, 125.8), spec(stop_s=20))}["stops"]
+    assert found.seen == (
+        "1 of 1 times; the slowest worker left 3.0 s after it was asked to (after stop_s = 20 s it would have been killed); "
+        "25.8 s until its driver had ended as well"
+    )
+
+
+def failing(tail: tuple[str, ...], missing: tuple[str, ...] = (), **keys: Any) -> RehearsalFinding:
+    played = Played(Act(ActKind.START, 1), 100.0, 101.0, TrialOutcome.FAILED, "status 1", tail)
+    return {x.check: x for x in judge(Record((), (played,), (), (), missing=missing), spec(**keys))}["starts"]
+
+
+def test_the_last_words_of_a_log_are_never_empty() -> None:
+    assert (
+        failing(("ValueError: no data", "", "  ")).seen
+        == "start on 1 node: status 1; its log ends: ValueError: no data"
+    )
+    assert failing(("", " ")).seen == failing(()).seen == "start on 1 node: status 1"
+
+
+def test_data_beside_the_working_directory_are_named() -> None:
+    assert "../data/train.bin: outside the working directory" in failing(("x",), ("../data/train.bin",)).remedy
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"), [("horovod", "must have the attribute step"), ("restart", r"report.step(step=")]
+)
+def test_a_script_without_steps_is_told_what_its_state_must_have(launcher: str, words: str) -> None:
+    played = Played(Act(ActKind.START, 1), 100.0, 101.0, TrialOutcome.TIMEOUT, "timed out after 1 s")
+    found = {x.check: x for x in judge(Record((), (played,), (), ()), spec(launcher=launcher))}["starts"]
+    assert words in found.remedy
+
+
+def test_what_a_script_misses_in_the_copy_is_found_beside_the_original(tmp_path: Path) -> None:
+    home, work = tmp_path / "user/project", tmp_path / "scratch/work"
+    for folder in (home, work, tmp_path / "user/data"):
+        folder.mkdir(parents=True)
+    (tmp_path / "user/data/train.bin").write_text("x")
+    absolute = tmp_path / "scratch/data/train.bin"
+    tail = ["Traceback", "FileNotFoundError: No such file or directory: '../data/train.bin'", f"open({absolute})"]
+    assert missing(tail, home, work) == ("../data/train.bin",)
+    assert missing(["no such file: ../data/other.bin", "see /etc/hosts"], home, work) == ()
+    told = moved(spec(cwd=str(home), command=["python", "t.py", "--data=../data", "../nowhere"]), home, work)
+    assert told.command[2:] == (f"--data={tmp_path / 'user/data'}", "../nowhere")
+    assert outside(spec(cwd=str(home), command=["python", "t.py", "../data"])) == [tmp_path / "user/data"]
+
+
+def test_a_checkpoint_that_is_a_folder_counts_as_saved(tmp_path: Path) -> None:
+    """Written under another name and renamed as a whole: nothing was seen of it before."""
+    (tmp_path / "ckpt").mkdir()
+    (tmp_path / "ckpt/model.bin").write_text("old")
+    with Writes(tmp_path) as writes:
+        for turn in range(2):
+            new = tmp_path / "ckpt.new"
+            (new / "shards").mkdir(parents=True)
+            (new / "model.bin").write_text(f"{turn}")
+            (new / "shards/0.bin").write_text("y")
+            (tmp_path / "ckpt").rename(tmp_path / f"old{turn}")
+            new.rename(tmp_path / "ckpt")
+            (tmp_path / "log.txt").write_text("in place")
+            saved = writes.saved()
+            assert saved.renamed == ("ckpt/",), turn
+            assert saved.in_place == ("log.txt",)
+            writes.forget()
+        (tmp_path / "ckpt/shards/0.bin").write_text("now in place")
+        assert writes.saved() == Saved(("ckpt/shards/0.bin",), ())
