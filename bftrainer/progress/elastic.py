@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.environment import run_in_worker
 from bftrainer.scaling import LearningRate
 
 State = TypeVar("State")
@@ -119,6 +120,7 @@ class _Tracker:
             _Followers(self.state, self.hvd, self.keep)
         self.shard()
         if self.reporter.directory is not None:
+            run_in_worker()
             self.reporter.act_as(self.hvd.rank())
             self.watch()
             self.original = self.state.commit
