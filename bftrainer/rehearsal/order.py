@@ -56,8 +56,8 @@ def judge(record: Record) -> RehearsalFinding:
         kept.append(step)
     # A worker that was killed after its part of a step, which the others have saved, has not reported that step.
     complete = all(len(step.ranks) == step.line.world_size for step in kept)
-    wrong = _never_used(record, seen) if complete else None
-    return wrong or _CHECK.passed(f"{len(seen):,} samples in {len(kept)} steps, none repeated")
+    unused = _never_used(record, seen) if complete else None
+    return unused or _CHECK.passed(f"{len(seen):,} samples in {len(kept)} steps, none repeated")
 
 
 def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_Step, bool]]:
