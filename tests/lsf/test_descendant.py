@@ -110,3 +110,12 @@ def test_its_accounting_has_versions_without_a_dot() -> None:
     assert '"JOB_FINISH" "22" ' in (FOLDER / "lsb.acct").read_text()
     opened = open_log(FOLDER / "lsb.acct")
     assert opened.log.events
+
+
+def test_a_queue_that_requeues_preempted_jobs_is_refused() -> None:
+    """IBM's manuals recommend this action; LSF would start the holder again, where no pilot knows of it."""
+    text = answer("bqueues-l-idlectl").replace("SUSPEND:     [TERMINATE]", "SUSPEND:     [brequeue $LSB_JOBID]")
+    queue = lsf_queue.parse_queue(text, "idlectl")
+    params = lsf_queue.ParamFacts(frozenset({"BACKFILL"}), frozenset(), {}, 10.0)
+    reasons = lsf_preempt.reasons_against(queue, lsf_queue.AppFacts(), params, False, False)
+    assert any("its SUSPEND action is 'brequeue $LSB_JOBID'" in reason for reason in reasons)
