@@ -2,8 +2,8 @@
 
 No process coordinates pilots. Each shows its claims where all can read them (the ``PeerPilots`` port), and all follow the same
 rules: a host list that overlaps another one is refused, and of the holder jobs above the shared cap the latest ones, by job
-id, are given back by their pilots. Anybody can make a job that looks like a pilot's. So at its start, a pilot is refused only by
-a claim of its own user; another user's is told, and the nodes are shared, first come, first served.
+id, are given back by their pilots. Anybody can make a job that looks like one of a pilot. So at its start, a pilot is refused only
+by a claim of its own user; another user's is told, and the nodes are shared, first come, first served.
 """
 
 from __future__ import annotations
