@@ -14,6 +14,7 @@ from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import Decision, Plan, State
 from bftrainer.persistence import codec
 from bftrainer.persistence.store import Store
+from bftrainer.persistence.usable import usable
 
 STATE_EVERY = 200
 """Decisions between two snapshots of the state, kept in addition to the last state."""
@@ -140,8 +141,7 @@ def last_state(store: Store) -> State | None:
     A policy memory of a class that is not loaded comes as :class:`~bftrainer.persistence.codec.Unread`.
     """
     for row in store.read("SELECT state FROM last_state"):
-        state: State = codec.loads(row["state"], strict=False)
-        return state
+        return usable(codec.loads(row["state"], strict=False))
     return None
 
 
