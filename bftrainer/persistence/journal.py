@@ -14,6 +14,7 @@ from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import Decision, Plan, State
 from bftrainer.persistence import codec
 from bftrainer.persistence.store import Store
+from bftrainer.persistence.usable import usable
 
 STATE_EVERY = 200
 """Decisions between two snapshots of the state, kept in addition to the last state."""
@@ -113,6 +114,8 @@ class LiveJournal:
     def record(self, event: Event, state: State, plan: Plan) -> None:
         """Write event, plan and the state after it in one commit. Raises :class:`~bftrainer.errors.StoreError`."""
         answers, self._recorder.answers = tuple(self._recorder.answers), []
+        if plan.decision.kept:
+            answers = ()  # those of trials, which nothing was decided on
         with self._store.writing("decision") as db:
             cursor = db.execute(
                 "INSERT INTO journal (at_s, settings, event, plan, answers, took_s) VALUES (?, ?, ?, ?, ?, ?)",
@@ -138,8 +141,7 @@ def last_state(store: Store) -> State | None:
     A policy memory of a class that is not loaded comes as :class:`~bftrainer.persistence.codec.Unread`.
     """
     for row in store.read("SELECT state FROM last_state"):
-        state: State = codec.loads(row["state"], strict=False)
-        return state
+        return usable(codec.loads(row["state"], strict=False))
     return None
 
 

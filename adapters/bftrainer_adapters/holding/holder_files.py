@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,26 +41,30 @@ class HolderFiles:
         self._made: set[str] = set()  # those whose folders are complete
         self._renewals = 0
         self._pilot = secrets.token_hex(_NAME_BYTES).encode()
+        self._lock = threading.RLock()  # leases are renewed by a thread of their own
         holders.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(OSError):  # a pilot without a disk does not renew: see below
             ensure_exists(holders / "renewed")  # before a payload looks for it
 
     def hold(self, name: str) -> None:
         """Give this pilot the lease of the fragment."""
-        self._held.add(name)
-        if not self._write_lease(name, self._pilot):
-            self._untold.add(name)
+        with self._lock:
+            self._held.add(name)
+            if not self._write_lease(name, self._pilot):
+                self._untold.add(name)
 
     def renew(self) -> None:
         """Renew the leases of all fragments that are held."""
-        self._untold = {name for name in self._untold & self._held if not self._write_lease(name, self._pilot)}
-        self._renewals += 1
-        # If the write fails, holders end after lease_s, as they should when the pilot has no disk.
-        _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
+        with self._lock:
+            self._untold = {name for name in self._untold & self._held if not self._write_lease(name, self._pilot)}
+            self._renewals += 1
+            # If the write fails, holders end after lease_s, as they should when the pilot has no disk.
+            _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
 
     def mark_released(self, name: str) -> None:
         """Make the payload end by itself within a second, even while the scheduler does not answer."""
-        self._let_go(name, self._write_lease(name, RELEASED))
+        with self._lock:
+            self._let_go(name, self._write_lease(name, RELEASED))
 
     def is_ready(self, name: str) -> bool:
         """Whether the payload has started."""
@@ -84,9 +89,10 @@ class HolderFiles:
     def remove(self, name: str) -> None:
         """Delete what belongs to a fragment that is gone."""
         node, job = node_of(name), id_of(name)
-        self._made.discard(name)
-        shutil.rmtree(self.root / name, ignore_errors=True)
-        self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
+        with self._lock:
+            self._made.discard(name)
+            shutil.rmtree(self.root / name, ignore_errors=True)
+            self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
         self.log(node, job).unlink(missing_ok=True)
 
     def names(self) -> list[str]:
