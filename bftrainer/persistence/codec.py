@@ -23,6 +23,7 @@ from typing import Any
 from bftrainer.domain import events, measurements, model, problem, state
 from bftrainer.errors import InvalidValueError, Reason
 from bftrainer.policies import flowcon, guard, loss_phase
+from bftrainer.system.printable import printable
 
 WIRE: Mapping[str, type] = {
     # What happened.
@@ -115,10 +116,10 @@ def loads(text: str, *, strict: bool = True) -> Any:
     """
     try:
         return _decode(json.loads(text), strict)
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, InvalidValueError):
-            raise
-        raise InvalidValueError(f"the journal has a row that cannot be read: {error!r}") from error
+    except InvalidValueError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise InvalidValueError(f"the journal has a row that cannot be read: {printable(repr(error)):.300}") from error
 
 
 def _encode(value: object) -> object:
@@ -160,7 +161,10 @@ def _decode(value: Any, strict: bool) -> Any:
         return value
     if "$set" in value:
         items = value["$set"]
-        return frozenset(items) if _is_of_text(items) else frozenset(_decode(item, strict) for item in items)
+        if not _is_of_text(items):
+            items = [_decode(item, strict) for item in items]
+            sorted(items)  # raises for what could not be written again
+        return frozenset(items)
     if "$map" in value:
         return {_decode(k, strict): _decode(v, strict) for k, v in value["$map"]}
     name = value["$enum"] if "$enum" in value else value["$"]
@@ -168,7 +172,7 @@ def _decode(value: Any, strict: bool) -> Any:
     if shape is None:
         if not strict:
             return Unread(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-        raise InvalidValueError(f"the journal names a class {name!r}, which is not an allowed class")
+        raise InvalidValueError(f"the journal names a class {name!r:.120}, which is not an allowed class")
     if "$enum" in value:
         member = value["name"]
         return shape.kind[shape.attributes.get(member, member)]  # type: ignore[index]  # an Enum's class is subscriptable
@@ -180,8 +184,8 @@ def _decode(value: Any, strict: bool) -> Any:
 
 
 def _is_of_text(items: list[Any]) -> bool:
-    """Sets of names are long, and need no second look: what is sorted beside text is text."""
-    return bool(items) and type(items[0]) is str
+    """Sets of names are long, and are not decoded one by one."""
+    return bool(items) and set(map(type, items)) == {str}
 
 
 def _shape(name: str, kind: Any) -> _Shape:
@@ -210,6 +214,8 @@ def _shape_of(kind: type) -> _Shape:
 
 def _named(name: str) -> _Shape | None:
     """The class of a name on the wire: one of the list, or one of a loaded module of an allowed package."""
+    if not isinstance(name, str):
+        raise TypeError("the name of a class is not text")
     if (shape := _BY_NAME.get(name)) is not None:
         return shape
     module, _, qualname = name.partition(":")

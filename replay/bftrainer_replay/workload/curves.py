@@ -22,7 +22,7 @@ _TABLE_2 = {
     "densenet": (1.0, 2.0, 3.8, 7.6, 15.0, 28.8, 57.8),
 }
 _ALIASES = {"mnasnet1": "mnasnet", "mnasnet10": "mnasnet", "mobilenet": "mobilenets", "mobilenetv2": "mobilenets"}
-_COLUMN = re.compile(r"nodes_(\d+)")
+_COLUMN = re.compile(r"nodes_(\d{1,7})", re.ASCII)
 
 TABLE_2: Mapping[str, Curve] = {
     model: Curve(_TABLE_2_NODES, tuple(1000.0 * value for value in row)) for model, row in _TABLE_2.items()
@@ -50,10 +50,10 @@ def read_curves(path: Path) -> dict[str, Curve]:
     for column in header[1:]:
         match = _COLUMN.fullmatch(column)
         if match is None:
-            raise InputFileError(f"{path}:1", f"unknown column {column!r}, expected model, nodes_1, nodes_2, ...")
+            raise InputFileError(f"{path}:1", f"unknown column {column!r:.60}, expected model, nodes_1, nodes_2, ...")
         counts.append(int(match.group(1)))
     if header[:1] != ["model"] or not counts:
-        raise InputFileError(f"{path}:1", f"columns are {','.join(header)}, expected model,nodes_1,nodes_2,...")
+        raise InputFileError(f"{path}:1", f"columns are {','.join(header):.200}, expected model,nodes_1,nodes_2,...")
     curves: dict[str, Curve] = {}
     for row in rows:
         name = plain_name(row.text("model"))
