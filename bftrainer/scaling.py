@@ -1,10 +1,12 @@
-"""Batch per worker and learning rate at each number of workers (BFTrainer 4.2). Pure."""
+"""Batch per worker and learning rate at each number of workers (BFTrainer 4.2). No I/O."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, NamedTuple
 
 from bftrainer.errors import InvalidValueError
 
@@ -40,14 +42,20 @@ class Batches:
 
     def of(self, rank: int, world_size: int) -> int:
         """Samples per step of one worker. Workers differ by at most one sample; lower ranks have more."""
+        begin, end = self.share(rank, world_size)
+        return end - begin
+
+    def share(self, rank: int, world_size: int) -> tuple[int, int]:
+        """The part of the global batch that is one worker's: first sample, and the one after its last."""
         if not 0 <= rank < world_size:
             raise InvalidValueError(f"rank {rank} is outside a world of {world_size} workers")
-        share, rest = divmod(self.total(world_size), world_size)
-        if share == 0:
+        least, rest = divmod(self.total(world_size), world_size)
+        if least == 0:
             raise InvalidValueError(
                 f"a global batch of {self.global_batch} cannot be divided among {world_size} workers"
             )
-        return share + (rank < rest)
+        begin = least * rank + min(rank, rest)
+        return begin, begin + least + (rank < rest)
 
     def weight(self, rank: int, world_size: int) -> float:
         """The factor by which to multiply the worker's mean loss before ``backward``; 1 where all batches are equal.
@@ -67,42 +75,80 @@ class LearningRateRule(Enum):
     """lr ~ sqrt(batch) (Krizhevsky, 2014; usual for Adam and LAMB)."""
 
 
-@dataclass(frozen=True, slots=True)
 class LearningRate:
     """A learning rate that follows the global batch; it rises to a new value in ``warmup_steps`` equal steps.
 
-    ``base`` is the rate for a global batch of ``base_batch``. Immutable: :meth:`rescaled` returns the next one.
+    ``base`` is the rate for a global batch of ``base_batch``. The rate depends on the global batch, the step, and what
+    :meth:`at` was last asked: the batch before, and the step at which it changed. Every worker has to know the same, and a
+    checkpoint has to contain it: give the object to ``progress.track(keep=...)``, or save its :meth:`state_dict`.
     """
 
-    base: float
-    base_batch: int
-    rule: LearningRateRule = LearningRateRule.LINEAR
-    warmup_steps: int = 0
-    target: float = math.nan
-    start: float = math.nan
-    since_step: int = 0
-
-    def __post_init__(self) -> None:
-        if not (self.base > 0 and self.base_batch >= 1 and self.warmup_steps >= 0):
+    def __init__(
+        self, base: float, base_batch: int, rule: LearningRateRule = LearningRateRule.LINEAR, warmup_steps: int = 0
+    ) -> None:
+        if not (base > 0 and base_batch >= 1 and warmup_steps >= 0):
             raise InvalidValueError("base must be positive, base_batch at least 1, warmup_steps at least 0")
+        self.base = base
+        self.base_batch = base_batch
+        self.rule = rule
+        self.warmup_steps = warmup_steps
+        self._memory = RateMemory(None, base, 0)
+        self.latest: float | None = None
+        """The last rate that :meth:`at` returned."""
 
     def scaled(self, batch: int) -> float:
         """The rate for a global batch after the warm-up."""
         ratio = batch / self.base_batch
         return self.base * (ratio if self.rule is LearningRateRule.LINEAR else math.sqrt(ratio))
 
-    def rescaled(self, batch: int, step: int) -> LearningRate:
-        """The learning rate if the global batch is ``batch`` from ``step`` on. The warm-up starts at the rate of that step."""
-        start = self.base if math.isnan(self.target) else self.at(step)
-        return LearningRate(
-            self.base, self.base_batch, self.rule, self.warmup_steps, self.scaled(batch), start, since_step=step
-        )
+    def at(self, batch: int, step: int) -> float:
+        """The rate of a step with this global batch. A new batch starts a warm-up from the rate of that step.
 
-    def at(self, step: int) -> float:
-        """The rate at a step. A lower rate takes effect at once: too high a rate diverges, too low a rate only costs time."""
-        if math.isnan(self.target):
-            return self.base
-        passed = step - self.since_step
-        if passed >= self.warmup_steps or self.target <= self.start:
-            return self.target
-        return self.start + (self.target - self.start) * max(0, passed) / self.warmup_steps
+        A lower rate takes effect at once: too high a rate diverges, too low a rate only costs time. Training that starts
+        with a batch above ``base_batch`` warms up from ``base``.
+        """
+        if batch < 1:
+            raise InvalidValueError(f"the global batch must be at least 1, not {batch}")
+        if batch != self._memory.batch:
+            self._memory = RateMemory(batch, self._in_force(step), step)
+        self.latest = self._in_force(step)
+        return self.latest
+
+    def apply(self, optimizer: Any, batch: int, step: int) -> float:
+        """Set the rate of all parameter groups of a torch optimizer; call it before each ``optimizer.step()``.
+
+        The rate that ``optimizer.load_state_dict`` restores is that of another size; this call replaces it.
+        """
+        rate = self.at(batch, step)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        return rate
+
+    def state_dict(self) -> dict[str, Any]:
+        """The memory as plain values, for a checkpoint."""
+        return {"batch": self._memory.batch, "start": self._memory.start, "since_step": self._memory.since_step}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the memory of a checkpoint."""
+        try:
+            batch = None if state["batch"] is None else int(state["batch"])
+            self._memory = RateMemory(batch, float(state["start"]), int(state["since_step"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValueError(f"not the state of a LearningRate: {state!r} ({error!r})") from None
+
+    def _in_force(self, step: int) -> float:
+        batch, start, since_step = self._memory
+        if batch is None:
+            return start
+        target, passed = self.scaled(batch), step - since_step
+        if passed >= self.warmup_steps or target <= start:
+            return target
+        return start + (target - start) * max(0, passed) / self.warmup_steps
+
+
+class RateMemory(NamedTuple):
+    """The global batch that was last seen, and the rate and step at which it was new. No batch: nothing was seen."""
+
+    batch: int | None
+    start: float
+    since_step: int

@@ -189,10 +189,12 @@ class NoticesConfig(ConfigTable):
 class MetricsConfig(ConfigTable):
     """Metrics for Prometheus, at GET /metrics."""
 
+    socket: bool = True
+    """Serve on the Unix socket metrics.sock in the state directory, which only its owner can use."""
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    """Port to listen on. Without it, metrics are off."""
+    """Port to listen on, too. It needs token_file."""
     address: str = "127.0.0.1"
-    """Address to listen on. Any address but loopback needs token_file."""
+    """Address of the port."""
     token_file: Path | None = None
     """File (mode 0600) with the token that a scrape must send as Authorization: Bearer ..."""
 
@@ -202,8 +204,12 @@ class MetricsConfig(ConfigTable):
             loopback = ip_address(self.address).is_loopback
         except ValueError:
             raise InvalidValueError(f"expected an IP address to listen on, got {self.address!r}") from None
-        if not loopback and self.token_file is None:
-            raise InvalidValueError(f"address {self.address} can be reached from other hosts: set token_file")
+        if self.port is not None and self.token_file is None:
+            who = "every user of this host" if loopback else "other hosts"
+            raise InvalidValueError(
+                f"port {self.port} of {self.address} can be reached by {who}: set token_file, or remove port and use the "
+                "socket"
+            )
         return self
 
 

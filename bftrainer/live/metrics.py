@@ -5,15 +5,10 @@ All numbers are counted from facts (:mod:`~bftrainer.live.facts`), so a scrape c
 
 from __future__ import annotations
 
-import hmac
 import threading
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
-from socketserver import ThreadingMixIn
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from bftrainer.config.pilot import MetricsConfig
 from bftrainer.errors import UserError
 from bftrainer.live.facts import (
     DecisionMade,
@@ -167,61 +162,3 @@ class Metrics:
     def _count_fragments(self) -> None:
         self._held.set(self._held_now)
         self._pending.set(len(self._fragments) - self._held_now)
-
-
-class _Quiet(WSGIRequestHandler):
-    timeout = 10.0
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Do not log scrapes."""
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    request_queue_size = 16
-
-
-def serve(metrics: Metrics, config: MetricsConfig) -> tuple[int, Callable[[], None]]:
-    """Serve GET /metrics in a thread. Returns the port and a function that ends the thread. Raises ``UserError``.
-
-    On any address but loopback a token is required; it is compared in constant time.
-    """
-    token = _token(config)
-
-    def application(environ: dict[str, Any], start: Callable[..., object]) -> Iterable[bytes]:
-        given = str(environ.get("HTTP_AUTHORIZATION", "")).removeprefix("Bearer ")
-        if token and not hmac.compare_digest(given.encode(), token.encode()):
-            start("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
-            return [b"expected the pilot's token: Authorization: Bearer ...\n"]
-        if environ["PATH_INFO"] != "/metrics" or environ["REQUEST_METHOD"] != "GET":
-            start("404 Not Found", [("Content-Type", "text/plain")])
-            return [b"not found; expected GET /metrics\n"]
-        start("200 OK", [("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")])
-        return [metrics.text()]
-
-    try:
-        server = make_server(config.address, config.port or 0, application, _Server, _Quiet)
-    except OSError as error:
-        raise UserError(f"metrics: cannot listen on {config.address}:{config.port}: {error.strerror}") from error
-    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-
-    def end() -> None:
-        server.shutdown()
-        server.server_close()
-
-    return int(server.server_port), end
-
-
-def _token(config: MetricsConfig) -> str:
-    if config.token_file is None:
-        return ""
-    try:
-        mode = config.token_file.stat().st_mode
-        token = config.token_file.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise UserError(f"metrics.token_file: {config.token_file}: {error.strerror}") from error
-    if mode & 0o077:
-        raise UserError(f"metrics.token_file: {config.token_file}: readable by other users, expected mode 0600")
-    if len(token) < 16:
-        raise UserError(f"metrics.token_file: {config.token_file}: expected 16 characters or more, found {len(token)}")
-    return token

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.loop import run
 from bftrainer.live.facts import Fact, Listener, TellingRegistry
-from bftrainer.live.metrics import Metrics, serve
+from bftrainer.live.metrics import Metrics
+from bftrainer.live.metrics_server import MetricsServer, is_served
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
 from bftrainer.live.trainers.launcher import DirectoryLauncher
@@ -29,6 +30,7 @@ def run_pilot(
     drivers go on, and the next pilot adopts them.
     """
     store = open_store(parts.state_dir, create=True, at_step=parts.at_step)
+    served: MetricsServer | None = None
     try:
         clock = parts.clock
         store.take_lease(this_process(), parts.job_id, clock.now_s(), config.times.lease_s, parts.job_is_gone)
@@ -42,17 +44,17 @@ def run_pilot(
         registry.note(clock.now_s(), "pilot", "", f"started with pid {os.getpid()}")
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
         running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread)
-        end_metrics = None
-        if config.metrics.port is not None:
+        if is_served(config.metrics):
             metrics = Metrics(registry)
             listeners.append(metrics.hear)
-            port, end_metrics = serve(metrics, config.metrics)
-            registry.note(clock.now_s(), "metrics", "", f"http://{config.metrics.address}:{port}/metrics")
+            served = MetricsServer(metrics, config.metrics, parts.state_dir)
+            for place in served.places:
+                registry.note(clock.now_s(), "metrics", "", place)
         run(running.world, running.state, running.decisions.policy, running)
         running.close()
         registry.note(clock.now_s(), "pilot", "", "has ended")
-        if end_metrics is not None:
-            end_metrics()
         store.drop_lease()
     finally:
+        if served is not None:
+            served.end()
         store.close()

@@ -9,7 +9,7 @@ from bftrainer.config.validation import ConfigTable
 FIXED: dict[str, frozenset[str]] = {
     "nodes": frozenset({"holder", "slots"}),
     "times": frozenset({"lease_s"}),
-    "metrics": frozenset({"port", "address", "token_file"}),
+    "metrics": frozenset({"socket", "port", "address", "token_file"}),
     "trace": frozenset({"log", "nodes", "days", "seed", "start_h", "speedup"}),
 }
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
-from bftrainer.protocol.typed_json import OtherVersionError, read_json, write_json
+from bftrainer.protocol.typed_json import OtherVersionError, from_fields, read_json, read_object, write_json
 from bftrainer.system.processes import ProcessId, identify, this_process
+
+MAX_PID = 2**22 + 1
+"""Linux gives no process a larger number (proc(5), pid_max)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,23 @@ def read_driver_pid(path: Path) -> ProcessId | None:
     Raises :class:`OtherVersionError`: a driver that speaks another version cannot be adopted.
     """
     try:
-        found = read_json(DriverPid, path)
+        return _named_by(read_json(DriverPid, path))
     except OtherVersionError:
         raise
     except InputFileError:
         return None
-    if found.host != socket.gethostname():
+
+
+def driver_of_any_version(path: Path) -> ProcessId | None:
+    """The process that ``path`` names, if a file of another version names it as this one does; it may have ended."""
+    try:
+        return _named_by(from_fields(DriverPid, read_object(path), str(path)))
+    except InputFileError:
+        return None
+
+
+def _named_by(found: DriverPid) -> ProcessId | None:
+    if found.host != socket.gethostname() or not 0 < found.pid < MAX_PID:
         return None
     now = identify(found.pid)
     if now is not None and _ticks(now) == str(found.start_ticks):

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar, get_args
 
 from bftrainer.errors import InputFileError
+from bftrainer.protocol.bounds import (
+    MAX_INCARNATION,
+    MAX_LINES,
+    MAX_NAME,
+    MAX_WORKERS,
+    RefusedValueError,
+    number,
+    shown,
+    text,
+    whole,
+)
 from bftrainer.protocol.typed_json import from_fields, to_fields
 
 
@@ -178,12 +189,59 @@ def format_event(line: EventLine) -> str:
 
 def parse_event(line: Mapping[str, Any]) -> EventLine | None:
     """A line's object as written by this version or another one; None where its word or its keys are not known here."""
-    kind = _TYPES.get(str(line.get("event")))
-    try:
-        return (
-            None
-            if kind is None
-            else EventLine(float(line["time"]), int(line["incarnation"]), from_fields(kind, line, ""))
-        )
-    except (InputFileError, KeyError, TypeError, ValueError):
+    found = read_event(line)
+    return found if isinstance(found, EventLine) else None
+
+
+def read_event(line: Mapping[str, Any], now_s: float | None = None) -> EventLine | BadEvent | None:
+    """A line's object, with finite values and bounded text; None for a word of another version.
+
+    ``now_s`` is the time at which the line is read: a line cannot be from later.
+    """
+    word = line.get("event")
+    if not isinstance(word, str):
+        return BadEvent("", f"expected a word under 'event', found {shown(word)}")
+    if (kind := _TYPES.get(word)) is None:
         return None
+    try:
+        at_s = number(line.get("time"), 0.0, 1e11)
+        incarnation = whole(line.get("incarnation"), 0, MAX_INCARNATION)
+        event = _bounded(from_fields(kind, line, word))
+    except (InputFileError, RefusedValueError) as error:
+        return BadEvent(word, str(error))
+    return EventLine(at_s if now_s is None else min(at_s, now_s), incarnation, event)
+
+
+@dataclass(frozen=True, slots=True)
+class BadEvent:
+    """A line of a known word with values that cannot be used."""
+
+    word: str
+    problem: str
+
+
+_NAMES = ("host", "fragment", "log", "driver")
+_RANGES = {"pid": (0, 2**31), "slot": (0, MAX_WORKERS), "world_size": (0, MAX_WORKERS), "status": (-(2**31), 2**31)}
+
+
+def _bounded(event: Event) -> Event:
+    """The event with text of bounded length. Raises :class:`RefusedValueError` where cutting would change the meaning."""
+    changed: dict[str, Any] = {}
+    for name, value in to_fields(event).items():
+        if isinstance(value, str):
+            changed[name] = _name(name, value) if name in _NAMES else text(value)
+        elif name == "fragments":
+            if len(value) > MAX_WORKERS:
+                raise RefusedValueError(f"{name}: expected at most {MAX_WORKERS} names, found {len(value)}")
+            changed[name] = tuple(_name(name, one) for one in value)
+        elif isinstance(value, tuple):
+            changed[name] = tuple(text(one) for one in value[-MAX_LINES:])
+        elif name in _RANGES and value is not None:
+            whole(value, *_RANGES[name])
+    return replace(event, **changed)
+
+
+def _name(key: str, value: str) -> str:
+    if len(value) > MAX_NAME or not value.isprintable():
+        raise RefusedValueError(f"{key}: expected at most {MAX_NAME} printable characters, found {shown(value)}")
+    return value

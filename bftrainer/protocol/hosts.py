@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
+from bftrainer.system.regular import read_regular
 
+MAX_BYTES = 16 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -44,7 +46,7 @@ def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
 def read_hosts(path: Path) -> tuple[HostSlots, ...]:
     """A file of this form. Raises :class:`InputFileError`."""
     try:
-        return parse_hosts(path.read_text(encoding="utf-8"), str(path))
+        return parse_hosts(read_regular(path, MAX_BYTES).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise InputFileError(str(path), str(error)) from error
 

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from bftrainer.protocol.bounds import (
+    MAX_AHEAD_S,
+    MAX_INCARNATION,
+    MAX_SAMPLES,
+    MAX_WORKERS,
+    RefusedValueError,
+    number,
+    shown,
+    whole,
+)
 
 
 class Phase(str, Enum):
@@ -21,7 +32,8 @@ class ProgressLine(NamedTuple):
     """One line; a tuple, which is cheap: scripts make one at every step, the pilot one per trainer and second.
 
     ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training. ``formed``: a new group of
-    workers has been formed, and its last committed step is repeated. ``further`` are the script's own keys.
+    workers has been formed, and its last committed step is repeated. ``further`` are the script's own keys. ``refused`` says
+    of each value that cannot be used what is wrong with it: (key, problem).
     """
 
     at_s: float
@@ -33,6 +45,7 @@ class ProgressLine(NamedTuple):
     loss: float | None = None
     formed: bool = False
     further: Mapping[str, object] = {}
+    refused: tuple[tuple[str, str], ...] = ()
 
 
 def format_progress(line: ProgressLine) -> str:
@@ -46,27 +59,68 @@ def format_progress(line: ProgressLine) -> str:
     return json.dumps(value, default=float)
 
 
-def parse_progress(line: Mapping[str, Any]) -> ProgressLine:
-    """A line's object. What a script leaves out, or writes in another type, is None; it must not disturb the rest."""
-    phase, get = line.get("phase"), line.get
+def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> ProgressLine:
+    """A line's object, with finite values within bounds. What a script leaves out is None, and so is what cannot be used.
+
+    ``now_s`` is the time at which the line is read: a line cannot be from later. Without it times are only finite.
+    """
+    refused: list[tuple[str, str]] = []
+    get = line.get
+
+    def checked(key: str, check: Callable[[object], _Value]) -> _Value | None:
+        value = get(key)
+        if value is None:
+            return None
+        try:
+            return check(value)
+        except RefusedValueError as error:
+            refused.append((key, str(error)))
+            return None
+
+    at_s = checked("time", _time) or 0.0
+    if now_s is not None and at_s > now_s:
+        if at_s > now_s + MAX_AHEAD_S:
+            refused.append(("time", f"is {at_s - now_s:,.0f} s ahead of the pilot's clock; the pilot's time is used"))
+        at_s = now_s
     return ProgressLine(
-        _number(get("time")) or 0.0,
-        _PHASES.get(phase) if isinstance(phase, str) else None,
-        _whole(get("incarnation")),
-        _whole(get("world_size")),
-        _whole(get("step")),
-        _number(get("samples")),
-        _number(get("loss")),
+        at_s,
+        checked("phase", _phase),
+        checked("incarnation", _incarnation),
+        checked("world_size", _world_size),
+        checked("step", _step),
+        checked("samples", _samples),
+        checked("loss", number),
         get("formed") is True,
+        {},
+        tuple(refused),
     )
 
 
 _PHASES = {phase.value: phase for phase in Phase}
+_Value = TypeVar("_Value")
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def _time(value: object) -> float:
+    return number(value, 0.0, 1e11)
 
 
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _samples(value: object) -> float:
+    return number(value, 0.0, MAX_SAMPLES)
+
+
+def _step(value: object) -> int:
+    return whole(value, 0)
+
+
+def _incarnation(value: object) -> int:
+    return whole(value, 0, MAX_INCARNATION)
+
+
+def _world_size(value: object) -> int:
+    return whole(value, 0, MAX_WORKERS)
+
+
+def _phase(value: object) -> Phase | None:
+    if not isinstance(value, str):
+        raise RefusedValueError(f"expected a string, found {shown(value)}")
+    return _PHASES.get(value)  # a word of another version is skipped

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from bftrainer.protocol.bounds import MAX_SAMPLES_PER_S
 from bftrainer.protocol.events import (
+    BadEvent,
     Done,
     DriverEvent,
     EventLine,
@@ -19,9 +21,13 @@ from bftrainer.protocol.events import (
     Withheld,
     WorkerExited,
     WorkerStarted,
-    parse_event,
+    read_event,
 )
 from bftrainer.protocol.progress_line import parse_progress
+from bftrainer.system.json_tail import BadLine
+
+MAX_WORKERS_KNOWN = 100_000
+MAX_REFUSED = 40
 
 
 class Ending(Enum):
@@ -41,6 +47,7 @@ class DriverView:
     ``on`` is where the driver last said it trains (empty while it starts or stops), ``said_s`` when it said so;
     ``with_workers`` are (fragment, pid) of workers that run; ``withheld`` are fragments that it will not use again.
     ``samples``, ``loss``, ``step`` and ``heard_s`` come from rank 0; ``trains``: rank 0 has reported since the last rescale.
+    ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
     """
 
     alive: bool = False
@@ -58,6 +65,7 @@ class DriverView:
     world_size: int = 0
     heard_s: float = 0.0
     trains: bool = False
+    refused: tuple[tuple[str, str], ...] = ()
 
     @property
     def occupied(self) -> frozenset[str]:
@@ -67,7 +75,9 @@ class DriverView:
 
 def after_start(view: DriverView) -> DriverView:
     """The view when another driver is started: only what rank 0 has counted stays."""
-    return DriverView(alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss)
+    return DriverView(
+        alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss, refused=view.refused
+    )
 
 
 def after_end(view: DriverView) -> DriverView:
@@ -75,10 +85,22 @@ def after_end(view: DriverView) -> DriverView:
     return replace(view, ending=view.ending or Ending.KILLED, on=frozenset(), with_workers=frozenset(), trains=False)
 
 
-def after_events(view: DriverView, lines: Iterable[Mapping[str, Any]]) -> DriverView:
-    """The view after more lines of ``events.jsonl``; unknown lines and keys are skipped."""
+def after_refused(view: DriverView, key: str, problem: str) -> DriverView:
+    """The view after a value that cannot be used. Each key is kept once: the same line may come for days."""
+    if any(key == known for known, _ in view.refused) or len(view.refused) >= MAX_REFUSED:
+        return view
+    return replace(view, refused=(*view.refused, (key, problem)))
+
+
+def after_events(
+    view: DriverView, lines: Iterable[Mapping[str, Any] | BadLine], now_s: float | None = None
+) -> DriverView:
+    """The view after more lines of ``events.jsonl``; unknown words and keys are skipped."""
     for line in lines:
-        if (parsed := parse_event(line)) is not None:
+        parsed = BadEvent("", str(line)) if isinstance(line, BadLine) else read_event(line, now_s)
+        if isinstance(parsed, BadEvent):
+            view = after_refused(view, f"event {parsed.word}" if parsed.word else "event", parsed.problem)
+        elif parsed is not None:
             view = after_event(view, parsed)
     return view
 
@@ -91,10 +113,14 @@ def after_event(view: DriverView, line: EventLine) -> DriverView:
                 view, incarnation=line.incarnation, ending=None, reason="", tail=(), on=frozenset(),
                 said_s=line.at_s, with_workers=frozenset(), trains=False,
             )  # fmt: skip
+        case WorkerStarted() if len(view.with_workers) >= MAX_WORKERS_KNOWN:
+            return after_refused(view, "event worker_started", f"more than {MAX_WORKERS_KNOWN:,} workers run")
         case WorkerStarted(fragment=fragment, pid=pid):
             return replace(view, with_workers=view.with_workers | {(fragment, pid)})
         case WorkerExited(fragment=fragment, pid=pid):
             return replace(view, with_workers=view.with_workers - {(fragment, pid)})
+        case Withheld() if len(view.withheld) >= MAX_WORKERS_KNOWN:
+            return after_refused(view, "event withheld", f"more than {MAX_WORKERS_KNOWN:,} fragments are withheld")
         case Withheld(fragment=fragment):
             return replace(view, withheld=view.withheld | {fragment})
         case Running(world_size, fragments):
@@ -120,13 +146,33 @@ def _after_last(
     return replace(view, ending=ending, reason=reason, tail=tail, on=frozenset(), said_s=line.at_s, trains=False)
 
 
-def after_progress(view: DriverView, lines: Iterable[Mapping[str, Any]]) -> DriverView:
+def after_progress(
+    view: DriverView, lines: Iterable[Mapping[str, Any] | BadLine], now_s: float | None = None
+) -> DriverView:
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
-    for line in map(parse_progress, lines):
-        heard_s = line.at_s
-        samples = samples if line.samples is None else line.samples
+    for found in lines:
+        if isinstance(found, BadLine):
+            view = after_refused(view, "progress", str(found))
+            continue
+        line = parse_progress(found, now_s)
+        for key, problem in line.refused:
+            view = after_refused(view, f"progress {key}", problem)
+        if line.samples is not None:
+            if is_too_far(samples, heard_s, line.samples, line.at_s):
+                problem = (
+                    f"expected at most {MAX_SAMPLES_PER_S:g} samples/s, found {samples:g} and then {line.samples:g}"
+                )
+                view = after_refused(view, "progress samples", problem)
+            else:
+                samples = line.samples
+        heard_s = line.at_s or heard_s
         loss = loss if line.loss is None else line.loss
         step = step if line.step is None else line.step
         trains = trains or (heard_s >= view.said_s and bool(view.on))
     return replace(view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains)
+
+
+def is_too_far(before: float | None, before_s: float, now: float, now_s: float) -> bool:
+    """Whether nobody can have processed these samples in this time; a fall to an earlier checkpoint is possible."""
+    return before is not None and now - before > MAX_SAMPLES_PER_S * max(now_s - before_s, 1.0)

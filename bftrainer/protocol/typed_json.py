@@ -12,6 +12,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from bftrainer.errors import InputFileError
 from bftrainer.protocol import VERSION
+from bftrainer.protocol.bounds import RefusedValueError, number, shown, whole
+from bftrainer.system.regular import read_regular
 
 T = TypeVar("T")
 _Check = Callable[[Any, str], Any]
@@ -31,19 +33,29 @@ class OtherVersionError(InputFileError):
 
 def read_json(kind: type[T], path: Path) -> T:
     """The message in ``path``. Raises :class:`InputFileError` with file and key, ``OtherVersionError`` before all else."""
+    found = read_object(path)
+    if (version := found.get("version")) != VERSION:
+        kind_of_error = InputFileError if version is None else OtherVersionError
+        problem = f"expected {VERSION}, found {shown(version)}; another version of bftrainer wrote this file"
+        raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
+    return from_fields(kind, found, str(path))
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in ``path``, of any version. Never waits, and reads a bounded part. Raises :class:`InputFileError`."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        found = json.loads(read_regular(path))
+    except OSError as error:
+        raise InputFileError(str(path), error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
         raise InputFileError(str(path), str(error)) from error
     except ValueError as error:
         raise InputFileError(str(path), f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise InputFileError(str(path), "not JSON: nested too deeply") from error
     if not isinstance(found, dict):
-        raise InputFileError(str(path), f"expected an object, found {type(found).__name__}")
-    if (version := found.get("version")) != VERSION:
-        kind_of_error = InputFileError if version is None else OtherVersionError
-        problem = f"expected {VERSION}, found {version!r}; another version of bftrainer wrote this file"
-        raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
-    return from_fields(kind, found, str(path))
+        raise InputFileError(str(path), f"expected an object, found {shown(found)}")
+    return found
 
 
 def write_json(path: Path, message: Any) -> None:
@@ -104,25 +116,30 @@ def _check_of(hint: Any) -> _Check:
 
 def _of_type(value: Any, types: tuple[type, ...], expected: str, where: str) -> Any:
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise InputFileError(where, f"expected {expected}, found {value!r}")
+        raise InputFileError(where, f"expected {expected}, found {shown(value)}")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return whole(value) if float not in types else number(value)
+        except RefusedValueError as error:
+            raise InputFileError(where, str(error)) from error
     return value
 
 
 def _string_list(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
-        raise InputFileError(where, f"expected a list of strings, found {value!r}")
+        raise InputFileError(where, f"expected a list of strings, found {shown(value)}")
     return tuple(value)
 
 
 def _string_object(value: Any, where: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise InputFileError(where, f"expected an object of strings, found {value!r}")
+        raise InputFileError(where, f"expected an object of strings, found {shown(value)}")
     return value
 
 
 def _member(kind: type[Enum], value: Any, where: str) -> Enum:
     try:
         return kind(value)
-    except ValueError:
+    except (ValueError, TypeError):
         words = " or ".join(repr(member.value) for member in kind)
-        raise InputFileError(where, f"expected {words}, found {value!r}") from None
+        raise InputFileError(where, f"expected {words}, found {shown(value)}") from None

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` beside ``path``, flush it to disk, then rename it into place. Parent directories are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    # The kernel applies the umask. Reading the umask would mean to change it, for all threads of the process.
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(handle, "wb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
+        part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    """The umask of the process; it can be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

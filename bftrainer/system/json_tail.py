@@ -1,4 +1,4 @@
-"""Reads a growing ``.jsonl`` file: whole lines only, each line once, from a remembered offset.
+"""Reads a growing ``.jsonl`` file: whole lines only, each line once, from a remembered offset, in memory that is bounded.
 
 A writer may rename a long file to ``.1`` and start a new one; the unread rest of the old file is read first.
 """
@@ -7,77 +7,139 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bftrainer.system.regular import open_regular
+
+PIECE_BYTES = 1 << 20
+"""Most that one call of ``read`` reads of a file; the rest comes with the next call. No line is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no JSON object. ``text`` is its beginning."""
+
+    problem: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {self.text!r}" if self.text else self.problem
+
 
 class JsonTail:
-    """``offset`` is the first unread byte; keep it to continue after a restart."""
+    """``offset`` is the first unread byte; keep it to continue after a restart.
+
+    The file is opened without blocking and must be a regular file: other kinds raise ``NotRegularError``.
+    """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         self.path = path
         self._path = os.fspath(path)
         self.offset = offset
         self._file: tuple[int, int] | None = None  # device and inode of the file that was read last
+        self._in_long_line = False
 
     def skip(self, but_bytes: int = 0) -> None:
         """Move to the present end of the file, or ``but_bytes`` before it."""
-        if self.path.exists():
-            found = self.path.stat()
-            self._file = found.st_dev, found.st_ino
-            self.offset = max(found.st_size - but_bytes, 0)
-        else:
+        self._in_long_line = False
+        try:
+            found = os.lstat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
             self.offset = 0
+            return
+        self._file = found.st_dev, found.st_ino
+        self.offset = max(found.st_size - but_bytes, 0)
 
     def read(self) -> list[dict[str, Any]]:
         """The objects appended since the last call. A line that is no JSON object (a torn write) is skipped."""
-        rest: list[dict[str, Any]] = []
+        return [line for line in self.read_lines() if not isinstance(line, BadLine)]
+
+    def read_lines(self) -> list[dict[str, Any] | BadLine]:
+        """The lines appended since the last call; what is no JSON object is in its place as :class:`BadLine`.
+
+        A call reads at most ``PIECE_BYTES``. An empty answer means that no whole line is left, or that the piece held none.
+        """
         try:
             # Opened rather than only statted: a network file system asks its server at open. Most files have not grown.
-            handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            handle = open_regular(self._path)
         except FileNotFoundError:
-            return rest
+            return []
         try:
             found = os.fstat(handle)
             now = found.st_dev, found.st_ino
+            rest: list[dict[str, Any] | BadLine] = []
             if now != self._file:
-                rest = self._rest_of_the_old()
-                self._file = now
+                rest, is_all = self._rest_of_the_old()
+                if not is_all:
+                    return rest
+                self._file, self.offset, self._in_long_line = now, 0 if self._file else self.offset, False
             if found.st_size < self.offset:
-                self.offset = 0  # the file was started again since the last read
+                self.offset, self._in_long_line = 0, False  # the file was started again since the last read
             return rest + self._new_lines(handle, found.st_size)
         finally:
             os.close(handle)
 
-    def _rest_of_the_old(self) -> list[dict[str, Any]]:
-        """The unread lines of the file that was renamed; sets the offset to 0."""
-        if self._file is None:
-            return []
+    def backlog_bytes(self) -> int:
+        """How much of the file has not been read."""
         try:
-            handle = os.open(f"{self._path}.1", os.O_RDONLY | os.O_CLOEXEC)
+            return max(os.lstat(self._path).st_size - self.offset, 0)
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+
+    def _rest_of_the_old(self) -> tuple[list[dict[str, Any] | BadLine], bool]:
+        """The next unread lines of the file that was renamed, and whether these are all."""
+        if self._file is None:
+            return [], True
+        try:
+            handle = open_regular(f"{self._path}.1")
         except FileNotFoundError:
-            self.offset = 0
-            return []
+            return [], True
         try:
             old = os.fstat(handle)
-            known = (old.st_dev, old.st_ino) == self._file
-            return self._new_lines(handle, old.st_size) if known else []
+            if (old.st_dev, old.st_ino) != self._file:
+                return [], True
+            before = self.offset
+            lines = self._new_lines(handle, old.st_size)
+            return lines, self.offset == before or self.offset >= old.st_size
         finally:
             os.close(handle)
-            self.offset = 0
 
-    def _new_lines(self, handle: int, size: int) -> list[dict[str, Any]]:
+    def _new_lines(self, handle: int, size: int) -> list[dict[str, Any] | BadLine]:
         if size <= self.offset:
             return []
-        data = os.pread(handle, size - self.offset, self.offset)
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        found: list[dict[str, Any]] = []
-        for line in whole.splitlines():
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                found.append(value)
-        return found
+        data = os.pread(handle, min(size - self.offset, PIECE_BYTES), self.offset)
+        end = data.rfind(b"\n") + 1
+        if not end:
+            if len(data) < PIECE_BYTES:
+                if self._in_long_line:  # its end is still to come
+                    self.offset += len(data)
+                return []
+            self.offset += len(data)
+            if self._in_long_line:
+                return []
+            self._in_long_line = True
+            return [BadLine(f"a line has more than {PIECE_BYTES:,} bytes", _beginning(data))]
+        self.offset += end
+        whole = data[:end].split(b"\n")[:-1]
+        if self._in_long_line:
+            self._in_long_line = False
+            del whole[0]
+        return [_parsed(line) for line in whole if line.strip()]
+
+
+def _parsed(line: bytes) -> dict[str, Any] | BadLine:
+    try:
+        value = json.loads(line)
+    except UnicodeDecodeError:
+        return BadLine("a line is not UTF-8", _beginning(line))
+    except ValueError:
+        return BadLine("a line is not JSON", _beginning(line))
+    except RecursionError:
+        return BadLine("a line is nested too deeply", _beginning(line))
+    return value if isinstance(value, dict) else BadLine("a line is not a JSON object", _beginning(line))
+
+
+def _beginning(line: bytes) -> str:
+    return line[:60].decode(errors="replace")

@@ -1,10 +1,12 @@
-"""The network interfaces of this host."""
+"""The network interfaces of this host, and sockets that listen."""
 
 from __future__ import annotations
 
 import fcntl
+import os
 import socket
 import struct
+from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
 
@@ -18,3 +20,38 @@ def interface_address(interface: str) -> str:
         except OSError as error:
             raise InvalidValueError(f"interface {interface!r} has no IPv4 address on this host: {error}") from error
     return socket.inet_ntoa(answer[20:24])
+
+
+def tcp_listener(address: str, port: int, backlog: int) -> socket.socket:
+    """A socket that listens on an IPv4 or IPv6 address; port 0: any. Raises ``OSError``."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def unix_listener(path: Path, backlog: int) -> socket.socket:
+    """A Unix socket that only its owner can connect to, in place of what a dead process left there. Raises ``OSError``.
+
+    It is bound by a path below /proc, because sun_path has 108 bytes, and state directories may be longer.
+    """
+    path.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(listener.fileno(), 0o600)  # Linux gives the file this mode from the beginning
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+        path.chmod(0o600)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.close(folder)
+    return listener

@@ -3,7 +3,8 @@
     bftrainer submit ... -- python horovod_digits.py --epochs 20        or alone:  python horovod_digits.py
 
 The data are ten random 8x8 patterns; each sample is one of them with noise. bftrainer needs one changed line,
-`progress.track` around the state. Without bftrainer this line does nothing.
+`progress.track` around the state. Without bftrainer this line only synchronizes `sampler` and `rate`, so that every worker,
+also one that joins, continues with the same data order and learning rate.
 """
 
 import argparse
@@ -36,30 +37,19 @@ hvd.init()
 patterns = torch.randn(10, 64)
 labels = torch.randint(0, 10, (options.samples,))
 data = torch.utils.data.TensorDataset(patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels)
-sampler = hvd.elastic.ElasticSampler(data, shuffle=True)
 model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 batches = progress.batches(progress.Scaling.WEAK, options.batch)
 rate = progress.LearningRate(base=0.02, base_batch=options.batch, warmup_steps=50)
-
-
-def set_learning_rate():
-    """Set the learning rate of this step, warm-up included."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate.at(state.step)
-
-
-def rescaled(old, new):
-    """Adapt the learning rate to the global batch of the new number of workers."""
-    global rate
-    rate = rate.rescaled(batches.total(new), state.step)
+sampler = progress.Sampler(data, batches)
+loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
 
 
 def save():
     """Write a checkpoint under another name, then rename it: a checkpoint is never half-written."""
-    content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "sampler": sampler.state_dict()}
-    content |= {"epoch": state.epoch, "step": state.step, "samples": state.samples}
+    content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": state.step}
+    content |= {"sampler": sampler.state_dict(), "rate": rate.state_dict()}
     torch.save(content, options.checkpoint.with_suffix(".new"))
     options.checkpoint.with_suffix(".new").replace(options.checkpoint)
 
@@ -69,17 +59,18 @@ def checksum():
     return {"checksum": round(sum(p.detach().double().abs().sum().item() for p in model.parameters()), 6)}
 
 
-begin = {"epoch": 0, "step": 0, "samples": 0}
+step = 0
 if options.checkpoint.exists():
     content = torch.load(options.checkpoint)
     model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
     sampler.load_state_dict(content["sampler"])
-    begin = {key: content[key] for key in begin}
+    rate.load_state_dict(content["rate"])
+    step = content["step"]
 
-state = hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, **begin)
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=step, samples=sampler.samples)
 state = progress.track(  # the one changed line
-    state, hvd, checkpoint=save, checkpoint_every_s=options.checkpoint_every_s, on_rescale=rescaled, further=checksum
+    state, hvd, keep=[sampler, rate], checkpoint=save, checkpoint_every_s=options.checkpoint_every_s, further=checksum
 )
 
 
@@ -87,24 +78,22 @@ state = progress.track(  # the one changed line
 def train(state):
     """Train; called again, from the last commit, at each change of the group."""
     print(f"rank {hvd.rank()} of {hvd.size()} at step {state.step}: weights {checksum()['checksum']}", flush=True)
-    while state.epoch < options.epochs:
-        batch = batches.of(hvd.rank(), hvd.size())
-        for index, (inputs, targets) in enumerate(torch.utils.data.DataLoader(data, batch, sampler=sampler)):
-            set_learning_rate()
+    while sampler.epoch < options.epochs:
+        weight = batches.weight(hvd.rank(), hvd.size())  # with strong scaling, batches may differ by one sample
+        for inputs, targets in loader:
+            rate.apply(optimizer, batches.total(hvd.size()), state.step)
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(inputs), targets)
-            loss.backward()
+            (loss * weight).backward()
             optimizer.step()
             time.sleep(options.step_s)
-            sampler.record_batch(index, batch)
+            sampler.advance()
             state.step += 1
-            state.samples += batches.total(hvd.size())
+            state.samples = sampler.samples
             state.loss = loss.item()
             if state.step % options.commit_every == 0:
                 state.commit()
-        state.epoch += 1
-        sampler.set_epoch(state.epoch)
-        state.commit()
+    state.commit()
 
 
 train(state)

@@ -4,15 +4,16 @@ Each worker computes the gradient of its share of the batch. Rank 0 adds the gra
 the trainer directory, so all workers run on one machine (``holder = "trace"``). The contract with bftrainer is the same for
 any program under ``launcher = "restart"``:
 
-* report after each step, on rank 0;
+* report after each step, on every rank (rank 0 writes the progress);
 * if the report returns a stop request: checkpoint, then leave;
-* at the start: resume from the checkpoint;
+* at the start: resume from the checkpoint, also the position in the data and the learning rate;
 * end with status 0 when training is complete.
 
 Example trainer file: ``numpy_parallel.toml`` beside this one. By hand: ``python numpy_parallel.py --steps 100``.
 """
 
 import argparse
+import json
 import os
 import socket
 import struct
@@ -25,8 +26,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from bftrainer.progress import Reporter, batches  # noqa: E402
-from bftrainer.scaling import Scaling  # noqa: E402
+from bftrainer import progress  # noqa: E402
 
 RANK, SIZE = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 CLASSES, PIXELS, HIDDEN = 10, 64, 32
@@ -97,11 +97,11 @@ def _exactly(peer: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def batch_of(step: int, size: int, alphabet: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The batch of a step: noisy letters and their labels. It depends on the step only."""
-    rng = np.random.default_rng((7, step))
-    labels = rng.integers(CLASSES, size=size)
-    return alphabet[labels] + 0.9 * rng.standard_normal((size, PIXELS)), labels
+def letters(count: int, alphabet: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The data set: noisy letters and their labels."""
+    rng = np.random.default_rng(7)
+    labels = rng.integers(CLASSES, size=count)
+    return alphabet[labels] + 0.9 * rng.standard_normal((count, PIXELS)), labels
 
 
 def gradient(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, float]:
@@ -124,6 +124,7 @@ def main() -> int:
     """Train."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--steps", type=int, default=1000)
+    options.add_argument("--samples", type=int, default=4096, help="size of the data set")
     options.add_argument("--batch", type=int, default=32, help="samples per worker and step")
     options.add_argument("--pace-s", type=float, default=0.0, help="minimum duration of a step")
     options.add_argument("--checkpoint", type=Path, default=Path("checkpoint.npz"))
@@ -131,53 +132,61 @@ def main() -> int:
     options.add_argument("--record", type=Path, help="rank 0 appends 'incarnation step size' per step")
     given = options.parse_args()
 
-    report, group = Reporter(), Group()
-    share = batches(Scaling.WEAK, given.batch)
+    report, group = progress.Reporter(), Group()
+    batches = progress.batches(progress.Scaling.WEAK, given.batch)
+    rate = progress.LearningRate(base=0.05, base_batch=given.batch, warmup_steps=20)
     rng = np.random.default_rng(1)
     alphabet = rng.standard_normal((CLASSES, PIXELS))
     weights = 0.1 * rng.standard_normal(PIXELS * HIDDEN + HIDDEN * CLASSES)
-    step = samples = 0
+    images, labels = letters(given.samples, alphabet)
+    sampler = progress.Sampler(given.samples, batches, RANK, SIZE)
+    step = 0
     if given.checkpoint.exists():
         with np.load(given.checkpoint) as saved:
-            weights, step, samples = saved["weights"], int(saved["step"]), int(saved["samples"])
+            weights, step = saved["weights"], int(saved["step"])
+            others = json.loads(str(saved["others"]))
+        sampler.load_state_dict(others["sampler"])
+        rate.load_state_dict(others["rate"])
 
     def save() -> None:
         if RANK == 0:
             part = given.checkpoint.with_suffix(".part.npz")
-            np.savez(part, weights=weights, step=step, samples=samples)
+            others = json.dumps({"sampler": sampler.state_dict(), "rate": rate.state_dict()})
+            np.savez(part, weights=weights, step=step, others=others)
             part.replace(given.checkpoint)
             report.checkpointed()
 
-    total = share.total(SIZE)
-    mine = slice(sum(share.of(r, SIZE) for r in range(RANK)), sum(share.of(r, SIZE) for r in range(RANK + 1)))
-    loss = None
+    total, loss = batches.total(SIZE), None
     if RANK == 0:
         print(f"resumes at step {step} with {SIZE} workers", flush=True)
     while step < given.steps:
-        began = time.monotonic()
-        # The last value counts the workers that have seen a stop request, so all of them stop at the same step.
-        stop = report.step(step=step, samples=samples, loss=loss, world_size=SIZE)
-        images, labels = batch_of(step, total, alphabet)
-        change, part_loss = gradient(weights, images[mine], labels[mine])
-        summed = group.add_up(np.concatenate([change, [part_loss, float(stop)]]))
-        weights = weights - 0.05 * summed[:-2] / total
-        step, samples, loss = step + 1, samples + total, float(summed[-2]) / total
-        if given.record is not None and RANK == 0:
-            with given.record.open("a") as out:
-                out.write(f"{report.incarnation} {step} {SIZE}\n")
-        if summed[-1] > 0:
-            save()
-            report.leave()
-        if step % given.checkpoint_every == 0:
-            save()
-        if RANK == 0 and step % 100 == 0:
-            print(f"step {step}, {samples} samples, loss {loss:.4f}", flush=True)
-        time.sleep(max(0.0, given.pace_s - (time.monotonic() - began)))
+        for mine in sampler:
+            began = time.monotonic()
+            # The last value counts the workers that have seen a stop request, so all of them stop at the same step.
+            stop = report.step(step=step, samples=sampler.samples, loss=loss, world_size=SIZE)
+            change, part_loss = gradient(weights, images[mine], labels[mine])
+            summed = group.add_up(np.concatenate([change, [part_loss, float(stop)]]))
+            weights = weights - rate.at(total, step) * summed[:-2] / total
+            sampler.advance()
+            step, loss = step + 1, float(summed[-2]) / total
+            if given.record is not None and RANK == 0:
+                with given.record.open("a") as out:
+                    out.write(f"{report.incarnation} {step} {SIZE}\n")
+            if summed[-1] > 0:
+                save()
+                report.leave()
+            if step % given.checkpoint_every == 0:
+                save()
+            if RANK == 0 and step % 100 == 0:
+                print(f"step {step}, {sampler.samples} samples, loss {loss:.4f}", flush=True)
+            time.sleep(max(0.0, given.pace_s - (time.monotonic() - began)))
+            if step == given.steps:
+                break
     save()
-    report.step(step=step, samples=samples, loss=loss, world_size=SIZE, force=True)
+    report.step(step=step, samples=sampler.samples, loss=loss, world_size=SIZE, force=True)
     report.done()
     if RANK == 0:
-        print(f"done: {step} steps, {samples} samples, loss {loss if loss is None else round(loss, 4)}")
+        print(f"done: {step} steps, {sampler.samples} samples, loss {loss if loss is None else round(loss, 4)}")
     return 0
 
 

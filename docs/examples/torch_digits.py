@@ -36,26 +36,31 @@ rank, size = dist.get_rank(), dist.get_world_size()
 
 patterns = torch.randn(10, 64)
 labels = torch.randint(0, 10, (options.samples,))
-images = patterns[labels] + 0.8 * torch.randn(options.samples, 64)
+data = torch.utils.data.TensorDataset(patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels)
 model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-done = {"step": 0, "samples": 0}
+batches = progress.batches(progress.Scaling.WEAK, options.batch)
+rate = progress.LearningRate(base=0.02, base_batch=options.batch, warmup_steps=50)
+sampler = progress.Sampler(data, batches, rank, size)
+loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
+step = 0
 if options.checkpoint.exists():
     content = torch.load(options.checkpoint)
     model.load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
-    done = content["done"]
+    sampler.load_state_dict(content["sampler"])
+    rate.load_state_dict(content["rate"])
+    step = content["step"]
 parallel = DistributedDataParallel(model)
 report = progress.Reporter()
 agreement = progress.Agreement.of_torch(report, dist)
-batches = progress.batches(progress.Scaling.WEAK, options.batch)
-rate = progress.LearningRate(base=0.02, base_batch=options.batch, warmup_steps=50).rescaled(batches.total(size), 0)
 
 
 def save():
     """Write a checkpoint on rank 0 under another name, then rename it. All ranks wait for it."""
     if rank == 0:
-        content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done}
+        content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+        content |= {"sampler": sampler.state_dict(), "rate": rate.state_dict()}
         torch.save(content, options.checkpoint.with_suffix(".new"))
         options.checkpoint.with_suffix(".new").replace(options.checkpoint)
         report.checkpointed()
@@ -67,33 +72,27 @@ def checksum():
     return round(sum(p.detach().double().abs().sum().item() for p in model.parameters()), 6)
 
 
-print(f"rank {rank} of {size} at step {done['step']}: weights {checksum()}", flush=True)
-while done["samples"] < options.epochs * options.samples:
-    # The number of samples seen determines the next ones: at no size is a sample seen twice in an epoch.
-    epoch, seen = divmod(done["samples"], options.samples)
-    order = torch.randperm(options.samples, generator=torch.Generator().manual_seed(epoch))
-    sizes = [batches.of(r, size) for r in range(size)]
-    begin = seen + sum(sizes[:rank])
-    chosen = order[begin : begin + sizes[rank]]
-    for group in optimizer.param_groups:
-        group["lr"] = rate.at(done["step"])
-    optimizer.zero_grad()
-    loss = nn.functional.cross_entropy(parallel(images[chosen]), labels[chosen], reduction="sum")
-    # At the end of an epoch some workers have fewer samples, or none: gradients are weighted by samples, not workers.
-    whole = min(sum(sizes), options.samples - seen)
-    (loss * size / whole).backward()
-    optimizer.step()
-    time.sleep(options.step_s)
-    done = {"step": done["step"] + 1, "samples": done["samples"] + whole}
-    report.step(**done, loss=loss.item() / max(len(chosen), 1), world_size=size, checksum=checksum())
-    if agreement.to_stop():
-        save()
-        report.leave()
-    if done["step"] % options.checkpoint_every == 0:
-        save()
+print(f"rank {rank} of {size} at step {step}: weights {checksum()}", flush=True)
+weight = batches.weight(rank, size)  # with strong scaling, batches may differ by one sample
+while sampler.epoch < options.epochs:
+    for inputs, targets in loader:
+        rate.apply(optimizer, batches.total(size), step)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(parallel(inputs), targets)
+        (loss * weight).backward()
+        optimizer.step()
+        time.sleep(options.step_s)
+        sampler.advance()
+        step += 1
+        report.step(step=step, samples=sampler.samples, loss=loss.item(), world_size=size, checksum=checksum())
+        if agreement.to_stop():
+            save()
+            report.leave()
+        if step % options.checkpoint_every == 0:
+            save()
 
 save()
 report.done()
 if rank == 0:
-    print(f"{done['step']} steps, {done['samples']} samples, weights {checksum()}")
+    print(f"{step} steps, {sampler.samples} samples, weights {checksum()}")
 dist.destroy_process_group()

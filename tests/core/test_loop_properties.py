@@ -21,6 +21,7 @@ from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play
 from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.upper_bound import upper_bound
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
 
 # Every policy that shares the pool's nodes; a new one belongs here.
@@ -170,3 +171,14 @@ def alike_with_work_to_spare(draw: st.DrawFn) -> Scenario:
 def test_nothing_beats_the_no_cost_bound(policy: str, scenario: Scenario) -> None:
     outcome = play(scenario, build_policy(policy, SETTINGS))
     assert outcome.totals.samples <= no_cost_bound(scenario) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@settings(max_examples=60, deadline=None)
+@given(scenarios())
+def test_nothing_beats_the_upper_bound(policy: str, scenario: Scenario) -> None:
+    """Trainers that differ, come later and run out of work."""
+    outcome = play(scenario, build_policy(policy, SETTINGS))
+    trainers = [arrival.trainer for arrival in sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)]
+    bound = upper_bound(scenario.window, trainers, scenario.max_parallel)
+    assert outcome.totals.samples <= bound * (1 + 1e-6) + 1e-3

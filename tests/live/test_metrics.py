@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
 import re
+import resource
+import socket
 import sqlite3
 import time
 import urllib.error
@@ -12,16 +16,19 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 from live_house import spec
 from live_machine import CONFIG, Machine, eventually, machine
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from strangers import crowd
 
 from bftrainer.config.pilot import MetricsConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, UserError
 from bftrainer.live.facts import Listener, TellingRegistry
-from bftrainer.live.metrics import Metrics, serve
+from bftrainer.live.metrics import Metrics
+from bftrainer.live.metrics_server import SOCKET, MetricsServer
 from bftrainer.persistence.registry import TrainerChange, TrainerStatus, Usage
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
@@ -91,11 +98,37 @@ def test_numbers_follow_what_is_written_down(store: Store) -> None:
     assert "bftrainer_trainer_samples{trainer=a}" not in found, "no series for ever for every trainer there was"
 
 
-def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp_path: Path) -> None:
-    token = tmp_path / "token"
+def given_token(folder: Path) -> Path:
+    token = folder / "token"
     token.write_text("0123456789abcdef\n")
     token.chmod(0o600)
-    port, end = serve(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(port=0, token_file=token))
+    return token
+
+
+def port_of(place: str) -> int:
+    return int(place.rpartition(":")[2].partition("/")[0])
+
+
+def get_from_socket(path: Path) -> tuple[int, str]:
+    """As ``curl --unix-socket PATH http://localhost/metrics`` does it; paths of sockets have 107 letters at most."""
+    folder = os.open(path.parent, os.O_PATH)
+    connection = http.client.HTTPConnection("localhost", timeout=60)
+    try:
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(f"/proc/self/fd/{folder}/{path.name}")
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+        os.close(folder)
+
+
+def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp_path: Path) -> None:
+    config = MetricsConfig(port=0, token_file=given_token(tmp_path), socket=False)
+    served = MetricsServer(Metrics(TellingRegistry(store, time.time, [])), config, tmp_path)
+    (place,) = served.places
+    port = port_of(place)
     try:
         assert get(port)[0] == 401
         assert get(port, Authorization="Bearer 0123456789abcdeX")[0] == 401
@@ -104,8 +137,32 @@ def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp
         assert status == 200
         assert numbers(page)["bftrainer_nodes_held"] == 0
         assert get(port, "/", Authorization="Bearer 0123456789abcdef")[0] == 404
+        assert not (tmp_path / SOCKET).exists()
     finally:
-        end()
+        served.end()
+
+
+def test_the_socket_is_the_owners_and_is_the_default(store: Store, tmp_path: Path) -> None:
+    served = MetricsServer(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(), tmp_path)
+    path = tmp_path / SOCKET
+    try:
+        assert served.places == (str(path),)
+        assert path.stat().st_mode & 0o777 == 0o600
+        status, page = get_from_socket(path)
+        assert status == 200
+        assert numbers(page)["bftrainer_nodes_held"] == 0
+    finally:
+        served.end()
+    assert not path.exists()
+
+
+def test_a_file_system_without_sockets_does_not_stop_a_pilot(store: Store, tmp_path: Path) -> None:
+    (tmp_path / SOCKET).mkdir()  # as good a reason as any
+    served = MetricsServer(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(), tmp_path)
+    served.end()
+    (place,) = served.places
+    assert "not served: Is a directory" in place
+    assert (tmp_path / SOCKET).is_dir()
 
 
 @pytest.mark.parametrize(
@@ -120,37 +177,73 @@ def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mo
     token.write_text(text)
     token.chmod(mode)
     with pytest.raises(UserError, match=words):
-        serve(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(port=0, token_file=token))
+        MetricsServer(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(port=0, token_file=token), tmp_path)
 
 
-def test_elsewhere_than_on_loopback_only_with_a_token() -> None:
-    with pytest.raises(InputFileError, match="can be reached from other hosts: set token_file"):
-        check_table({"port": 9100, "address": "0.0.0.0"}, MetricsConfig, "test")
+@pytest.mark.parametrize(("address", "who"), [("127.0.0.1", "every user of this host"), ("0.0.0.0", "other hosts")])
+def test_a_port_needs_a_token(address: str, who: str) -> None:
+    with pytest.raises(InputFileError, match=f"can be reached by {who}: set token_file, or remove port"):
+        check_table({"port": 9100, "address": address}, MetricsConfig, "test")
     with pytest.raises(InputFileError, match="expected an IP address to listen on"):
-        check_table({"port": 9100, "address": "node01"}, MetricsConfig, "test")
+        check_table({"port": 9100, "address": "node01", "token_file": "token"}, MetricsConfig, "test")
 
 
-def test_a_port_that_is_taken_is_said(store: Store) -> None:
+def test_a_port_that_is_taken_is_said(store: Store, tmp_path: Path) -> None:
     metrics = Metrics(TellingRegistry(store, time.time, []))
-    port, end = serve(metrics, MetricsConfig(port=0))
+    token = given_token(tmp_path)
+    served = MetricsServer(metrics, MetricsConfig(port=0, token_file=token, socket=False), tmp_path)
+    port = port_of(served.places[0])
     try:
         with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
-            serve(metrics, MetricsConfig(port=port))
+            MetricsServer(metrics, MetricsConfig(port=port, token_file=token), tmp_path)
     finally:
-        end()
+        served.end()
+
+
+def places_of(on: Machine) -> list[str]:
+    """Where the pilot serves, the port first."""
+    return [str(row["text"]) for row in on.rows("events", "-n", 1000) if row["kind"] == "metrics"]
+
+
+@pytest.mark.slow
+def test_a_crowd_of_strangers_at_the_port_does_not_end_the_pilot(tmp_path: Path) -> None:
+    config = CONFIG + '[metrics]\nport = 0\ntoken_file = "token"\n'
+    on: Machine = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")], config)
+    given_token(on.state)
+    try:
+        pilot = on.pilot()
+        eventually(on.state_is_there, 40)
+        eventually(lambda: places_of(on), 40)
+        resource.prlimit(pilot.pid, resource.RLIMIT_NOFILE, (400, 400))
+        port = port_of(places_of(on)[0])
+        with crowd("127.0.0.1", port) as strangers:
+            eventually(lambda: strangers.made() >= 1000, 60)
+            on.submit("a", 40)
+            eventually(lambda: pilot.poll() is not None or on.status("a") == "done", 120)
+            assert pilot.poll() is None, (on.work / "pilot.log").read_text()[-2000:]
+            assert psutil.Process(pilot.pid).num_threads() < 30
+            eventually(lambda: get(port, Authorization="Bearer 0123456789abcdef")[0] == 200, 60)
+            assert strangers.is_there()
+        on.end(pilot)
+    finally:
+        on.close()
 
 
 def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path) -> None:
-    config = CONFIG + '[metrics]\nport = 0\n[log]\nformat = "json"\n'
+    config = CONFIG + '[metrics]\nport = 0\ntoken_file = "token"\n[log]\nformat = "json"\n'
     on: Machine = machine(tmp_path, [(0.0, "n1 n2", ""), (3600.0, "", "n1")], config)
+    given_token(on.state)
+    token = {"Authorization": "Bearer 0123456789abcdef"}
     try:
         on.submit("a", 100_000)
         pilot = on.pilot()
         eventually(lambda: on.status("a") == "running", 40)
-        (address,) = (str(row["text"]) for row in on.rows("events", "-n", 1000) if row["kind"] == "metrics")
-        port = int(address.rpartition(":")[2].partition("/")[0])
-        eventually(lambda: numbers(get(port)[1]).get("bftrainer_trainer_nodes{trainer=a}") == 2, 20)
-        found = numbers(get(port)[1])
+        address, socket_path = places_of(on)
+        port = port_of(address)
+        eventually(lambda: numbers(get(port, **token)[1]).get("bftrainer_trainer_nodes{trainer=a}") == 2, 20)
+        found = numbers(get(port, **token)[1])
+        assert numbers(get_from_socket(Path(socket_path))[1])["bftrainer_nodes_held"] == 2
+        assert get(port)[0] == 401
         assert found["bftrainer_nodes_held"] == found["bftrainer_nodes_allocated"] == 2
         on.end(pilot)
         lines = [json.loads(line) for line in (on.work / "pilot.log").read_text().splitlines()]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fakes_live import START_S
 from live_house import House, house, spec
 
+from bftrainer.domain.fragments import id_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
 from bftrainer.persistence.journal import entries
@@ -356,3 +358,56 @@ def test_a_launcher_that_is_no_longer_installed_fails_its_trainer_only(home: Hou
     assert home.status("a") == "failed"
     assert home.status("b") == "waiting"
     assert [what for what, name, _ in home.launcher.orders if name == "b"] == ["start", "stop"]
+
+
+def test_a_trainer_that_never_reports_gets_a_remark_until_it_does(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    seen: list[str] = []
+
+    def remark() -> None:
+        record = home.trainers.record("a")
+        seen.append(record.reason if record is not None else "")
+
+    for at_s in (55, 75, 100):
+        home.at(at_s, remark)
+    home.at(90, lambda: home.launcher.progress("a", 5.0))
+    home.pilot(105)
+    assert seen[0] == ""
+    assert "without reporting progress" in seen[1]
+    assert seen[2] == ""
+
+
+def test_the_remark_on_a_failure_is_the_error_and_the_note_has_the_rest(home: House) -> None:
+    tail = (
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3',
+        "ValueError: no data",
+        "srun: error: n1: exit 1",
+    )
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.at(10, lambda: home.launcher._end("a", Ending.FAILED, "status 1", tail))
+    home.pilot(12)
+    with closing(home.store()) as store:
+        registry = Registry(store)
+        assert registry.trainer("a").reason == "failed 1 times, will be retried: status 1: ValueError: no data"
+        (note,) = (note.text for note in registry.notes() if note.kind == "failure")
+        assert note == f"status 1: {' | '.join(tail)}"
+
+
+def test_nobody_has_a_node_of_another_trainer_released(home: House) -> None:
+    """A script can write a line like its driver's: that fragments, which it does not have, are not usable."""
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=1), spec("b", max_nodes=1))
+
+    def forge() -> None:
+        view = home.launcher.drivers["a"].view
+        home.launcher.drivers["a"].view = replace(view, withheld=frozenset(map(id_of, home.nodes.pool)))
+
+    home.at(10, forge)
+    home.at(11, lambda: home.launcher.progress("b", 5.0))
+    home.pilot(14)
+    with closing(home.store()) as store:
+        released = [f.reason for f in Registry(store).fragments() if "was killed" in f.reason]
+    assert len(released) == 1, "its own"

@@ -101,7 +101,7 @@ def test_the_table_of_events_is_the_types() -> None:
 
 def test_the_table_of_progress_is_the_type() -> None:
     found = table("`progress.jsonl`")
-    assert set(found) == {"time", *ProgressLine._fields} - {"at_s", "formed", "further"}
+    assert set(found) == {"time", *ProgressLine._fields} - {"at_s", "formed", "further", "refused"}
     assert re.findall(r'`"(\w+)"`', found["phase"][0]) == [phase.value for phase in Phase]
 
 

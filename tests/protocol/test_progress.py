@@ -48,12 +48,23 @@ class Interrupted(Exception):  # noqa: N818
 class ElasticState:
     def __init__(self) -> None:
         self.step, self.samples, self.loss, self.interrupts = 0, 0, 0.5, False
+        self.saved = 0
         self.callbacks: list[Callable[[], None]] = []
 
     def register_reset_callbacks(self, callbacks: list[Callable[[], None]]) -> None:
         self.callbacks += callbacks
 
+    def save(self) -> None:
+        self.saved = self.step
+
+    def restore(self) -> None:
+        self.step = self.saved
+
+    def sync(self) -> None:
+        return
+
     def commit(self) -> None:
+        self.save()
         if self.interrupts:
             self.interrupts = False
             raise Interrupted
@@ -222,6 +233,68 @@ def test_asking_costs_a_broadcast_every_0_2_s_not_every_commit(
     progress.track(state, world, reporter=report)
     steps(state, clock, 1000, each_s=0.01)
     assert 40 <= world.broadcasts <= 60
+
+
+def kept() -> tuple[progress.Sampler, progress.LearningRate]:
+    sampler = progress.Sampler(1000, progress.Batches(progress.Scaling.WEAK, 10))
+    return sampler, progress.LearningRate(base=0.1, base_batch=10, warmup_steps=10)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_is_kept_follows_the_state(folder: Path, inside: bool) -> None:
+    """Back to the commit after a loss, and from rank 0 to a worker that joins; outside bftrainer as well."""
+    report = progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder)} if inside else {})
+    state, world, (sampler, rate) = ElasticState(), World(), kept()
+    progress.track(state, world, keep=[sampler, rate], reporter=report)
+    for step in range(3):
+        rate.at(10, step)
+        sampler.advance()
+    state.commit()
+    world.ranks = (0, 2)
+    for callback in state.callbacks:
+        callback()
+    assert len(next(iter(sampler))) == 10
+    before = sampler.state_dict(), rate.state_dict()
+    rate.at(20, 3)
+    sampler.advance()
+    assert sampler.samples == 50, "both workers' batches"
+    state.restore()
+    assert (sampler.state_dict(), rate.state_dict()) == before
+    sampler.advance()
+    assert rate.at(20, 3) == 0.1
+    sent: list[Any] = []
+    world.broadcast_object = lambda value, root_rank: sent.append(value) or value  # type: ignore[method-assign, assignment]
+    state.sync()
+
+    newcomer, (its_sampler, its_rate) = World(), kept()
+    newcomer.ranks = (1, 2)
+    joined = progress.track(ElasticState(), newcomer, keep=[its_sampler, its_rate], reporter=progress.Reporter({}))
+    newcomer.broadcast_object = lambda value, root_rank: sent[-1]  # type: ignore[method-assign]
+    joined.sync()
+    assert its_rate.at(20, 8) == rate.at(20, 8) == pytest.approx(0.15)
+    assert its_sampler.samples == sampler.samples
+    assert not set(next(iter(its_sampler))) & set(next(iter(sampler)))
+    its_sampler.advance()
+    joined.restore()
+    assert its_sampler.samples == sampler.samples, "a worker that has just joined restores what it has received"
+
+
+def test_horovods_own_sampler_hears_of_workers_that_only_left() -> None:
+    class ElasticSampler:
+        processed_num, resets = 0, 0
+
+        def record_batch(self, index: int, size: int) -> None: ...
+
+        def reset(self) -> None:
+            self.resets += 1
+
+    state, world = ElasticState(), World()
+    state.sampler = ElasticSampler()  # type: ignore[attr-defined]
+    progress.track(state, world, reporter=progress.Reporter({}))
+    before = state.sampler.resets  # type: ignore[attr-defined]
+    for callback in state.callbacks:
+        callback()
+    assert state.sampler.resets == before + 1  # type: ignore[attr-defined]
 
 
 def test_other_ranks_never_save(folder: Path, clock: Clock, report: progress.Reporter) -> None:

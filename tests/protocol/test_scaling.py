@@ -64,32 +64,66 @@ def test_the_trainer_file_outvotes_the_script(tmp_path: Path) -> None:
 def test_linear_learning_rate_with_warm_up_by_hand() -> None:
     """0.1 for a batch of 32; four workers: 0.4, reached in 10 steps of 0.03 from step 100 on."""
     rate = LearningRate(base=0.1, base_batch=32, warmup_steps=10)
-    assert rate.at(99) == 0.1
-    four = rate.rescaled(128, step=100)
-    assert [round(four.at(step), 6) for step in (100, 101, 105, 110, 500)] == [0.1, 0.13, 0.25, 0.4, 0.4]
-    two = four.rescaled(64, step=105)  # down in the middle of it, from 0.25 to 0.2: at once
-    assert two.at(105) == pytest.approx(0.2)
-    eight = two.rescaled(256, step=120)
-    assert eight.at(125) == pytest.approx((0.2 + 0.8) / 2)
+    assert rate.at(32, 99) == 0.1
+    assert [round(rate.at(128, step), 6) for step in (100, 101, 105, 110, 500)] == [0.1, 0.13, 0.25, 0.4, 0.4]
+    assert rate.at(64, 501) == pytest.approx(0.2), "a lower rate at once"
+    assert [rate.at(256, step) for step in (520, 525)] == pytest.approx([0.2, (0.2 + 0.8) / 2])
+
+
+def test_a_start_with_a_large_batch_warms_up_too() -> None:
+    rate = LearningRate(base=0.1, base_batch=32, warmup_steps=10)
+    assert [round(rate.at(128, step), 6) for step in (0, 5, 10)] == [0.1, 0.25, 0.4]
 
 
 def test_square_root_learning_rate_by_hand() -> None:
-    rate = LearningRate(base=0.1, base_batch=32, rule=LearningRateRule.SQUARE_ROOT).rescaled(128, step=0)
-    assert rate.at(0) == pytest.approx(0.2)
+    assert LearningRate(base=0.1, base_batch=32, rule=LearningRateRule.SQUARE_ROOT).at(128, 0) == pytest.approx(0.2)
+
+
+class Optimizer:
+    """The part of a torch optimizer that is used."""
+
+    def __init__(self) -> None:
+        self.param_groups: list[dict[str, float]] = [{"lr": 1.0}, {"lr": 2.0}]
+
+
+def test_the_rate_that_an_optimizer_s_checkpoint_brings_back_is_replaced() -> None:
+    rate, optimizer = LearningRate(base=0.1, base_batch=32), Optimizer()
+    assert rate.apply(optimizer, 64, 7) == pytest.approx(0.2)
+    assert [group["lr"] for group in optimizer.param_groups] == [rate.latest] * 2
+
+
+@pytest.mark.parametrize("state", [{}, {"batch": "x", "start": 1, "since_step": 0}, {"batch": 1, "start": None}])
+def test_another_object_s_state_is_refused(state: dict[str, object]) -> None:
+    with pytest.raises(InvalidValueError, match="not the state of a LearningRate"):
+        LearningRate(base=0.1, base_batch=8).load_state_dict(state)
+
+
+STORIES = st.lists(st.tuples(st.integers(1, 64), st.integers(1, 50)), min_size=1, max_size=8)
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 64), st.integers(0, 50)), min_size=1, max_size=8), st.integers(0, 20))
+@given(STORIES, st.integers(0, 20))
 def test_the_rate_after_the_warm_up_depends_on_the_size_only(story: list[tuple[int, int]], warmup: int) -> None:
     rate, step = LearningRate(base=0.1, base_batch=8, warmup_steps=warmup), 0
     for workers, steps in story:
-        rate = rate.rescaled(8 * workers, step)
-        assert rate.at(step) <= max(rate.start, rate.target)
+        before = rate.at(rate.state_dict()["batch"] or 8, step)
+        assert rate.at(8 * workers, step) <= max(before, rate.scaled(8 * workers))
         step += steps
-    assert rate.at(step + warmup) == pytest.approx(0.1 * story[-1][0])
+    rate.at(8 * story[-1][0], step)
+    assert rate.at(8 * story[-1][0], step + warmup) == pytest.approx(0.1 * story[-1][0])
 
 
-@pytest.mark.parametrize("bad", [{"base": 0}, {"base_batch": 0}, {"warmup_steps": -1}])
-def test_bad_learning_rates_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(InvalidValueError):
-        LearningRate(**{"base": 0.1, "base_batch": 32, **bad})  # type: ignore[arg-type]
+@settings(deadline=None)
+@given(STORIES, st.integers(0, 20), st.data())
+def test_survivors_newcomers_and_restarts_have_the_same_rate(
+    story: list[tuple[int, int]], warmup: int, data: st.DataObject
+) -> None:
+    """Whoever takes over the state, at any step, computes the rates of the one that saw every step."""
+    rates, step = [LearningRate(base=0.1, base_batch=8, warmup_steps=warmup)], 0
+    for workers, steps in story:
+        newcomer = LearningRate(base=0.1, base_batch=8, warmup_steps=warmup)
+        newcomer.load_state_dict(json.loads(json.dumps(data.draw(st.sampled_from(rates)).state_dict())))
+        rates.append(newcomer)
+        for _ in range(steps):
+            assert len({rate.at(8 * workers, step) for rate in rates}) == 1
+            step += 1

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from patience import PATIENCE
 
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.config.validation import check_table
+from bftrainer.live.trainers.driver_process import DriverProcess
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.plugins import driver_module
 from bftrainer.progress import Reporter, Scaling, batches
 from bftrainer.protocol import VERSION
 from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
-from bftrainer.protocol.driver_pid import write_own_pid
+from bftrainer.protocol.driver_pid import DriverPid, write_own_pid
 from bftrainer.protocol.events import Running, parse_event
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import OtherVersionError, write_json
+from bftrainer.system.processes import identify
 
 
 @pytest.fixture
@@ -36,14 +46,71 @@ def of_version(path: Path, version: int) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version, "a key of tomorrow": 1}))
 
 
-@pytest.mark.parametrize("name", ["driver_pid", "control"])
-def test_a_pilot_adopts_no_driver_of_another_version(directory: TrainerDirectory, name: str) -> None:
-    path = getattr(directory, name)
-    of_version(path, VERSION)
-    assert DirectoryLauncher(directory.path.parent, {}).look("t").alive
-    of_version(path, VERSION + 1)
-    with pytest.raises(OtherVersionError, match=rf"{path.name}: version: expected {VERSION}, found {VERSION + 1}"):
-        DirectoryLauncher(directory.path.parent, {}).look("t")
+class Foreign:
+    """A driver of another version: a process that holds the lock, in whatever way ``driver.pid`` names it."""
+
+    def __init__(self, directory: TrainerDirectory) -> None:
+        lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self.process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock,))
+        os.close(lock)
+        me = identify(self.process.pid)
+        assert me is not None
+        ticks = int(me.started.partition("@")[0])
+        message = DriverPid(self.process.pid, ticks, socket.gethostname())
+        directory.driver_pid.unlink()
+        write_json(directory.driver_pid, message)
+        of_version(directory.driver_pid, VERSION + 1)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def foreign(directory: TrainerDirectory) -> Iterator[Foreign]:
+    it = Foreign(directory)
+    yield it
+    it.end()
+
+
+def test_a_driver_of_another_version_is_ended_and_fails_its_trainer(
+    directory: TrainerDirectory, foreign: Foreign
+) -> None:
+    """It is killed, since its pid and start time say that it is this process; then another may start."""
+    launcher = DirectoryLauncher(directory.path.parent, {})
+    assert launcher.look("t").alive
+    assert foreign.process.wait(60 * PATIENCE) == -signal.SIGKILL
+    view = launcher.look("t")
+    assert (view.alive, view.ending) == (False, Ending.FAILED)
+    assert f"driver.pid: version: expected {VERSION}, found {VERSION + 1}" in view.reason
+    assert DriverProcess(directory).lock() is not None, "it is free for the next"
+
+
+def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
+    directory: TrainerDirectory, foreign: Foreign
+) -> None:
+    """Its file names no process that can be verified: nobody is killed, and no second driver starts beside it."""
+    path = directory.driver_pid
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"start_ticks": 1}))
+    launcher = DirectoryLauncher(directory.path.parent, {})
+    for _ in range(3):
+        view = launcher.look("t")
+        assert view.alive
+        assert "found 2" in view.reason
+    launcher.start(check_table({"name": "t", "command": ["true"], "max_nodes": 1}, TrainerSpec, "test"), ())
+    assert json.loads(path.read_text())["version"] == VERSION + 1, "no driver was started"
+    assert foreign.process.poll() is None
+    foreign.end()
+    assert not launcher.look("t").alive
+
+
+def test_a_control_file_of_another_version_is_replaced_with_the_next_request(directory: TrainerDirectory) -> None:
+    of_version(directory.control, VERSION + 1)
+    launcher = DirectoryLauncher(directory.path.parent, {})
+    assert launcher.look("t").alive
+    launcher.ask_to_stop("t")
+    assert is_stop_requested(directory.control)
 
 
 @pytest.mark.parametrize("name", ["trainer", "driver"])

@@ -9,7 +9,6 @@ Run as ``python -m bftrainer_adapters.local.trace_machine HOLDERS_DIR LEASE_S``.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -22,6 +21,7 @@ from pathlib import Path
 from bftrainer.domain.fragments import id_of, is_fragment_name
 from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.files import write_atomically
+from bftrainer.system.locks import try_lock
 from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.on_node.payload import Silence, limit_s
 
@@ -88,9 +88,7 @@ def ensure_running(holders: Path, lease_s: float) -> None:
     """Start the machine unless it runs: it holds a lock while it does."""
     _started[:] = [machine for machine in _started if machine.poll() is None]
     lock = os.open(holders / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(lock, holders / LOCK):
         os.close(lock)
         return
     with (holders / "machine.log").open("ab") as log:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
 import sys
+from typing import IO
 
-from bftrainer.protocol.driver_pid import read_driver_pid
+from bftrainer.errors import UserError
+from bftrainer.protocol.driver_pid import driver_of_any_version, read_driver_pid
 from bftrainer.protocol.paths import TrainerDirectory, older_part
+from bftrainer.protocol.typed_json import OtherVersionError
+from bftrainer.system.locks import try_lock
 from bftrainer.system.processes import ProcessId, identify, is_alive
 from bftrainer.system.processes import send as send_signal
+from bftrainer.system.regular import open_regular
 
 _LOG_BYTES = 1 << 20
 # Drivers that this process has started. They may outlive the launcher that started them.
@@ -19,20 +23,29 @@ _children: list[subprocess.Popen[bytes]] = []
 
 
 class DriverProcess:
-    """The driver of one trainer directory, if there is one. Raises ``OtherVersionError`` where it cannot be adopted."""
+    """The driver of one trainer directory, if there is one.
+
+    ``foreign`` says why a driver cannot be adopted: it speaks another version of the trainer directory.
+    """
 
     def __init__(self, directory: TrainerDirectory) -> None:
         self._directory = directory
         self._lock = directory.driver_lock  # of the driver from before its first instruction to its end
         self._child: subprocess.Popen[bytes] | None = None
-        self._process: ProcessId | None = read_driver_pid(directory.driver_pid)
+        self.foreign = ""
+        self._process = self._named()
+
+    def _named(self) -> ProcessId | None:
+        try:
+            return read_driver_pid(self._directory.driver_pid)
+        except OtherVersionError as error:
+            self.foreign = str(error)
+            return driver_of_any_version(self._directory.driver_pid)
 
     def lock(self) -> int | None:
         """A descriptor that holds the lock, for ``start``; None where a driver has it, which is adopted."""
-        lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        lock = open_regular(self._lock, os.O_RDWR | os.O_CREAT)
+        if not try_lock(lock, self._lock):
             os.close(lock)
             self._process = None
             return None
@@ -40,27 +53,36 @@ class DriverProcess:
 
     def start(self, module: str, lock: int) -> None:
         """Start ``python -m MODULE TRAINER_DIR``, which inherits the lock."""
-        path, own_log = self._directory.path, self._directory.driver_log
-        if own_log.exists() and own_log.stat().st_size > _LOG_BYTES:
-            own_log.replace(older_part(own_log))
-        with own_log.open("ab") as log:
-            child = subprocess.Popen(  # noqa: S603  # our own program
-                [sys.executable, "-m", module, str(path)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=path, start_new_session=True,
-                pass_fds=(lock,),
-            )  # fmt: skip
-        os.close(lock)
+        path = self._directory.path
+        try:
+            with self._own_log() as log:
+                child = subprocess.Popen(  # noqa: S603  # our own program
+                    [sys.executable, "-m", module, str(path)],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=path, start_new_session=True,
+                    pass_fds=(lock,),
+                )  # fmt: skip
+        finally:
+            os.close(lock)
         _children.append(child)
-        self._child, self._process = child, identify(child.pid)
+        self._child, self._process, self.foreign = child, identify(child.pid), ""
+
+    def _own_log(self) -> IO[bytes]:
+        log = self._directory.driver_log
+        file = os.fdopen(open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+        if file.tell() <= _LOG_BYTES:
+            return file
+        file.close()
+        log.replace(older_part(log))
+        return self._own_log()
 
     def kill(self) -> None:
-        """SIGKILL. The driver's reaper ends its workers."""
-        if self._process is not None:
+        """SIGKILL. The driver's reaper ends its workers. Whatever its file says, this process is not the driver."""
+        if self._process is not None and self._process.pid != os.getpid():
             send_signal(self._process, signal.SIGKILL)
 
     @property
     def is_known(self) -> bool:
-        """Whether there is, or was, such a process."""
+        """Whether there is, or was, such a process, and which it is can be told."""
         return self._process is not None
 
     def is_alive(self) -> bool:
@@ -69,21 +91,22 @@ class DriverProcess:
             _children.remove(self._child)
             self._child = None
         if self._process is None and self._is_locked():
-            self._process = read_driver_pid(self._directory.driver_pid)
+            self._process = self._named()
             return True
         if self._child is not None and self._process is not None and self._child.pid == self._process.pid:
             return True  # it would have been reaped above
-        return self._process is not None and is_alive(self._process)
+        if self._process is not None and is_alive(self._process):
+            return True
+        return bool(self.foreign) and self._is_locked()  # by a process that its file does not name
 
     def _is_locked(self) -> bool:
         try:
-            handle = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
+            handle = open_regular(self._lock, os.O_RDWR)
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not try_lock(handle, self._lock)
+        except UserError:
+            return True  # it cannot be told: there must never be two drivers
         finally:
             os.close(handle)
-        return False

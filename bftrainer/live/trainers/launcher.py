@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InputFileError
 from bftrainer.live.trainers.driver_process import DriverProcess
 from bftrainer.live.trainers.trainer_message import trainer_message
 from bftrainer.plugins import driver_module
+from bftrainer.protocol.bounds import text
 from bftrainer.protocol.control import ControlMessage, ControlRequest
 from bftrainer.protocol.hosts import HostSlots, write_hosts
 from bftrainer.protocol.messages import DriverSettings
 from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.reports import DriverView, after_end, after_events, after_progress, after_start
-from bftrainer.protocol.typed_json import OtherVersionError, from_fields, read_json, write_json
-from bftrainer.system.json_tail import JsonTail
+from bftrainer.protocol.reports import (
+    DriverView,
+    Ending,
+    after_end,
+    after_events,
+    after_progress,
+    after_refused,
+    after_start,
+)
+from bftrainer.protocol.typed_json import from_fields, read_json, write_json
+from bftrainer.system.json_tail import PIECE_BYTES, BadLine, JsonTail
+from bftrainer.system.regular import open_regular
 
+TRAINERS_FAULT = frozenset(
+    {errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTEMPTY}
+)
+"""Errors that come from what lies in a trainer directory. Others come from its file system, and concern all trainers."""
 _PROGRESS_TAIL_BYTES = 1 << 16
+_BACKLOG_BYTES = 4 << 20
+"""More lines of progress than a trainer can write between two looks; then the last ones are enough."""
+_EVENTS_BYTES = 64 << 20
+"""Most that is read of the events of a driver that is adopted."""
 _PROGRESS_EVERY = 5
 
 
@@ -33,6 +56,8 @@ class _Driver:
     """How many ``control`` counts."""
     view: DriverView = field(default_factory=DriverView)
     looks: int = 0
+    unusable: str = ""
+    """Why the trainer cannot go on with this driver: its files cannot be read."""
 
     def request(self, request: ControlRequest) -> None:
         self.requests += 1
@@ -45,9 +70,10 @@ class DirectoryLauncher:
     ``settings`` are the keys of ``driver.json`` that the site sets.
     """
 
-    def __init__(self, root: Path, settings: Mapping[str, object]) -> None:
+    def __init__(self, root: Path, settings: Mapping[str, object], now_s: Callable[[], float] = time.time) -> None:
         self._root = root
         self._settings = dict(settings)
+        self._now_s = now_s
         self._drivers: dict[str, _Driver] = {}
 
     def reconfigure(self, settings: Mapping[str, object]) -> None:
@@ -69,12 +95,20 @@ class DirectoryLauncher:
         lock = driver.process.lock()
         if lock is None:
             return
-        driver.request(ControlRequest.RUN)
-        write_hosts(directory.hosts, hosts)
-        directory.leave.unlink(missing_ok=True)
-        directory.driver_pid.unlink(missing_ok=True)
-        driver.events.read()  # what an earlier driver reported is over
+        try:
+            driver.request(ControlRequest.RUN)
+            write_hosts(directory.hosts, hosts)
+            directory.leave.unlink(missing_ok=True)
+            directory.driver_pid.unlink(missing_ok=True)
+            for path in (directory.events, directory.progress):
+                with suppress(FileNotFoundError):
+                    os.close(open_regular(path))
+            driver.events.skip()  # what an earlier driver reported is over
+        except BaseException:
+            os.close(lock)
+            raise
         driver.process.start(module, lock)
+        driver.unusable = ""
         driver.view = after_start(driver.view)
 
     def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
@@ -90,38 +124,78 @@ class DirectoryLauncher:
         self._driver(name).process.kill()
 
     def look(self, name: str) -> DriverView:
-        """The driver as of now. The driver of an earlier pilot is found by its files: that is how it is adopted."""
+        """The driver as of now. The driver of an earlier pilot is found by its files: that is how it is adopted.
+
+        A driver whose files cannot be read, or that speaks another version, is killed and counts as failed once it has
+        ended. Raises ``OSError`` where the file system fails, which is no fault of the trainer.
+        """
         driver = self._driver(name)
         is_alive = driver.process.is_alive()
         # Files are read after the process was looked at: what it wrote last is not missed.
-        said = driver.events.read()
-        view = after_events(driver.view, said) if said else driver.view
-        driver.looks += 1
-        # Lines of progress carry their own times: while all goes well they can wait for a second.
-        is_due = said or not (is_alive and view.trains) or driver.looks % _PROGRESS_EVERY == 0
-        if is_due and (lines := driver.progress.read()):
-            view = after_progress(view, lines)
+        if driver.process.foreign:
+            driver.unusable = f"its driver cannot be adopted: {driver.process.foreign}"
+        elif not driver.unusable:
+            try:
+                driver.view = self._read(driver, is_alive)
+            except OSError as error:
+                if error.errno not in TRAINERS_FAULT:
+                    raise
+                driver.unusable = str(error)
+            except Exception as error:  # whatever a line of this trainer brings about ends this trainer only
+                driver.unusable = f"its lines cannot be read: {type(error).__name__}: {error}"
+        view = driver.view
+        if driver.unusable and (is_alive or view.alive):  # it may have ended for the same reason, without a word
+            driver.process.kill()
+            view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
         if driver.process.is_known and not is_alive:
             view = after_end(view)
         driver.view = view if view.alive == is_alive else replace(view, alive=is_alive)
         return driver.view
 
+    def _read(self, driver: _Driver, is_alive: bool) -> DriverView:
+        view, now_s = driver.view, self._now_s()
+        said = False
+        for lines in _pieces(driver.events, _EVENTS_BYTES):
+            said = True
+            view = after_events(view, lines, now_s)
+        driver.looks += 1
+        # Lines of progress carry their own times: while all goes well they can wait for a second.
+        if said or not (is_alive and view.trains) or driver.looks % _PROGRESS_EVERY == 0:
+            if (skipped := driver.progress.backlog_bytes()) > _BACKLOG_BYTES:
+                driver.progress.skip(_PROGRESS_TAIL_BYTES)
+                view = after_refused(view, "progress", f"{skipped:,} bytes came at once; only the last are read")
+            for lines in _pieces(driver.progress, _BACKLOG_BYTES):
+                view = after_progress(view, lines, now_s)
+        return view
+
     def _driver(self, name: str) -> _Driver:
         if name not in self._drivers:
             directory = TrainerDirectory(self._root / name)
-            progress = JsonTail(directory.progress)
+            events, progress = JsonTail(directory.events), JsonTail(directory.progress)
+            if events.backlog_bytes() > _EVENTS_BYTES:
+                events.skip(_EVENTS_BYTES)
             progress.skip(_PROGRESS_TAIL_BYTES)
-            self._drivers[name] = _Driver(
-                directory, DriverProcess(directory), JsonTail(directory.events), progress, _requests(directory.control)
-            )
+            requests = _requests(directory.control)
+            self._drivers[name] = _Driver(directory, DriverProcess(directory), events, progress, requests)
         return self._drivers[name]
 
 
+def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
+    """The unread lines piece by piece, up to about ``most_bytes``: a trainer may write faster than they are read."""
+    for _ in range(most_bytes // PIECE_BYTES + 1):
+        before = tail.offset
+        if lines := tail.read_lines():
+            yield lines
+        if tail.offset == before:
+            return
+
+
 def _requests(control: Path) -> int:
-    """How many requests the pilot before this one has made; 0 where its file is missing or damaged."""
+    """How many requests the pilot before this one has made; 0 where its file is missing, damaged or of another version.
+
+    Readers look at the request only: the next one replaces the file.
+    """
     try:
         return read_json(ControlMessage, control).number
-    except OtherVersionError:
-        raise
     except InputFileError:
         return 0

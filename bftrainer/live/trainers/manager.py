@@ -19,10 +19,11 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
-from bftrainer.errors import UnknownNameError
+from bftrainer.errors import UserError
 from bftrainer.live.derived import Derived, Table
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
+from bftrainer.live.trainers.remarks import last_words, refused_text, remark
 from bftrainer.live.trainers.steps import (
     AskToStop,
     ChangeHosts,
@@ -44,6 +45,7 @@ from bftrainer.protocol.reports import DriverView, Ending
 MAX_FAILURES = 4
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 RETRY_S = 5.0
+_STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
 
 
 class Launcher(Protocol):
@@ -112,6 +114,7 @@ class TrainerManager:
         self._occupancy = Occupancy(self._states)
         self._usage = UsageBook(now_s)
         self._meters = MeterBook(window_s)
+        self._faults: dict[str, str] = {}  # why the drivers of trainers were killed by this pilot
         self._draining = False
         self.reload_registry(now_s)
 
@@ -129,6 +132,7 @@ class TrainerManager:
             state.desired_s = state.ordered_s = now_s
             self._records[record.name], self._states[record.name] = record, state
             self._set_target(record.name)
+            self._note_refused(record.name, 0, now_s)
 
     def record(self, name: str) -> TrainerRecord | None:
         """One trainer, if it is here."""
@@ -191,20 +195,45 @@ class TrainerManager:
         for name, it in list(self._states.items()):
             was, it.view = it.view, self._launcher.look(name)
             if it.view is not was and it.view != was:
-                self._meters.hear(name, it.view)
-                lost |= it.view.withheld - was.withheld
+                self._hear(name, now_s, len(was.refused))
+                if fresh := it.view.withheld - was.withheld:
+                    lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
             record = self._records[name]
             if it.view.alive:
                 if it.view.on and record.status is TrainerStatus.WAITING:
                     started_s = record.started_s or now_s
                     self.change(name, TrainerChange(status=TrainerStatus.RUNNING, started_s=started_s, reason=""))
+                elif record.status in _STARTED:
+                    self._remark(record, it.view, now_s)
             elif it.view.ending is not None and (was.alive or it.view.incarnation > record.ended_incarnation):
                 self._ended(name, now_s, found_dead=not was.alive)
             elif record.status.is_final:
                 self._close(name, now_s)
             elif record.status is TrainerStatus.RUNNING:
-                self.change(name, TrainerChange(status=TrainerStatus.WAITING))
+                self.change(name, TrainerChange(status=TrainerStatus.WAITING, reason=""))
         return frozenset(lost)
+
+    def _remark(self, record: TrainerRecord, view: DriverView, now_s: float) -> None:
+        text = remark(view, now_s)
+        if text != record.reason and (text or record.status is TrainerStatus.RUNNING):  # else why it waits stays
+            self.change(record.name, TrainerChange(reason=text))
+
+    def _hear(self, name: str, now_s: float, refused_before: int) -> None:
+        """Measure what a trainer has reported, and note what of it cannot be used."""
+        try:
+            self._meters.hear(name, self._states[name].view)
+        except Exception as error:  # whatever one trainer reports, it concerns this trainer only
+            self._give_up(name, f"its reports cannot be measured: {type(error).__name__}: {error}")
+        self._note_refused(name, refused_before, now_s)
+
+    def _note_refused(self, name: str, before: int, now_s: float) -> None:
+        for key, problem in self._states[name].view.refused[before:]:
+            self._registry.note(now_s, "report", name, refused_text(key, problem))
+
+    def _give_up(self, name: str, reason: str) -> None:
+        """End the driver of a trainer that cannot go on; once it has ended, this counts as a failure of the trainer."""
+        self._faults[name] = reason
+        self._launcher.kill(name)
 
     def step(self, now_s: float, pool: Nodes | None = None) -> None:
         """Take the next step of every trainer, those that shrink first, on nodes of the pool only."""
@@ -236,19 +265,30 @@ class TrainerManager:
                 it.started_class = it.desired_class
                 try:
                     self._launcher.start(self._records[name].spec, self._hosts(name, nodes), self._interface(nodes))
-                except (OSError, UnknownNameError) as error:
+                except (OSError, UserError) as error:
                     if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer
                     self._failed(name, now_s, f"the driver cannot be started: {error}", (), TrainerChange())
                     return False
                 it.view = replace(it.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset())
+            case Kill():
+                self._launcher.kill(name)
+            case ChangeHosts() | AskToStop():
+                try:
+                    self._tell(name, step)
+                except OSError as error:
+                    if error.errno in NO_DISK:
+                        raise
+                    self._give_up(name, f"its driver cannot be told its nodes: {error}")
+                    return False
+        return True
+
+    def _tell(self, name: str, step: ChangeHosts | AskToStop) -> None:
+        match step:
             case ChangeHosts(nodes):
                 self._launcher.order(name, self._hosts(name, nodes))
             case AskToStop():
                 self._launcher.ask_to_stop(name)
-            case Kill():
-                self._launcher.kill(name)
-        return True
 
     def held(self, now_s: float) -> Nodes:
         """Fragments on which trainers have processes."""
@@ -318,6 +358,7 @@ class TrainerManager:
         failure of the trainer: it starts again, at once and from its last checkpoint.
         """
         it, record = self._states[name], self._records[name]
+        fault = self._faults.pop(name, "")
         change = TrainerChange(ended_incarnation=it.view.incarnation, samples_done=self._samples(name))
         it.ordered = it.leaving = frozenset()
         self._write_usage_of(name)  # first: listeners that hear of the end have heard of all its usage
@@ -328,6 +369,8 @@ class TrainerManager:
             case _ if record.status.is_final:
                 self.change(name, replace(change, finished_s=now_s))
                 self._forget(name)
+            case _ if fault:
+                self._failed(name, now_s, fault, (), change)
             case Ending.FAILED | Ending.KILLED as how if it.target is TargetState.RUN and (
                 how is Ending.FAILED or not found_dead
             ):
@@ -336,19 +379,23 @@ class TrainerManager:
                 if how is Ending.KILLED and found_dead:
                     text = "was dead when this pilot started; the trainer resumes from its last checkpoint"
                     self._registry.note(now_s, "driver", name, text)
-                status = record.status if record.status is not TrainerStatus.RUNNING else TrainerStatus.WAITING
-                self.change(name, replace(change, status=status))
+                if record.status is TrainerStatus.RUNNING:
+                    change = replace(change, status=TrainerStatus.WAITING, reason="")
+                self.change(name, change)
 
     def _failed(self, name: str, now_s: float, reason: str, tail: tuple[str, ...], change: TrainerChange) -> None:
-        """Retry later; after ``MAX_FAILURES`` in a row without progress, give up. The last lines of the log say why."""
+        """Retry later; after ``MAX_FAILURES`` in a row without progress, give up.
+
+        The reason has the line of the log that says most, the note all of its end.
+        """
         record = self._records[name]
         samples = self._samples(name)
         # In the registry, and not here: a pilot that comes back must not take work done again for progress.
         furthest = record.samples_at_failure
         failures = 1 if furthest is None or samples > furthest else record.failures + 1
         change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
-        text = f"{reason}: {' | '.join(tail[-5:])}" if tail else reason
-        self._registry.note(now_s, "failure", name, text)
+        self._registry.note(now_s, "failure", name, f"{reason}: {' | '.join(tail)}" if tail else reason)
+        text = f"{reason}: {words}" if (words := last_words(tail)) else reason
         if failures >= MAX_FAILURES:
             self.change(name, replace(change, status=TrainerStatus.FAILED, reason=text, finished_s=now_s))
             self._forget(name)

@@ -11,12 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer.protocol.bounds import MAX_SAMPLES_PER_S
 from bftrainer.protocol.reports import DriverView
 
 SKIPPED = 0.25
 """Share of a window that is skipped after a change of size, while caches are cold and connections are made."""
 GROWTH = 0.25
 """A window lasts at least this share of the time measured before on the same nodes."""
+MIN_SAMPLES_PER_S = 1e-9
+"""Less counts as none: one sample in thirty years."""
+MAX_WINDOW_S = 30 * 86400.0
+"""Nothing that takes longer is a measurement."""
 
 Seen = RateSeen | StallSeen
 
@@ -72,10 +77,13 @@ def read(it: MeterReading, name: str, view: DriverView, window_s: float) -> tupl
     if passed_s < max(window_s, GROWTH * (now.at_s - it.steady_s)):
         return it, ()
     rate = (now.samples - it.begin.samples) / passed_s
+    rate = rate if rate >= MIN_SAMPLES_PER_S else 0.0
+    if rate > MAX_SAMPLES_PER_S or passed_s > MAX_WINDOW_S:  # no measurement: somebody has set a clock or a counter
+        return replace(it, begin=now, before=None), ()
     seen: list[Seen] = [RateSeen(name, len(it.on), rate, passed_s)]
     if it.before is not None and rate > 0:
         stall_s = it.begin.at_s - it.before.at_s - (it.begin.samples - it.before.samples) / rate
-        if stall_s > 0:
+        if 0 < stall_s <= MAX_WINDOW_S:
             seen.insert(0, StallSeen(name, it.grew, stall_s))
     return replace(it, begin=now, before=None), tuple(seen)
 

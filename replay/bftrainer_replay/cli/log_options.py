@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +115,17 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:
 
     An event log has nothing to skip or guess: its totals are printed only with ``always_totals``.
     """
+    return _read_with_remarks(choice, always_totals=always_totals)[0]
+
+
+def _read_with_remarks(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLog, tuple[str, ...]]:
     from bftrainer_replay.logs.open import open_log
 
     opened = open_log(choice.log, choice.importing)
-    totals = opened.totals if always_totals or not opened.is_event_log else ()
-    for remark in (*totals, *opened.remarks):
+    remarks = (*(opened.totals if always_totals or not opened.is_event_log else ()), *opened.remarks)
+    for remark in remarks:
         click.echo(f"note: {remark}", err=True)
-    return opened.log
+    return opened.log, remarks
 
 
 def window_of(choice: LogChoice) -> LogWindow:
@@ -131,12 +135,15 @@ def window_of(choice: LogChoice) -> LogWindow:
     if choice.nodes is not None and choice.nodes < 1:
         raise UserError(f"--nodes {choice.nodes}: expected 1 or more")
     listed = None if choice.node_list is None else read_node_list(choice.node_list)
-    log = read_log(choice)
+    log, remarks = _read_with_remarks(choice)
     start_s, end_s = _times(choice, log)
     nodes = _nodes(choice, listed, log)
     if nodes is not None and log.queue is not None:
-        click.echo("note: the queue is ignored because only some of the nodes are used", err=True)
-    return cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
+        remark = "the queue is ignored because only some of the nodes are used"
+        click.echo(f"note: {remark}", err=True)
+        remarks = (*remarks, remark)
+    window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
+    return replace(window, remarks=remarks)
 
 
 def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:

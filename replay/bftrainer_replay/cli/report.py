@@ -78,6 +78,7 @@ def report(
       bftrainer replay report log.csv.gz --out report
     """
     from bftrainer_replay.analysis.characterize import characterize
+    from bftrainer_replay.report.assumptions import TABLE_2_NODES
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import default_plan, full_plan
@@ -102,7 +103,9 @@ def report(
     commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
     bins = store.get(task(TaskKind.STATIC_BINS, base, inputs))
     assert bins is not None, "the plan has this task"
-    page = log_page(window, found, plan, rows, bins["samples"], choice.log.name, commands)
+    trainers = [arrival.trainer for arrival in inputs.arrivals_of(base)]
+    curves = TABLE_2_NODES if table.curves is None else f"from {table.curves}"
+    page = log_page(window, found, plan, rows, bins["samples"], trainers, curves, choice.log.name, commands)
     try:
         size = write(out, page)
     except OSError as error:

@@ -73,7 +73,8 @@ class LogWindow:
     The state at ``start_s`` is ``initial``; it counts as an event, but not as a join or leave. ``events`` are the changes
     after ``start_s`` up to and including ``end_s`` that affect a chosen node. Idle shares refer to ``machine_nodes``.
     ``note``, ``queue``, ``debounce_s``, ``gaps`` and ``clock`` are the log's, with the gaps inside the window. The queue is
-    None where only some of the nodes were chosen: which jobs could have used those alone is not known.
+    None where only some of the nodes were chosen: which jobs could have used those alone is not known. ``remarks`` are the
+    importer's guesses and counts, for the reader of a result.
     """
 
     start_s: float
@@ -87,6 +88,7 @@ class LogWindow:
     debounce_s: float = 0.0
     gaps: tuple[tuple[float, float], ...] = ()
     clock: str = OWN_CLOCK
+    remarks: tuple[str, ...] = ()
 
     @property
     def span_s(self) -> float:

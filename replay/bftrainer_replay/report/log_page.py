@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.report.assumptions import assumptions_chapter
+from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, sentences, span_text
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
     WHAT_U_IS,
@@ -24,7 +27,6 @@ from bftrainer_replay.sweep.detail import read_detail
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.workload.workload import SAMPLES_TOTAL
 
-_MONTH_H = 30 * 24.0
 # Table 1 of the paper: system, span, INC/h, DEC/h, idle share, eq-nodes.
 _TABLE_1 = (
     ("Summit (paper)", "2 months", "41.7", "28.6", "11.1%", "524"),
@@ -39,12 +41,17 @@ def log_page(
     plan: ReportPlan,
     rows: Mapping[Cell, SweepRow],
     static_bins: Sequence[float],
+    trainers: Sequence[Trainer],
+    curves: str,
     name: str,
     commands: tuple[str, ...],
 ) -> Page:
-    """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s of each bin in samples."""
+    """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s of each bin in samples.
+
+    ``curves`` says where the throughput curves of ``trainers`` were measured.
+    """
     base = rows[plan.base]
-    months = _MONTH_H / found.span_h
+    months = MONTH_H / found.span_h
     forward = forward_chapter(
         [rows[c] for c in plan.forward],
         [
@@ -58,6 +65,7 @@ def log_page(
     )
     at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
     chapters = (
+        assumptions_chapter(window, plan, rows, trainers, curves),
         _idle(window, found),
         _queue(found, window),
         _training(plan, rows, static_bins),
@@ -71,43 +79,23 @@ def log_page(
         ),
         cost_chapter([rows[c] for c in plan.costs]),
     )
+    used = UsedNodes.of(base).share
     tiles = (
-        ("idle node-hours", f"{found.node_hours:,.0f}"),
-        (f"idle share of {found.machine_nodes:,} nodes", f"{found.idle_share:.1%}"),
-        ("efficiency U", f"{base.efficiency or 0.0:.1%}"),
-        ("one-node hours of training per month", f"{months * float(base.result['outcome_one_node_h']):,.0f}"),
+        ("idle node-hours per month", f"{found.node_hours * months:,.0f}"),
+        (f"of {found.machine_nodes:,} nodes idle", f"{found.idle_share:.1%}"),
+        ("of the idle node-hours used", f"{used:.1%}"),
+        ("of the idle node-hours left over", f"{1 - used:.1%}"),
     )
     return Page(
-        f"{name}: training on idle nodes", _lead(found, plan, rows), _warnings(window, base), tiles, chapters, commands
-    )
-
-
-def _lead(found: Characteristics, plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
-    base = rows[plan.base]
-    equal = next((rows[cell] for cell in plan.policies if cell.policy == "equal-share"), None)
-    gain = (
-        ""
-        if equal is None or not equal.samples
-        else f", and {_signed(base.samples / equal.samples - 1)} than equal sharing"
-    )
-    lead = (
-        f"In {_span(found.span_h)}, {found.node_hours:,.0f} node-hours were idle, {found.idle_share:.1%} of the machine. On "
-        f"these nodes, bftrainer would have trained {base.samples / 1e6:,.0f} million samples: {base.efficiency or 0.0:.0%} of "
-        f"what {found.eq_nodes:,.0f} dedicated nodes would have trained{gain}."
-    )
-    most = max((rows[c] for c in plan.parallel), key=lambda row: row.samples)
-    if most.samples > 1.02 * base.samples:
-        lead += (
-            f" With {most.cell.max_parallel} concurrent trainers instead of {plan.base.max_parallel}, the result is "
-            f"{_signed(most.samples / base.samples - 1)}."
-        )
-    return lead
+        f"{name}: training on idle nodes", "\n".join(sentences(found, plan, rows)), _warnings(window, base), tiles,
+        chapters, commands, bar(found, base),
+    )  # fmt: skip
 
 
 def _idle(window: LogWindow, found: Characteristics) -> Chapter:
     """Numbers of the idle nodes beside the paper's, and pictures."""
     row = (
-        "this log", _span(found.span_h), f"{found.per_hour(found.increases):.1f}", f"{found.per_hour(found.decreases):.1f}",
+        "this log", span_text(found.span_h), f"{found.per_hour(found.increases):.1f}", f"{found.per_hour(found.decreases):.1f}",
         f"{found.idle_share:.1%}", f"{found.eq_nodes:,.0f}",
     )  # fmt: skip
     table = PageTable(
@@ -165,7 +153,9 @@ def _training(plan: ReportPlan, rows: Mapping[Cell, SweepRow], static_bins: Sequ
     return Chapter(
         "Training on the idle nodes",
         f"T_fwd {plan.base.forward_s:g} s, {plan.base.max_parallel} concurrent trainers, objective {plan.base.objective}, "
-        f"policy {policy}; {int(base.result['completed']):,} trainers completed.",
+        f"policy {policy}; {int(base.result['completed']):,} trainers completed. Efficiency U is {base.efficiency or 0.0:.1%}: "
+        "it compares with as many dedicated nodes under the same limit of concurrent trainers, so it is not the share of the "
+        f"idle node-hours that is used ({UsedNodes.of(base).share:.1%}).",
         (
             nodes_picture(details[policy], policy, base.efficiency),
             efficiency_picture(details, static_bins),
@@ -245,11 +235,3 @@ def _warnings(window: LogWindow, base: SweepRow) -> tuple[str, ...]:
             f"Trainers ran out of work at {base.result['work_ran_out_at']}; from then on, U counts idle nodes as lost"
         )
     return tuple(found)
-
-
-def _signed(share: float) -> str:
-    return f"{share:.1%} more" if share >= 0 else f"{-share:.1%} less"
-
-
-def _span(hours: float) -> str:
-    return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:.3g} days"

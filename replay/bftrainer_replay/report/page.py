@@ -21,7 +21,7 @@ from bftrainer_replay.figures.style import png
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Rows of text; the first column names the row. ``main`` is the row to look at first."""
+    """Rows of text; the first column names the row. ``main`` is the row to look at first. ``prose``: cells are sentences."""
 
     name: str
     title: str
@@ -29,6 +29,7 @@ class PageTable:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     main: int | None = None
+    prose: bool = False
 
     @property
     def csv(self) -> bytes:
@@ -89,8 +90,17 @@ class Chapter:
 
 
 @dataclass(frozen=True, slots=True)
+class BarPart:
+    """A part of a whole as a share; ``color`` is a color variable of the template (c1 to c6, soft)."""
+
+    name: str
+    share: float
+    color: str
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
-    """``tiles`` are (name, value); ``commands`` produce the same results again."""
+    """``tiles`` are (name, value); ``commands`` produce the same results again. ``bar`` shows the parts of one whole."""
 
     title: str
     lead: str
@@ -98,6 +108,15 @@ class Page:
     tiles: tuple[tuple[str, str], ...]
     chapters: tuple[Chapter, ...]
     commands: tuple[str, ...]
+    bar: tuple[BarPart, ...] = ()
+
+    @property
+    def paragraphs(self) -> list[str]:
+        return self.lead.split("\n")
+
+    @property
+    def bar_text(self) -> str:
+        return ", ".join(f"{part.name} {part.share:.1%}" for part in self.bar)
 
 
 def render(page: Page) -> bytes:

@@ -1,8 +1,9 @@
 """Replays a workload on a log, and the two reference replays that its efficiency refers to (paper 4.1).
 
 * The *static* run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescale costs.
-* The *no-cost bound* is the same replay with all R = 0 and a decision at every event: an upper bound for every policy if
-  trainers are alike and there is enough work.
+* The *no-cost bound* is an upper bound for every policy. If trainers are alike, it is the outcome of the same replay with all
+  R = 0 and a decision at every event; if they differ, that is no bound, and it is the maximum of a linear program
+  (:mod:`~bftrainer_replay.simulation.upper_bound`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
 from bftrainer.core.loop import run
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.sizes import sizes_of
 from bftrainer.domain.state import State
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
@@ -28,6 +30,7 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+from bftrainer_replay.simulation.upper_bound import upper_bound
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
 
 OnTime = Callable[[float], None]
@@ -142,7 +145,14 @@ def _static(scenario: Scenario, nodes: float, on_time: OnTime | None) -> float:
 
 
 def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """The outcome in samples of the same replay with all R = 0, maximizing throughput at every event."""
+    """Samples that no policy exceeds.
+
+    Trainers that are alike: the same replay with all R = 0, maximizing throughput at every event, if there is enough work.
+    """
+    ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
+    trainers = [arrival.actual or arrival.trainer for arrival in ordered]
+    if len({(trainer.curve, sizes_of(trainer)) for trainer in trainers}) > 1:
+        return upper_bound(scenario.window, trainers, scenario.max_parallel)
     free = replace(scenario, arrivals=_free(scenario.arrivals), decide_on=DecideOn.ALL)
     # Without costs, T_fwd scales all gains alike: any positive value gives the same decisions.
     policy = BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0)

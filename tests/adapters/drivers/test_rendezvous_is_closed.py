@@ -165,8 +165,8 @@ def test_it_listens_on_one_interface_only(server: RendezvousServer) -> None:
 def test_a_body_is_bounded(server: RendezvousServer, length: str) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
         path = inside(server, "global", "0")
-        raw.sendall(f"PUT {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n".encode())
-        assert raw.recv(64).startswith(b"HTTP/1.0 403")
+        raw.sendall(f"PUT {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert raw.recv(64).startswith(b"HTTP/1.1 4")
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -65,18 +67,78 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
 
 
 def test_its_numbers_are_those_of_its_data(made: tuple[Path, Ended]) -> None:
-    folder, ended = made
+    folder, _ = made
     with (folder / "out" / "data" / "replays.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 11
     assert [row["policy"] for row in rows[:2]] == ["bftrainer", "equal-share"]
-    assert f"{float(rows[0]['U'].rstrip('%')):.0f}% of what" in ended.out
+    assert f"Efficiency U is {rows[0]['U']}" in (folder / "out" / "report.html").read_text()
     with (folder / "out" / "data" / "per-month.csv").open(newline="") as file:
         months = {
             row[""]: [float(row[k].replace(",", "")) for k in ("this log", "a month")] for row in csv.DictReader(file)
         }
     for this, month in months.values():
         assert month == pytest.approx(60 * this, abs=31)
+
+
+def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path, Ended]) -> None:
+    """An independent sum over the log and over the nodes in training."""
+    folder, ended = made
+    with gzip.open(folder / "log.csv.gz", "rt") as file:
+        lines = [line.rstrip("\n").split(",") for line in file if line[:1].isdigit()]
+    idle: set[str] = set()
+    node_s, since = 0.0, None
+    for at, joined, left, *_ in lines:
+        now = datetime.fromisoformat(at)
+        node_s += len(idle) * (now - since).total_seconds() if since else 0.0
+        idle = (idle - set(left.split())) | set(joined.split())
+        since = now
+    span_s = (datetime.fromisoformat(lines[-1][0]) - datetime.fromisoformat(lines[0][0])).total_seconds()
+    with (folder / "out" / "data" / "timeline.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    used = sum(float(row["in_training"]) for row in rows) / sum(float(row["idle"]) for row in rows)
+    first, second, third, fourth = ended.out.splitlines()[:4]
+    assert f"{node_s / 3600 * 30 * 86400 / span_s:,.0f} node-hours a month are idle" in first
+    assert f"on average {node_s / span_s:,.0f} of 64 nodes ({node_s / span_s / 64:.1%})" in first
+    assert "does not tell" in second
+    shares = re.search(r"would have used (\d+)% of the idle node-hours and left (\d+)% over", third)
+    assert shares is not None
+    assert int(shares[1]) == pytest.approx(100 * used, abs=1)
+    assert int(shares[1]) + int(shares[2]) == pytest.approx(100, abs=1)
+    assert "than equal shares" in fourth or "as much as equal shares" in fourth
+    page = (folder / "out" / "report.html").read_text()
+    above = page[: page.index("<h2")]
+    for sentence in (first, second, third, fourth):
+        assert sentence in above
+    assert not re.search(r"\bU\b|A_e|T_fwd|million samples", above.split("</style>")[1].split("<nav")[0])
+    bar = re.search(
+        r'role="img" aria-label="[^"]*: not idle ([\d.]+)%, [^"]* ([\d.]+)%, idle, left over ([\d.]+)%"', above
+    )
+    assert bar is not None
+    assert sum(map(float, bar.groups())) == pytest.approx(100, abs=0.2)
+
+
+def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
+    lines = ["JobID|Submit|Start|End|NNodes|NodeList|State"]
+    for i in range(40):
+        start, end = f"2024-01-01T{i // 2:02}:{30 * (i % 2):02}:00", f"2024-01-01T{i // 2:02}:{30 * (i % 2) + 20:02}:00"
+        lines.append(f"{i}|2024-01-01T00:00:00|{start}|{end}|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED")
+    (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+    ended = bftrainer("replay", "report", tmp_path / "sacct.txt", "--out", tmp_path / "out", "--jobs", 1)
+    assert ended.status == 0, ended
+    with (tmp_path / "out" / "data" / "assumptions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    told = [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")]
+    assert told
+    assert [row["assumed"].lower() for row in rows if row["of"] == "The log"] == [line.lower() for line in told]
+    changed = {row["of"]: row["changed by"] for row in rows}
+    assert changed["Concurrent trainers"] == "--max-parallel"
+    assert any("--warm-up-h" in row["assumed"] or "--machine-nodes" in row["changed by"] for row in rows)
+    assert "V100" in next(row["assumed"] for row in rows if row["of"].startswith("Throughput"))
+    cost = next(row["effect of other values"] for row in rows if row["of"] == "Cost of a rescale")
+    assert re.fullmatch(
+        r"2 times the cost: [+-][\d.]+% \(\d+% used\); 4 times the cost: [+-][\d.]+% \(\d+% used\)", cost
+    )
 
 
 def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:

@@ -10,21 +10,23 @@ Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 from bftrainer.errors import InvalidValueError
+from bftrainer.system.http_server import HttpAnswer, HttpRequest, HttpServer, Limits, Port, is_same_token
+from bftrainer.system.network import tcp_listener
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses, worker_registration
 
-MAX_BODY = 1 << 20
 MAX_KEYS = 1 << 18
-REQUEST_S = 30.0
+LIMITS = Limits(strangers=16, clients=4096, request_s=30.0, crowded_s=0.0, body_bytes=1 << 20)
+"""``clients``: each worker of a group waits for its rank in a connection of its own. No pause: a rescale waits for them."""
+_BACKLOG = 1024
+"""Every worker polls for its peers' keys when a group forms."""
 
 
 class RankPlace(Protocol):
@@ -55,10 +57,9 @@ class RendezvousServer:
         self.planned_scopes: frozenset[str] = frozenset()
         self.group = 0
         self.lock = threading.Lock()
-        self._http = _Server((address, 0), _Handler)
-        self._http.rendezvous = self
-        self.address, self.port = self._http.server_address[:2]
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.1,), name="rendezvous", daemon=True)
+        listener = tcp_listener(address, 0, _BACKLOG)
+        self.address, self.port = listener.getsockname()[:2]
+        self._http = HttpServer("rendezvous", [Port(listener, _Requests(self), LIMITS)])
 
     @property
     def address_for_workers(self) -> str:
@@ -67,7 +68,7 @@ class RendezvousServer:
 
     def start(self, callbacks: Callbacks) -> None:
         self.callbacks = callbacks
-        self._thread.start()
+        self._http.start()
 
     def init(self, plan: Sequence[RankPlace]) -> None:
         """Begin a new group: the values of the last one are dropped."""
@@ -86,9 +87,7 @@ class RendezvousServer:
 
     def stop(self) -> None:
         """Stop serving. May be called twice."""
-        if self._thread.is_alive():
-            self._http.shutdown()
-        self._http.server_close()
+        self._http.stop()
 
     def admits(self, client: str) -> bool:
         """Whether a source address belongs to the trainer's networks."""
@@ -97,7 +96,7 @@ class RendezvousServer:
     def split(self, path: str) -> tuple[str, str] | None:
         """Scope and key of a path that carries the token, else None."""
         first, slash, rest = path.removeprefix("/").partition("/")
-        known = hmac.compare_digest(first.partition(":")[0].encode(), self.token.encode())
+        known = is_same_token(first.partition(":")[0], self.token)
         scope, again, key = rest.partition("/")
         return (scope, key) if known and slash and again and scope and key and "/" not in key else None
 
@@ -142,64 +141,41 @@ def _worker(key: str) -> tuple[str, int]:
     return host, int(rank)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 1024  # every worker polls for its peers' keys when a group forms
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """The port's view of the server. Nothing is logged: the path holds the token."""
+
     rendezvous: RendezvousServer
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Close connections of strangers before a byte is read."""
-        return self.rendezvous.admits(str(client_address[0]))
+    def welcomes(self, host: str) -> bool:
+        return self.rendezvous.admits(host)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that have closed the connection."""
+    def refusal(self, head: HttpRequest) -> HttpAnswer | None:
+        return HttpAnswer(403) if self.rendezvous.split(head.target) is None else None
 
+    def blocks(self, request: HttpRequest) -> bool:
+        """Ranks are known only when all workers have left the last group."""
+        scope, _ = self._place(request)
+        return request.method == "GET" and scope == "rank_and_size"
 
-class _Handler(BaseHTTPRequestHandler):
-    timeout = REQUEST_S
-    server_version = ""
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        self._answer(lambda rendezvous, scope, key: rendezvous.get(scope, key))
-
-    def do_PUT(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MAX_BODY:
-            self._send(403)
-            return
-
-        def put(rendezvous: RendezvousServer, scope: str, key: str) -> bytes:
-            rendezvous.put(scope, key, self.rfile.read(int(length)))
-            return b""
-
-        self._answer(put)
-
-    def do_DELETE(self) -> None:
-        def delete(rendezvous: RendezvousServer, scope: str, key: str) -> bytes:
-            rendezvous.delete(scope, key)
-            return b""
-
-        self._answer(delete)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: the path holds the token."""
-
-    def _answer(self, act: Callable[[RendezvousServer, str, str], bytes | None]) -> None:
-        rendezvous = cast("_Server", self.server).rendezvous
-        place = rendezvous.split(self.path)
-        if place is None:
-            self._send(403)
-            return
+    def answer(self, request: HttpRequest) -> HttpAnswer:
+        scope, key = self._place(request)
         try:
-            value = act(rendezvous, *place)
+            match request.method:
+                case "GET":
+                    value = self.rendezvous.get(scope, key)
+                    return HttpAnswer(404) if value is None else HttpAnswer(200, value)
+                case "PUT":
+                    self.rendezvous.put(scope, key, request.body)
+                case "DELETE":
+                    self.rendezvous.delete(scope, key)
+                case _:
+                    return HttpAnswer(403)
         except InvalidValueError:
-            self._send(403)
-            return
-        self._send(404 if value is None else 200, value or b"")
+            return HttpAnswer(403)
+        return HttpAnswer(200)
 
-    def _send(self, status: int, body: bytes = b"") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def _place(self, request: HttpRequest) -> tuple[str, str]:
+        place = self.rendezvous.split(request.target)
+        assert place is not None, "refused otherwise"
+        return place

@@ -1,0 +1,34 @@
+"""What a user should know of a trainer that runs, in one line: the column ``remark`` of ``bftrainer list``. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from bftrainer.protocol.reports import DriverView, Ending
+
+REPORTS_WITHIN_S = 60.0
+NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/quickstart.md)"
+_ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
+
+
+def remark(view: DriverView, now_s: float) -> str:
+    """The remark on a running trainer; empty if there is none."""
+    if view.on and not view.heard_s and now_s - view.said_s >= REPORTS_WITHIN_S:
+        return NEVER_REPORTED
+    if view.ending is Ending.FAILED and view.alive:  # it is being killed, or cannot be
+        return view.reason
+    for key, problem in view.refused:
+        return refused_text(key, problem)
+    return ""
+
+
+def refused_text(key: str, problem: str) -> str:
+    """A value of the trainer's lines that is not used."""
+    return f"report not used: {key}: {problem}"
+
+
+def last_words(tail: Sequence[str]) -> str:
+    """The line of a log's end that says most: the last one that names an error, else the last one; empty without any."""
+    lines = [line.strip() for line in tail if line.strip()]
+    return next((line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else "")

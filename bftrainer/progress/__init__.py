@@ -1,0 +1,46 @@
+"""For training scripts: reports progress to the pilot and obeys its stop requests.
+
+Elastic Horovod, one changed line::
+
+    state = progress.track(hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0, samples=0), hvd, checkpoint=save)
+
+torch.distributed, under the launcher ``torchrun``, on every rank::
+
+    agreement = progress.Agreement.of_torch(report, torch.distributed)
+    ...
+    report.step(step=step, samples=samples, loss=loss, world_size=size)
+    if agreement.to_stop():
+        save()                # rank 0, then a barrier
+        report.checkpointed()
+        report.leave()
+
+Any other program, after each step, on rank 0::
+
+    if report.step(step=step, samples=samples, loss=loss, world_size=size):
+        save()
+        report.checkpointed()
+        report.leave()
+
+Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all calls do nothing, and the script runs as it is. Only the standard
+library is needed. ``docs/trainer-directory.md`` describes the files.
+"""
+
+from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.elastic import track
+from bftrainer.progress.reporter import Reporter, batches
+from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
+
+__all__ = [
+    "STOPPED_STATUS",
+    "Agreement",
+    "Batches",
+    "LearningRate",
+    "LearningRateRule",
+    "Reporter",
+    "Sampler",
+    "Scaling",
+    "batches",
+    "track",
+]

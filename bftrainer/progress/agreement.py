@@ -1,0 +1,50 @@
+"""Lets all workers of a group stop at the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bftrainer.progress.reporter import CONTROL_EVERY_S, Reporter
+
+
+class Agreement:
+    """Lets all workers stop at the same step.
+
+    ``broadcast`` returns rank 0's argument on every worker. All workers call ``to_stop()`` after each step. A broadcast at
+    each step would cost too much: rank 0 says after how many steps the next one takes place, about every 0.2 s.
+    """
+
+    def __init__(self, reporter: Reporter, broadcast: Callable[[object], Any]) -> None:
+        self.reporter = reporter
+        self.broadcast = broadcast
+        self.begin()
+
+    @classmethod
+    def of_torch(cls, reporter: Reporter, distributed: Any) -> Agreement:
+        """Over ``torch.distributed`` (the module), whose process group has been initialized."""
+
+        def broadcast(value: object) -> Any:
+            box = [value]
+            distributed.broadcast_object_list(box, src=0)
+            return box[0]
+
+        return cls(reporter, broadcast)
+
+    def begin(self) -> None:
+        """Begin with a new group: the next call broadcasts."""
+        self._calls_left = self._every = 1
+        self._asked_at = self.reporter.clock()
+
+    def to_stop(self) -> bool:
+        """Whether all workers are to checkpoint and leave now."""
+        self._calls_left -= 1
+        if self._calls_left:
+            return False
+        now = self.reporter.clock()
+        per_call_s = max(1e-6, (now - self._asked_at) / self._every)
+        self._asked_at = now
+        every = max(1, int(CONTROL_EVERY_S / per_call_s))
+        stop, every = self.broadcast((self.reporter.stop_requested(), every))
+        self._calls_left = self._every = every
+        return bool(stop)

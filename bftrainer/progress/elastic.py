@@ -1,0 +1,179 @@
+"""Elastic Horovod: the state reports at each commit, and its followers are synchronized with it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.reporter import Reporter
+from bftrainer.progress.sampler import Sampler
+
+State = TypeVar("State")
+
+
+def track(
+    state: State,
+    hvd: Any,
+    *,
+    checkpoint: Callable[[], object] | None = None,
+    checkpoint_every_s: float | None = None,
+    keep: Iterable[Kept] = (),
+    on_rescale: Callable[[int, int], object] | None = None,
+    further: Callable[[], Mapping[str, object]] | None = None,
+    reporter: Reporter | None = None,
+) -> State:
+    """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``; returns the state.
+
+    ``hvd`` is the framework's module (``import horovod.torch as hvd``). The attributes ``step``, ``samples`` and ``loss`` of
+    the state are reported where they exist. ``checkpoint()`` saves to disk; rank 0 calls it at a stop request and every
+    ``checkpoint_every_s``. ``keep``: a ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and
+    ``load_state_dict``; they are saved, restored and synchronized with the state, also to workers that join.
+    ``on_rescale(old, new)`` runs before the state is synchronized, and on the remaining workers only: nothing that training
+    depends on belongs there. ``further()`` adds keys to the lines.
+    """
+    tracker = _Tracker(
+        state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, tuple(keep), on_rescale, further
+    )
+    tracker.install()
+    return state
+
+
+class Kept(Protocol):
+    """What ``keep`` accepts."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> None: ...
+
+
+class _Followers:
+    """Objects that are saved, restored and synchronized with an elastic state.
+
+    As attributes of the state they would not do: ``ObjectState.save`` keeps a reference, so that what was changed since the
+    commit would survive ``restore`` (0.28.1).
+    """
+
+    def __init__(self, state: Any, hvd: Any, kept: tuple[Kept, ...]) -> None:
+        self.hvd = hvd
+        self.kept = kept
+        self.saved = self.present()
+        self.original = state.save, state.restore, state.sync
+        state.save, state.restore, state.sync = self.save, self.restore, self.sync
+
+    def present(self) -> list[dict[str, Any]]:
+        return [copy.deepcopy(one.state_dict()) for one in self.kept]
+
+    def load(self, states: list[dict[str, Any]]) -> None:
+        for one, state in zip(self.kept, states, strict=True):
+            one.load_state_dict(copy.deepcopy(state))
+
+    def save(self) -> None:
+        self.original[0]()
+        self.saved = self.present()
+
+    def restore(self) -> None:
+        self.original[1]()
+        self.load(self.saved)
+
+    def sync(self) -> None:
+        self.original[2]()
+        self.saved = self.hvd.broadcast_object(self.present(), root_rank=0)
+        self.load(self.saved)
+
+
+class _Tracker:
+    """The wrapped ``commit`` of one state. Outside bftrainer only ``keep`` and ``on_rescale`` are active."""
+
+    def __init__(
+        self,
+        state: Any,
+        hvd: Any,
+        reporter: Reporter,
+        checkpoint: Callable[[], object] | None,
+        checkpoint_every_s: float | None,
+        keep: tuple[Kept, ...],
+        on_rescale: Callable[[int, int], object] | None,
+        further: Callable[[], Mapping[str, object]] | None,
+    ) -> None:
+        self.state = state
+        self.hvd = hvd
+        self.reporter = reporter
+        self.checkpoint = checkpoint
+        self.checkpoint_every_s = checkpoint_every_s
+        self.keep = keep
+        self.on_rescale = on_rescale
+        self.further = further
+        self.clock = reporter.clock
+        self.size = int(hvd.size())
+        self.saved_at = self.clock()
+        self.last: dict[str, Any] | None = None  # what the last commit reported
+        self.fresh = True  # no step of this group has been reported
+        self.agreement = Agreement(reporter, lambda value: hvd.broadcast_object(value, root_rank=0))
+
+    def install(self) -> None:
+        self.state.register_reset_callbacks([self.resized])
+        if self.keep:
+            _Followers(self.state, self.hvd, self.keep)
+        self.shard()
+        if self.reporter.directory is not None:
+            self.reporter.act_as(self.hvd.rank())
+            self.original = self.state.commit
+            self.state.commit = self.commit
+
+    def commit(self) -> None:
+        self.last = self.facts()
+        self.reporter.step(**self.last, force=self.fresh)
+        self.fresh = False
+        self.original()  # leaves by HostsUpdatedInterrupt before a rescale
+        if self.agreement.to_stop():
+            self.save()
+            self.hvd.broadcast_object(True, root_rank=0)  # no worker leaves while rank 0 saves
+            self.reporter.leave()
+        if self.checkpoint_every_s is not None and self.clock() - self.saved_at >= self.checkpoint_every_s:
+            self.save()
+
+    def save(self) -> None:
+        self.saved_at = self.clock()
+        if self.checkpoint is not None and self.hvd.rank() == 0:
+            self.checkpoint()
+            self.reporter.checkpointed()
+
+    def resized(self) -> None:
+        """Report a new group. The last commit of the old group is written too, so that the stall can be measured."""
+        old, self.size = self.size, int(self.hvd.size())
+        self.fresh = True
+        self.agreement.begin()
+        self.shard()
+        if self.on_rescale is not None and old != self.size:
+            self.on_rescale(old, self.size)
+        if self.reporter.directory is not None:
+            self.reporter.act_as(self.hvd.rank())
+            if self.last is not None:
+                self.reporter.step(**self.last, force=True)
+            self.reporter.step(**self.facts(), force=True, formed=True)
+
+    def shard(self) -> None:
+        """Tell the samplers of the new group.
+
+        Horovod's own sampler learns of it at a synchronization only, and there is none where workers only left (0.28.1): it
+        would continue with the shares of the old group, from the position where it last learned of one.
+        """
+        for one in self.keep:
+            if isinstance(one, Sampler):
+                one.shard(int(self.hvd.rank()), self.size)
+        for value in list(vars(self.state).values()):
+            if hasattr(value, "record_batch") and hasattr(value, "processed_num"):
+                value.reset()
+
+    def facts(self) -> dict[str, Any]:
+        state = self.state
+        return {
+            "at_s": self.clock(),
+            "world_size": self.size,
+            "step": getattr(state, "step", None),
+            "samples": getattr(state, "samples", None),
+            "loss": getattr(state, "loss", None),
+            **(self.further() if self.further is not None else {}),
+        }

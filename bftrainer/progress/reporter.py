@@ -1,0 +1,138 @@
+"""What a training script reports to the pilot, and the stop requests that it reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from bftrainer.errors import InputFileError
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
+from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
+from bftrainer.protocol.messages import TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory, older_part
+from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
+from bftrainer.protocol.typed_json import OtherVersionError, read_json
+from bftrainer.scaling import Batches, Scaling
+
+LINE_EVERY_S = 1.0
+CONTROL_EVERY_S = 0.2
+PROGRESS_BYTES = 20_000_000
+"""A longer ``progress.jsonl`` is renamed to ``progress.jsonl.1``; both together never exceed twice this size."""
+RANK_VARIABLES = ("HOROVOD_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ) -> Batches:
+    """The trainer file's ``scaling`` and ``global_batch``; outside bftrainer, and where it sets none, the arguments."""
+    path = environment.get(TRAINER_DIR)
+    if not path:
+        return Batches(scaling, global_batch)
+    trainer = read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer)
+    return Batches(trainer.scaling or scaling, trainer.global_batch or global_batch)
+
+
+class Reporter:
+    """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        clock: Callable[[], float] = time.time,
+        rank: int | None = None,
+    ) -> None:
+        path = environment.get(TRAINER_DIR)
+        self.directory = TrainerDirectory(Path(path)) if path else None
+        self.incarnation = int(environment.get(INCARNATION, "1"))
+        self.clock = clock
+        given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
+        self._writes = (rank if rank is not None else int(given)) == 0
+        self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
+        self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
+        self._written_at = -self._every_s
+        self._asked_at = -CONTROL_EVERY_S
+        self._stop = False
+        self._complaint = ""
+
+    def step(
+        self,
+        *,
+        step: int | None,
+        samples: int | None,
+        loss: float | None = None,
+        world_size: int = 1,
+        at_s: float | None = None,
+        force: bool = False,
+        formed: bool = False,
+        **further: object,
+    ) -> bool:
+        """Report a step (or commit), and return whether a stop has been requested.
+
+        A line is written about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
+        ``force``. Only rank 0 writes. ``formed`` marks the first line of a new group of workers.
+        """
+        now = self.clock() if at_s is None else at_s
+        changed = self._last.world_size != world_size
+        self._last = ProgressLine(
+            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed, further
+        )
+        if force or changed or now - self._written_at >= self._every_s:
+            self._written_at = now
+            self._write(self._last)
+        return self.stop_requested()
+
+    def checkpointed(self) -> None:
+        """Report that the state of the last reported step is on disk."""
+        self._write(self._last._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED))
+
+    def done(self) -> None:
+        """Report that training is complete."""
+        self._write(self._last._replace(at_s=self.clock(), phase=Phase.DONE))
+
+    def leave(self) -> NoReturn:
+        """End this process with the exit status of a requested stop."""
+        raise SystemExit(STOPPED_STATUS)
+
+    def stop_requested(self) -> bool:
+        """Whether the pilot or the driver requests a checkpoint and an exit. Reads the files at most every 0.2 s."""
+        if self.directory is None or self._stop:
+            return self._stop
+        now = self.clock()
+        if now - self._asked_at >= CONTROL_EVERY_S:
+            self._asked_at = now
+            self._stop = self._asks(self.directory.control, None) or self._asks(self.directory.leave, self.incarnation)
+        return self._stop
+
+    def act_as(self, rank: int) -> None:
+        """Take another rank after a rescale; rank 0 writes."""
+        self._writes = rank == 0
+
+    def _asks(self, path: Path, number: int | None) -> bool:
+        """Whether a file requests a stop; one that is missing, or not readable now, does not."""
+        try:
+            message = read_json(ControlMessage, path)
+        except OtherVersionError as error:
+            if not self._complaint:
+                self._complaint = f"bftrainer: stop requests are not understood: {error}"
+                print(self._complaint, file=sys.stderr)
+            return False
+        except InputFileError:
+            return False
+        return message.request is ControlRequest.STOP and number in (None, message.number)
+
+    def _write(self, line: ProgressLine) -> None:
+        if self.directory is None or not self._writes:
+            return
+        path = self.directory.progress
+        try:
+            if path.exists() and path.stat().st_size > PROGRESS_BYTES:
+                path.replace(older_part(path))
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(file, f"{format_progress(line)}\n".encode())
+            finally:
+                os.close(file)
+        except OSError as error:  # a full disk must not end the training
+            print(f"bftrainer: progress is not written: {error}", file=sys.stderr)

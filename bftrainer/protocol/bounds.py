@@ -1,0 +1,68 @@
+"""What may stand in a line of a trainer: each value is finite, of its type and within bounds, or it is refused. Pure.
+
+Training scripts write these lines, in any language, and so may anything else that runs as the user. One trainer's line must
+not reach the arithmetic of a decision, the registry or a terminal unchecked.
+"""
+
+from __future__ import annotations
+
+import math
+
+MAX_INTEGER = 2**53
+"""Integers up to this are exact as floating-point numbers, and fit a column of the registry."""
+MAX_SAMPLES = 1e15
+MAX_SAMPLES_PER_S = 1e12
+MAX_NUMBER = 1e30
+MAX_INCARNATION = 10**9
+MAX_WORKERS = 10**7
+MAX_AHEAD_S = 300.0
+"""Munge rejects hosts whose clocks differ by more: no working cluster has them."""
+MAX_NAME = 256
+MAX_TEXT = 2000
+MAX_LINES = 50
+
+
+class RefusedValueError(ValueError):
+    """What was expected, and what was found."""
+
+
+def number(value: object, least: float = -MAX_NUMBER, most: float = MAX_NUMBER) -> float:
+    """A finite number within bounds. Raises :class:`RefusedValueError`."""
+    expected = f"expected a number from {least:g} to {most:g}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise RefusedValueError(f"{expected}, found {shown(value)}")
+    if not least <= value <= most:  # exact for integers of any length; false for NaN
+        raise RefusedValueError(f"{expected}, found {shown(value)}")
+    return float(value)
+
+
+def whole(value: object, least: int = -MAX_INTEGER, most: int = MAX_INTEGER) -> int:
+    """An integer within bounds. Raises :class:`RefusedValueError`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise RefusedValueError(f"expected an integer from {least} to {most}, found {shown(value)}")
+    return value
+
+
+def text(value: str, most: int = MAX_TEXT) -> str:
+    """At most so many characters, all of which can be encoded: JSON may contain halves of surrogate pairs."""
+    cut = value if len(value) <= most else f"{value[: most - 3]}..."
+    return cut.encode("utf-8", "replace").decode()
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, whatever it is."""
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**20 else "an integer of more than 20 digits"
+    if isinstance(value, str):
+        return repr(text(value, 40))
+    return (
+        "an object"
+        if isinstance(value, dict)
+        else "a list"
+        if isinstance(value, (list, tuple))
+        else type(value).__name__
+    )

@@ -1,0 +1,24 @@
+"""flock(2): who holds the lock of a file. File systems that cannot lock are named, not taken for a held lock."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+from bftrainer.errors import UserError
+
+
+def try_lock(handle: int, path: Path) -> bool:
+    """Lock an open file, unless somebody else has; return whether it is locked now.
+
+    Raises :class:`~bftrainer.errors.UserError` if the file system has no locks.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be locked ({error.strerror}); expected a directory on a file system with locks (flock)"
+        ) from error
+    return True

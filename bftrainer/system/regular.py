@@ -1,0 +1,51 @@
+"""Reads files that other programs write: whatever lies there, the reader neither waits nor runs out of memory.
+
+A named pipe makes ``open`` wait for a writer, a device may never end, a link leads elsewhere, and a file may be of any length.
+Only the standard library is imported: training scripts use this module.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+MAX_BYTES = 1 << 20
+"""No message between programs is longer."""
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class NotRegularError(OSError):
+    """A pipe, device, folder, socket or link where a regular file is expected."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(errno.EINVAL, "is not a regular file", str(path))
+
+    def __str__(self) -> str:
+        return f"{self.filename}: is not a regular file"
+
+
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """A descriptor of a regular file. Raises :class:`NotRegularError`, or another ``OSError`` as ``os.open`` does."""
+    try:
+        handle = os.open(path, flags | _FLAGS, mode)
+    except OSError as error:
+        # A link; a pipe without a reader, or a socket; a folder opened for writing.
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise NotRegularError(path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotRegularError(path)
+    return handle
+
+
+def read_regular(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The content of a regular file. Raises ``OSError``; ``EFBIG`` for one that is longer."""
+    handle = open_regular(path)
+    with os.fdopen(handle, "rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes", str(path))
+    return data

@@ -1,0 +1,93 @@
+"""What a report assumes: every guess of the importer, and every choice of the replay, with the option that changes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from bftrainer.domain.model import Trainer
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.report.headline import UsedNodes, one_node_hours
+from bftrainer_replay.report.page import Chapter, PageTable
+from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.sweep.cell import Cell
+from bftrainer_replay.sweep.results import SweepRow
+
+TABLE_2_NODES = "the paper's Table 2: seven models of ImageNet on Summit nodes with six V100 GPUs each"
+
+
+def assumptions_chapter(
+    window: LogWindow, plan: ReportPlan, rows: Mapping[Cell, SweepRow], trainers: Sequence[Trainer], curves: str
+) -> Chapter:
+    """One row per assumption; ``curves`` says where the throughput curves were measured."""
+    base = rows[plan.base]
+    made = [
+        (
+            "Throughput of the trainers",
+            f"{curves}. Nodes of another type train at other rates",
+            "--curves, --trainers",
+            "",
+        ),
+        (
+            "Cost of a rescale",
+            f"R_up {_range([t.scale_up_s for t in trainers])} s, R_dw {_range([t.scale_down_s for t in trainers])} s",
+            "--trainers",
+            _moves(base, [rows[c] for c in plan.costs], lambda cell: f"{cell.cost_factor:g} times the cost"),
+        ),
+        (
+            "Concurrent trainers",
+            f"at most {plan.base.max_parallel}",
+            "--max-parallel",
+            _moves(base, [rows[c] for c in plan.parallel], lambda cell: f"{cell.max_parallel}"),
+        ),
+        (
+            "Objective",
+            plan.base.objective,
+            "",
+            _moves(base, [rows[c] for c in plan.objectives if _only(c, plan.base)], lambda cell: cell.objective),
+        ),
+        (
+            "Forward-looking time",
+            f"{plan.base.forward_s:g} s",
+            "--forward-s",
+            _moves(base, [rows[c] for c in plan.forward], lambda cell: f"{cell.forward_s:g} s"),
+        ),
+    ]
+    if window.note:
+        made.append(("Nodes", window.note, "", ""))
+    read = [
+        ("The log", _sentence(remark), ", ".join(dict.fromkeys(re.findall(r"--[a-z-]+", remark))), "")
+        for remark in window.remarks
+    ]
+    table = PageTable(
+        "assumptions",
+        "Assumptions and guesses",
+        "Read: the last column is the one-node hours of training with another value, relative to the figures at the top; "
+        "an empty cell means that this report did not try another value.",
+        ("of", "assumed", "changed by", "effect of other values"),
+        (*made, *read),
+        prose=True,
+    )
+    return Chapter("Assumptions", "The figures at the top depend on the following.", (table,))
+
+
+def _moves(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
+    whole = one_node_hours(base)
+    return "; ".join(
+        f"{name(row.cell)}: {one_node_hours(row) / whole - 1:+.1%} ({UsedNodes.of(row).share:.0%} used)"
+        for row in others
+        if row.cell != base.cell and whole
+    )
+
+
+def _only(cell: Cell, base: Cell) -> bool:
+    return (cell.forward_s, cell.max_parallel) == (base.forward_s, base.max_parallel)
+
+
+def _range(values: Sequence[float]) -> str:
+    least, most = min(values), max(values)
+    return f"{least:g}" if least == most else f"{least:.0f} to {most:.0f}"
+
+
+def _sentence(remark: str) -> str:
+    return remark[:1].upper() + remark[1:]

@@ -1,0 +1,144 @@
+"""The top of a report: four sentences that a reader without the rest of the page can trust, and one bar.
+
+Every share is of something that the sentence names, and all figures are of the same period. The share of the idle node-hours
+that training uses stands first. The efficiency U is further down: it compares with as many dedicated nodes under the same limit
+of concurrent trainers, so it can be high while most idle nodes stay unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.report.page import BarPart
+from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.sweep.cell import Cell
+from bftrainer_replay.sweep.results import SweepRow
+
+MONTH_H = 30 * 24.0
+_ALIKE = 0.003  # outcomes that differ by less are called equal
+
+
+@dataclass(frozen=True, slots=True)
+class UsedNodes:
+    """Node-hours of one replay: idle, in training, and left over."""
+
+    idle_node_h: float
+    used_node_h: float
+
+    @classmethod
+    def of(cls, row: SweepRow) -> UsedNodes:
+        """From the results of a replay."""
+        idle = float(row.result["resource_integral_node_h"])
+        return cls(idle, idle - float(row.result["unused_node_h"]))
+
+    @property
+    def share(self) -> float:
+        """The share of the idle node-hours in training."""
+        return self.used_node_h / self.idle_node_h if self.idle_node_h else 0.0
+
+
+def one_node_hours(row: SweepRow) -> float:
+    """The outcome in hours of a single dedicated node, which favors no model."""
+    return float(row.result["outcome_one_node_h"])
+
+
+def sentences(found: Characteristics, plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> tuple[str, str, str, str]:
+    """What was idle, what a waiting job could have used, what training used, and which settings to use."""
+    return (
+        _idle_sentence(found),
+        _queue_sentence(found),
+        _training_sentence(found, rows[plan.base]),
+        _settings_sentence(plan, rows),
+    )
+
+
+def bar(found: Characteristics, row: SweepRow) -> tuple[BarPart, ...]:
+    """The node-hours of the whole cluster, as shares."""
+    used = UsedNodes.of(row)
+    trained, idle = found.idle_share * used.share, found.idle_share
+    return (
+        BarPart("not idle", 1 - idle, "soft"),
+        BarPart("idle, used for training", trained, "c3"),
+        BarPart("idle, left over", idle - trained, "c5"),
+    )
+
+
+def _idle_sentence(found: Characteristics) -> str:
+    return (
+        f"{found.node_hours * MONTH_H / found.span_h:,.0f} node-hours a month are idle: on average {found.eq_nodes:,.0f} of "
+        f"{found.machine_nodes:,} nodes ({found.idle_share:.1%}), measured over {span_text(found.span_h)}."
+    )
+
+
+def _queue_sentence(found: Characteristics) -> str:
+    if found.idle_while is None:
+        return "The log does not tell which part of this a waiting job could have used."
+    no_job, fits, larger = found.idle_while.shares()
+    return (
+        f"During {fits:.0%} of the idle node-time, some waiting job was small enough for the idle nodes, although its time "
+        f"limit, partition or priority may have prevented its start; during {no_job + larger:.0%}, none was."
+    )
+
+
+def _training_sentence(found: Characteristics, base: SweepRow) -> str:
+    used = UsedNodes.of(base)
+    count = base.cell.max_parallel
+    return (
+        f"Training with at most {count} trainers at once would have used {_share(used.share)} of the idle node-hours and left "
+        f"{_share(1 - used.share)} over; the result is the work of {one_node_hours(base) / found.span_h:,.0f} nodes that train "
+        "one model each without interruption."
+    )
+
+
+def _settings_sentence(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
+    """The best settings of this report, compared with the base and with equal shares, in one-node hours."""
+    base = rows[plan.base]
+    tried = [
+        rows[c]
+        for c in dict.fromkeys((plan.base, *plan.objectives, *plan.forward, *plan.parallel))
+        if c.policy == plan.base.policy
+    ]
+    best = max(tried, key=one_node_hours)
+    words = []
+    if best.cell != plan.base and one_node_hours(best) > (1 + _ALIKE) * one_node_hours(base):
+        used = _share(UsedNodes.of(best).share)
+        words.append(
+            f"Of the settings tried, {_difference(best.cell, plan.base)} trains most: "
+            f"{_compared(one_node_hours(best), one_node_hours(base))} than the settings above, on {used} of the idle node-hours"
+        )
+    else:
+        words.append("None of the other settings tried trains more")
+    equal = next((rows[c] for c in plan.policies if c.policy == "equal-share"), None)
+    if equal is not None and one_node_hours(equal):
+        ratio = one_node_hours(base) / one_node_hours(equal) - 1
+        compared = "as much as" if abs(ratio) < _ALIKE else f"{_signed(ratio)} than"
+        words.append(f"with the settings above, bftrainer trains {compared} equal shares")
+    return "; ".join(words) + "."
+
+
+def _difference(cell: Cell, base: Cell) -> str:
+    names = {"objective": "objective", "forward_s": "forward_s", "max_parallel": "max_parallel"}
+    changed = [name for name in names if getattr(cell, name) != getattr(base, name)]
+    return " and ".join(f"{names[name]} = {getattr(cell, name)}" for name in changed)
+
+
+def _compared(value: float, base: float) -> str:
+    return _signed(value / base - 1) if base else "more"
+
+
+def _signed(share: float) -> str:
+    return f"{share:.1%} more" if share >= 0 else f"{-share:.1%} less"
+
+
+def _share(share: float) -> str:
+    """Whole percent; a rounded figure must not claim all or nothing."""
+    if 0.0 < share < 0.005:
+        return "under 1%"
+    return "over 99%" if 0.995 < share < 1.0 else f"{share:.0%}"
+
+
+def span_text(hours: float) -> str:
+    """A span in words."""
+    return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:.3g} days"

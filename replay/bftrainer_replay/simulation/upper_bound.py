@@ -1,0 +1,189 @@
+"""An upper bound on the samples of any policy, for trainers that differ: a linear program over the time at each pool size.
+
+A replay without rescale costs is no bound if trainers differ: which model holds the P_jmax places decides the outcome, and a
+policy that finishes slow models early can train more than one that always maximizes throughput. The program knows nothing of
+when things happen, only of how long the pool has each size. If K trainers are admitted in all:
+
+* x[m,n,b] >= 0: seconds that places of model m spend on n nodes while the pool size is in bin b, n a breakpoint of O_m (sizes
+  between breakpoints are mixtures of both neighbors),
+* s_j: samples of trainer j, at most its total, and 0 for all but the first K trainers in order of submission,
+* P_jmax places in every bin of length w_b and mean pool size N_b:  sum x <= P_jmax w_b,  sum n x <= N_b w_b,
+* no more places of a model than it has trainers:  sum over n of x[m,n,b] <= count_m w_b,
+* what the places of a model train:  sum of s_j over m <= sum O_m(n) x,
+* at most P_jmax of the K are unfinished, so  sum s_j / total_j >= K - P_jmax,
+
+maximizing sum s_j; the bound is the maximum over K. Every schedule satisfies these constraints for its K, and merging pool
+sizes into bins only adds up constraints that hold. The program has no rescale costs, no arrival times and no integers but K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.sizes import sizes_of
+from bftrainer.errors import BFTrainerError
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.logs.model import LogWindow
+
+_BINS = 48
+_UNIT = 1e6  # samples per unit of the program: keeps its numbers near 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """Bins of the pool size: seconds and mean nodes of each."""
+
+    seconds: list[float]
+    nodes: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """Trainers with the same curve and sizes: their number and the breakpoints."""
+
+    curve: Curve
+    points: tuple[int, ...]
+    count: int
+
+
+class _Rows:
+    """The rows of a sparse matrix, one after another, each with an upper limit."""
+
+    def __init__(self) -> None:
+        self.starts, self.columns, self.values = [0], list[int](), list[float]()
+        self.upper: list[float] = []
+
+    def add(self, columns: Sequence[int], values: Sequence[float], upper: float) -> None:
+        """``sum(values * x[columns]) <= upper``."""
+        self.columns += columns
+        self.values += values
+        self.starts.append(len(self.columns))
+        self.upper.append(upper)
+
+
+def upper_bound(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
+    """Samples; ``trainers`` in order of submission, with their true curves."""
+    levels = _levels_of(window)
+    if not trainers or not levels.seconds:
+        return 0.0
+    of_trainer, models = _models_of(trainers)
+    span_s = sum(levels.seconds)
+    groups: dict[tuple[int, float | None], int] = {}  # trainers of one model and length share a column
+    group_of = [groups.setdefault((m, t.samples_total), len(groups)) for m, t in zip(of_trainer, trainers, strict=True)]
+    lengths = [
+        total / _UNIT if total is not None else max(models[m].curve.per_s) * span_s / _UNIT for m, total in groups
+    ]
+    solver, finished_row = _program(levels, models, list(groups), max_parallel)
+    best, admitted = 0.0, [0] * len(groups)
+    for k, group in enumerate(group_of, start=1):
+        admitted[group] += 1
+        solver.changeColBounds(group, 0.0, admitted[group] * lengths[group])
+        if k < min(max_parallel, len(trainers)):
+            continue
+        # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K: no larger K is feasible.
+        solver.changeRowBounds(finished_row, float(max(0, k - max_parallel)), highspy.kHighsInf)
+        if (found := _maximum(solver)) is None:
+            break
+        best = max(best, found)
+    return best * _UNIT
+
+
+def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
+    """The place of each trainer's model, and the models."""
+    places: dict[tuple[Curve, tuple[int, ...]], int] = {}
+    of_trainer = [places.setdefault((t.curve, sizes_of(t)), len(places)) for t in trainers]
+    models = []
+    for (curve, sizes), m in places.items():
+        inside = {n for n in curve.nodes if sizes and sizes[0] <= n <= sizes[-1]}
+        models.append(_Model(curve, tuple(sorted(inside | set(sizes[:1]) | set(sizes[-1:]))), of_trainer.count(m)))
+    return of_trainer, models
+
+
+def _program(
+    levels: _Levels, models: Sequence[_Model], groups: Sequence[tuple[int, float | None]], max_parallel: int
+) -> tuple[highspy.Highs, int]:
+    """The program without any trainer admitted, and the row of finished trainers. The columns are the groups, then x."""
+    rows = _Rows()
+    spent = [(m, n, b) for m, model in enumerate(models) for n in model.points for b in range(len(levels.seconds))]
+    first = len(groups)
+    in_bin: list[list[int]] = [[] for _ in levels.seconds]
+    in_model: list[list[int]] = [[] for _ in models]
+    in_both: dict[tuple[int, int], list[int]] = {}
+    for column, (m, _, b) in enumerate(spent, start=first):
+        in_bin[b].append(column)
+        in_model[m].append(column)
+        in_both.setdefault((m, b), []).append(column)
+    for columns, seconds, nodes in zip(in_bin, levels.seconds, levels.nodes, strict=True):
+        rows.add(columns, [1.0] * len(columns), max_parallel * seconds)
+        rows.add(columns, [float(spent[column - first][1]) for column in columns], nodes * seconds)
+    for (m, b), columns in in_both.items():
+        if models[m].count < max_parallel:
+            rows.add(columns, [1.0] * len(columns), models[m].count * levels.seconds[b])
+    for m, columns in enumerate(in_model):
+        own = [g for g, (model, _) in enumerate(groups) if model == m]
+        rates = [-models[m].curve.at(spent[column - first][1]) / _UNIT for column in columns]
+        rows.add([*own, *columns], [*([1.0] * len(own)), *rates], 0.0)
+    rows.add(range(first), [_UNIT / total if total is not None else 0.0 for _, total in groups], highspy.kHighsInf)
+
+    count = first + len(spent)
+    upper = np.full(count, max_parallel * max(levels.seconds))
+    upper[:first] = 0.0
+    objective = np.zeros(count)
+    objective[:first] = 1.0
+    return _loaded(objective, upper, rows), len(rows.upper) - 1
+
+
+def _levels_of(window: LogWindow) -> _Levels:
+    """The pool sizes in at most ``_BINS`` bins of about the same length in time; time without nodes does not count."""
+    sizes = pool_sizes_of(window)
+    kept = (sizes.nodes > 0) & (sizes.duration_s > 0)
+    if not kept.any():
+        return _Levels([], [])
+    levels, place = np.unique(sizes.nodes[kept], return_inverse=True)
+    seconds = np.bincount(place, sizes.duration_s[kept], minlength=len(levels))
+    ends = np.cumsum(seconds)
+    which = np.minimum((_BINS * (ends - seconds / 2) / ends[-1]).astype(np.int64), _BINS - 1)
+    used, bins = np.unique(which, return_inverse=True)
+    whole = np.bincount(bins, seconds, minlength=len(used))
+    return _Levels(whole.tolist(), (np.bincount(bins, seconds * levels, minlength=len(used)) / whole).tolist())
+
+
+def _loaded(objective: NDArray[np.float64], upper: NDArray[np.float64], rows: _Rows) -> highspy.Highs:
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.passModel(
+        len(objective),
+        len(rows.upper),
+        len(rows.values),
+        int(highspy.MatrixFormat.kRowwise),
+        int(highspy.ObjSense.kMaximize),
+        0.0,
+        objective,
+        np.zeros(len(objective)),
+        upper,
+        np.full(len(rows.upper), -highspy.kHighsInf),
+        np.array(rows.upper),
+        np.array(rows.starts[:-1], dtype=np.int32),
+        np.array(rows.columns, dtype=np.int32),
+        np.array(rows.values),
+        np.zeros(len(objective), dtype=np.int32),
+    )
+    return solver
+
+
+def _maximum(solver: highspy.Highs) -> float | None:
+    """The optimum, from the basis of the solution before; None if the program is infeasible."""
+    solver.run()
+    status = solver.getModelStatus()
+    if status == highspy.HighsModelStatus.kOptimal:
+        return float(solver.getInfo().objective_function_value)
+    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+        return None
+    raise BFTrainerError(f"the upper bound was not found: HiGHS ended with {solver.modelStatusToString(status)}")
