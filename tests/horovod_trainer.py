@@ -54,7 +54,7 @@ class Trainer:
                 "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
                 **driver.pop("environment", {}),
             },
-            "min_nodes": 1,
+            "min_nodes": driver.pop("min_nodes", 1),
             "max_nodes": 8,
             "stop_s": driver.pop("stop_s", 60),
         }

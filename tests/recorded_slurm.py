@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from pathlib import Path
 
 from data import data_file
 
 FOLDER = Path(__file__).parent / "recorded" / "slurm-22.05.8"
+MARK = "0123456789abcdef"
+"""That ends the records of squeue in these recordings; a pilot draws one for each call."""
 MOMENTS = ("after_preempt", "future_resv", "planned_with_placeholders", "pyslurm_moment")
 
 
 def recorded(name: str) -> str:
-    text = (FOLDER / name).read_text()
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("# "))
+    text = (FOLDER / name).read_bytes().decode()
+    return re.sub(r"\A(?:# [^\n]*\n)*", "", text)
 
 
 def foreign(archive: str, ending: str) -> str:

@@ -204,7 +204,8 @@ class Lab:
 
     def cancel_all(self) -> None:
         """Cancel every job and wait until none is left."""
-        self.run("scancel", "--user", getpass.getuser())
+        if jobs := self.run("squeue", "-h", "-a", "-o", "%A").split():  # of every user
+            self.run("scancel", *jobs)
         wait_until(lambda: not self.run("squeue", "-h"), "all jobs to end", seconds=45)
 
     def tidy_up(self) -> None:

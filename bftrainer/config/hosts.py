@@ -52,23 +52,6 @@ def host_patterns(patterns: tuple[str, ...]) -> HostPatterns:
     return _compiled(name for pattern in patterns for name in _checked(pattern))
 
 
-@lru_cache(maxsize=64)
-def readable_patterns(patterns: tuple[str, ...], most: int = MOST_NODES) -> HostPatterns:
-    """What can be understood of patterns that another user wrote, ``most`` names at most; the rest is left out."""
-    names: list[str] = []
-    room_for_wild = MOST_WILD
-    for pattern in patterns:
-        try:
-            found = _checked(pattern, most - len(names))
-        except InvalidValueError:
-            continue
-        wild = sum(map(_is_wild, found))
-        if wild <= room_for_wild:
-            room_for_wild -= wild
-            names += found
-    return _compiled(names)
-
-
 def matches(node: str, patterns: tuple[str, ...]) -> bool:
     """Whether a node is in a list of a configuration."""
     return node in host_patterns(patterns)

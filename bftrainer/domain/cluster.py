@@ -68,7 +68,7 @@ class PendingJob:
     """A pending job. ``starts_s`` and ``nodes`` are the scheduler's plan for it; None and empty without a plan.
 
     ``partitions`` (queues) are those it may start in. A job that is held, depends on another job or has a begin time is
-    not eligible: it would not start on an empty cluster either.
+    not eligible: it would not start on an empty cluster either. Nothing here is free text of its user.
     """
 
     id: str
@@ -77,7 +77,6 @@ class PendingJob:
     size: int
     starts_s: float | None = None
     nodes: frozenset[str] = frozenset()
-    name: str = ""
     is_eligible: bool = True
 
 

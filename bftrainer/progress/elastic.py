@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.environment import run_in_worker
 
 State = TypeVar("State")
 
@@ -118,6 +119,7 @@ class _Tracker:
             _Followers(self.state, self.hvd, self.keep)
         self.shard()
         if self.reporter.directory is not None:
+            run_in_worker()
             self.reporter.act_as(self.hvd.rank())
             self.original = self.state.commit
             self.state.commit = self.commit

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import runpy
+from collections.abc import MutableMapping
 from pathlib import Path
 
 TRAINER_DIR = "BFTRAINER_TRAINER_DIR"
@@ -12,6 +15,16 @@ HOSTS = "BFTRAINER_HOSTS"
 """``node:slots,node:slots``: all hosts of the trainer (launchers ``restart`` and ``torchrun``)."""
 REPORT_EVERY_S = "BFTRAINER_REPORT_EVERY_S"
 """Set by users: seconds between two lines of ``progress.jsonl``; 0: every step."""
+
+IN_WORKER = "BFTRAINER_IN_WORKER"
+"""A Python file of the driver's installation, which runs once inside a Horovod worker, before the script."""
+
+
+def run_in_worker(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Run the file that IN_WORKER names. The variable is removed: the worker's own child processes do not inherit it."""
+    path = environment.pop(IN_WORKER, None)
+    if path is not None:
+        runpy.run_path(path, run_name="__main__")
 
 
 def worker_variables(directory: Path, incarnation: int, fragment: str, node: str) -> dict[str, str]:

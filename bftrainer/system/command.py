@@ -9,19 +9,35 @@ SLURM_GPUS hides GPUs, SLURM_HINT hides cores. LSF's LSB_* variables can change 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
 
-from bftrainer.errors import CommandError
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system.printable import printable
 
 DROPPED_PREFIXES = (
     "SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_", "SCONTROL_", "SCANCEL_", "LSB_", "LSF_UNIT_FOR_LIMITS", "LS_SUBCWD",
 )  # fmt: skip
 KEPT = ("SLURM_CONF",)
-_LAST_LINES = 3
+_FIRST_LINES, _LAST_LINES = 1, 3
+_MOST_CHARACTERS = 400
 _DRAIN_S = 1.0
+
+_Parsed = TypeVar("_Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a program that has ended printed, and its exit status (negative: the signal that ended it)."""
+
+    out: str
+    err: str
+    status: int
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
@@ -38,6 +54,16 @@ def run(
     Raises :class:`~bftrainer.errors.CommandError` if the program does not exist, takes longer than ``timeout_s``
     (its process group is then killed) or exits with a nonzero status.
     """
+    output = outcome(argv, timeout_s=timeout_s, env=env, stdin=stdin)
+    if output.status:
+        raise failure(argv, output)
+    return output.out
+
+
+def outcome(
+    argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, stdin: str | None = None
+) -> Output:
+    """The same with a nonzero exit status as a result. Line ends stay as they are: a CR in the output is no new line."""
     environment = {**scrubbed(os.environ), **(env or {})}
     try:
         process = subprocess.Popen(  # noqa: S603  # a list, no shell
@@ -46,31 +72,55 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
             start_new_session=True,
         )
     except FileNotFoundError as error:
         raise CommandError(argv, "not found") from error
     except OSError as error:
+        # A folder on PATH that cannot be searched hides that the program is in none of the others.
+        if "/" not in argv[0] and shutil.which(argv[0], path=environment.get("PATH")) is None:
+            raise CommandError(argv, "not found") from error
         raise CommandError(argv, f"cannot be started: {error.strerror}") from error
     try:
-        out, err = process.communicate(stdin, timeout=timeout_s)
+        out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         _end(process)
         raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
     except BaseException:
         _end(process)
         raise
-    if process.returncode:
-        said = " / ".join((err.strip() or out.strip() or "said nothing").splitlines()[-_LAST_LINES:])
-        ended = f"exit status {process.returncode}" if process.returncode > 0 else _signal_name(-process.returncode)
-        raise CommandError(argv, f"{ended}: {said}", process.returncode)
-    return out
+    return Output(out.decode(errors="replace"), err.decode(errors="replace"), process.returncode)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def failure(argv: Sequence[str], output: Output) -> CommandError:
+    """The error of a program that failed, with the first and the last lines that it printed."""
+    lines = (output.err.strip() or output.out.strip() or "said nothing").split("\n")
+    if len(lines) > _FIRST_LINES + _LAST_LINES:
+        lines = [*lines[:_FIRST_LINES], "...", *lines[-_LAST_LINES:]]
+    said = " / ".join(printable(line.strip())[:_MOST_CHARACTERS] for line in lines)
+    ended = f"exit status {output.status}" if output.status > 0 else _signal_name(-output.status)
+    return CommandError(argv, f"{ended}: {said}", output.status)
+
+
+def parsed(argv: Sequence[str], text: str, parse: Callable[[str], _Parsed]) -> _Parsed:
+    """``text``, which ``argv`` printed, as ``parse`` reads it.
+
+    The one place where an answer that cannot be parsed becomes a :class:`~bftrainer.errors.SchedulerError`, whatever went
+    wrong (a number too long, nesting too deep, a missing key): other users write parts of these answers.
+    """
+    try:
+        return parse(text)
+    except SchedulerError as error:
+        error.answer = (tuple(argv), text)
+        raise
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        said = printable(str(error))[:80]
+        cannot = SchedulerError(f"{' '.join(argv[:3])}: the output cannot be parsed: {type(error).__name__}: {said}")
+        cannot.answer = (tuple(argv), text)
+        raise cannot from error
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill the process group. A process that has left the group and keeps the pipes open does not block us."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

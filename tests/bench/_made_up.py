@@ -129,8 +129,8 @@ class Machine:
         with self.timed():
             return dict(self.jobs)
 
-    def is_unknown(self, job: str) -> bool:
-        return job not in self.jobs
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        return frozenset(ids) - self.jobs.keys()
 
     def end(self, ids: list[str]) -> None:
         with self.timed():

@@ -108,7 +108,7 @@ def test_a_crash_fails_with_its_last_lines_although_its_peer_was_killed_for_it(d
     driven.start("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no data set')\ntime.sleep(3600)")
     view = driven.ends(Ending.FAILED)
     assert view.tail == ("no data set",)
-    assert view.reason == "status 1"
+    assert view.reason == "status 1, node n2, slot 0"
     assert driven.events("withheld") == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from live_machine import Machine, eventually, machine
-from slurm_lab import Lab
+from slurm_lab import Lab, wait_until
 
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, list_argv, parse_peers
@@ -88,8 +88,15 @@ def test_two_pilots_with_a_shared_cap(two: tuple[Machine, Machine], lab: Lab) ->
     assert first.wait(120) == 0
 
 
-def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> None:
+def running_pilot(lab: Lab) -> str:
+    """A job as a pilot's; its claims count once it runs."""
     job = lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-pilot")
+    wait_until(lambda: lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "the job to run")
+    return job
+
+
+def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> None:
+    job = running_pilot(lab)
     user = getpass.getuser()
     claims: list[tuple[str, ...]] = []
     pilot = SlurmPeerPilots("ann-1", user, job, claims.append, env=lab.env)
@@ -109,11 +116,11 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
 def test_another_user_sees_the_same(lab: Lab) -> None:
     if os.geteuid():
         pytest.skip("only root can ask as somebody else")
-    job = lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-pilot")
+    job = running_pilot(lab)
     SlurmPeerPilots("ann-1", "root", job, env=lab.env).announce(("node01",))
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    (seen,) = parse_peers(lab.run(*nobody, *list_argv()), "ann-1", "nobody")
+    (seen,) = parse_peers(lab.run(*nobody, *list_argv("m1")), "m1", "ann-1", "nobody")
     assert (seen.pilot, seen.user, seen.hosts) == ("ann-1", "root", ("node01",)), "the same name, but another user's"
 
 
@@ -127,12 +134,12 @@ def test_comments_that_others_write_do_no_harm(lab: Lab) -> None:
     )
     for words in lies:
         lab.submit("sleep 600", "-p", "main", "-N1", "-J", "bftrainer-holder", f"--comment={words}")
-    text = lab.run(*list_argv())
-    found = parse_peers(text, "mine", getpass.getuser())
+    text = lab.run(*list_argv("m1"))
+    found = parse_peers(text, "m1", "mine", getpass.getuser())
     assert sum(len(one.holders) for one in found) == 5, "whatever they say, they count"
     with pytest.raises(SchedulerError):
-        parse_peers("", "mine", "me")
+        parse_peers("", "m1", "mine", "me")
     with pytest.raises(SchedulerError):
-        parse_peers(text.rstrip("\n"), "mine", "me")
+        parse_peers(text.rstrip("\n"), "m1", "mine", "me")
     with pytest.raises(SchedulerError):
-        parse_peers("slurm_load_jobs error: Unable to contact\n", "mine", "me")
+        parse_peers("slurm_load_jobs error: Unable to contact\n", "m1", "mine", "me")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bftrainer.errors import CommandError
-from bftrainer.system.command import run, scrubbed
+from bftrainer.errors import CommandError, InvalidValueError, SchedulerError
+from bftrainer.system.command import parsed, run, scrubbed
 from bftrainer.system.processes import with_variable
 
 
@@ -37,12 +40,50 @@ def test_not_there() -> None:
     assert caught.value.argv == ("squeue-of-nobody", "-h")
 
 
-def test_status_with_the_last_lines_of_stderr() -> None:
-    with pytest.raises(CommandError, match=r"sh: exit status 3: 2 / 3 / 4$") as caught:
-        run(["sh", "-c", "for i in 1 2 3 4; do echo $i >&2; done; exit 3"], timeout_s=60)
+def test_a_folder_on_the_path_that_cannot_be_searched_does_not_hide_that_a_program_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "program").write_text("#!/bin/sh\n")  # not executable, as in a folder that cannot be searched
+    with pytest.raises(CommandError, match="program: not found"):
+        run(["program"], timeout_s=60, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    with pytest.raises(CommandError, match="cannot be started: Permission denied"):
+        run([str(tmp_path / "program")], timeout_s=60)
+
+
+def test_line_ends_stay_as_they_are() -> None:
+    """Other users' texts contain them: a CR must not become a new line, which would be another record."""
+    assert run(["printf", r"a\rb\r\nc\n"], timeout_s=60) == "a\rb\r\nc\n"
+
+
+def test_status_with_the_first_and_the_last_lines_of_stderr() -> None:
+    with pytest.raises(CommandError, match=r"sh: exit status 3: 1 / \.\.\. / 4 / 5 / 6$") as caught:
+        run(["sh", "-c", "for i in 1 2 3 4 5 6; do echo $i >&2; done; exit 3"], timeout_s=60)
     assert caught.value.status == 3
     with pytest.raises(CommandError, match="ended by SIGKILL: said nothing"):
         run(["sh", "-c", "kill -9 $$"], timeout_s=60)
+    with pytest.raises(CommandError, match=r"exit status 1: \\x1b\[2Ja\\u202eb$"):
+        run(["sh", "-c", r"printf '\033[2Ja\342\200\256b\n' >&2; exit 1"], timeout_s=60)
+
+
+@pytest.mark.parametrize(
+    "parse",
+    [
+        lambda text: int(text * 2000),
+        lambda _: int(float("inf")),
+        lambda _: {}["JOBS"],
+        lambda text: json.loads("[" * 200_000),
+        lambda _: _raise(InvalidValueError("not a node")),
+    ],
+)
+def test_whatever_goes_wrong_in_a_parser_is_an_error_of_the_scheduler_with_its_command(
+    parse: Callable[[str], object],
+) -> None:
+    with pytest.raises(SchedulerError, match=r"^squeue -a -t: the output cannot be parsed: ") as caught:
+        parsed(["squeue", "-a", "-t", "PD"], "123", parse)
+    assert caught.value.answer == (("squeue", "-a", "-t", "PD"), "123")
+    assert caught.value.exit_status == 1
+
+
+def _raise(error: Exception) -> object:
+    raise error
 
 
 @pytest.mark.parametrize("script", ["sleep 1000 & wait", "trap '' TERM; sleep 1000 & wait", "setsid sleep 1000 & wait"])

@@ -47,8 +47,10 @@ class HolderJobs(Protocol):
     def listed(self) -> Mapping[str, ListedJob]:
         """This pilot's holders by job id, recently ended ones included."""
 
-    def is_unknown(self, job: str) -> bool:
-        """Whether the scheduler says that there is no such job. No answer does not mean that."""
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        """Those of one or more jobs of which the scheduler says that there are none, in one command. No answer does not mean
+        that.
+        """
 
     def end(self, ids: list[str]) -> None:
         """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends them, too."""

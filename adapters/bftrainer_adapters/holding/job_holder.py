@@ -209,6 +209,7 @@ class JobHolder:
             has_not_run = set(self._held)
         self._end_strays(listed)
         self._disturb(listed, now_s)
+        self._look_for([held for held in self._moving.values() if held.fragment.id not in listed], now_s)
         for held in self._moving.values():
             job = listed.get(held.fragment.id)
             if job is None or job.phase is not JobPhase.RUNS:
@@ -238,7 +239,6 @@ class JobHolder:
 
     def _compare(self, held: HolderJobState, job: ListedJob | None, has_run: bool, now_s: float) -> None:
         if job is None:
-            self._look_for(held, now_s)
             return
         held.compare(job, now_s)
         why = ""
@@ -269,13 +269,16 @@ class JobHolder:
         if strays:
             self._jobs.end(strays)
 
-    def _look_for(self, held: HolderJobState, now_s: float) -> None:
-        """A job that is missing in two lists is over if its id is unknown, too."""
-        if held.unlisted:
+    def _look_for(self, missing: list[HolderJobState], now_s: float) -> None:
+        """A job that is missing in two lists is over if its id is unknown, too. One command asks for all of them."""
+        again = {held.fragment.id: held for held in missing if held.unlisted}
+        if again:
             with suppress(CommandError, SchedulerError):
-                if self._jobs.is_unknown(held.fragment.id):
-                    held.become(FragmentPhase.GONE, now_s, f"unknown to {self._traits.name}")
-        held.unlisted = True
+                for job in sorted(self._jobs.unknown(sorted(again))):
+                    self._look_at_marks(again[job], now_s)  # it may have left since, with a better reason
+                    again[job].become(FragmentPhase.GONE, now_s, f"unknown to {self._traits.name}")
+        for held in missing:
+            held.unlisted = True
 
     def _explain(self, held: HolderJobState, now_s: float) -> None:
         """Add the end of its output to the reason of a holder that ended before its payload started."""

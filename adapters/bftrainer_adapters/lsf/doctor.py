@@ -1,12 +1,13 @@
 """``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only; nothing is held.
 
-The adapter was written without access to an LSF, so its first run at a site is this one. Output that is not understood is saved
-with its command, for an issue.
+The adapter was written without access to IBM's LSF, so its first run at a site is this one. Output that is not understood, and
+that of commands that failed, is saved with its command and exit status, for an issue.
 """
 
 from __future__ import annotations
 
 import getpass
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,9 @@ from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.observe import queue_problems
 
 _SEND_IN = "please attach this file to an issue"
+_NEEDED_VERSION = (10, 1, 0, 2)
+_NEEDED = "LSF 10.1.0.2"
+_OLDER = 'set lsf.format = "text" and lsf.pending = "none", and see whether the other checks pass'
 
 
 def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
@@ -31,39 +35,54 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
     now_s, user = time.time(), getpass.getuser()
     slots = settings.slots_per_node
     hosts = lsf_text.parse_hosts_json if settings.format == "json" else lsf_text.parse_hosts_text
-    questions: list[tuple[str, list[str], Callable[[str], str], bool]] = [
-        ("hosts", lsf_observe.hosts_argv(settings), lambda t: _hosts(hosts(t), slots), True),
-        ("windows", lsf_observe.windows_argv(settings), lambda t: _windows(lsf_windows.parse_windows(t), slots), True),
-        ("pending", lsf_observe.pending_argv(), lambda t: _jobs(t, slots), settings.pending == "bjobs"),
-        ("holders", lsf_jobs.list_argv(user), lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known", True),
+    bjobs, jobstat, brsvs = settings.pending == "bjobs", settings.pending == "jobstat", settings.reservations
+    questions: list[tuple[str, list[str], Callable[[str], str], str]] = [
+        ("hosts", lsf_observe.hosts_argv(settings), lambda t: _hosts(hosts(t), slots), ""),
+        ("windows", lsf_observe.windows_argv(settings), lambda t: _windows(lsf_windows.parse_windows(t), slots), ""),
+        ("pending", lsf_observe.pending_argv(), lambda t: _jobs(t, slots), "" if bjobs else "lsf.pending"),
+        ("holders", lsf_jobs.list_argv(user), lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known", ""),
         (
             "brsvs",
             lsf_observe.reservations_argv(),
             lambda t: f"{len(lsf_windows.parse_reservations(t, now_s))} reservations",
-            settings.reservations,
+            "" if brsvs else "lsf.reservations",
         ),
-        ("jobstat", ["jobstat"], lambda t: _jobstat(lsf_text.parse_jobstat(t)), settings.pending == "jobstat"),
-        ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), True),
+        ("jobstat", ["jobstat"], lambda t: _jobstat(lsf_text.parse_jobstat(t)), "" if jobstat else "lsf.pending"),
+        ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), ""),
     ]
-    checks = [_ask(name, argv, read, settings, required, keep_in) for name, argv, read, required in questions]
-    return [*checks, _queue(settings, keep_in)]
+    checks = [
+        Check.ok(name, f"{argv[0]}: not used ({off})", required=False)
+        if off
+        else _ask(name, argv, read, settings, keep_in)
+        for name, argv, read, off in questions
+    ]
+    return [_version(settings, keep_in), *checks, _queue(settings, keep_in)]
 
 
-def _ask(
-    name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, required: bool, keep_in: Path
-) -> Check:
+def _version(settings: LsfSettings, keep_in: Path) -> Check:
+    check = _ask("version", ["lsid"], lsf_text.parse_version, settings, keep_in)
+    if check.state is not CheckStatus.OK:
+        return Check.warning("version", check.detail, check.remedy)
+    found = tuple(map(int, re.findall(r"[0-9]{1,9}", check.detail)))[:4]
+    if found >= _NEEDED_VERSION:
+        return check
+    return Check.warning("version", f"{check.detail}: -o and -json of bhosts, and -o of bjobs need {_NEEDED}", _OLDER)
+
+
+def _ask(name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path) -> Check:
     try:
-        text = command.run(argv, timeout_s=settings.timeout_s)
+        output = command.outcome(argv, timeout_s=settings.timeout_s)
     except CommandError as error:
-        if error.status is None or not lsf_text.says_nothing(error.problem):
-            state = CheckStatus.MISSING if error.problem == "not found" else CheckStatus.BROKEN
-            return Check(name, state, str(error), required=required)
-        text = error.problem
+        state = CheckStatus.MISSING if error.problem == "not found" else CheckStatus.BROKEN
+        return Check(name, state, str(error))
+    text = lsf_text.answer_of(output)
     try:
-        return Check.ok(name, f"{argv[0]}: {read(lsf_text.without_waiting(text))}", required=required)
-    except SchedulerError as error:
-        kept = _keep(name, argv, text, keep_in)
-        return Check.broken(name, str(error), f"{_SEND_IN}: {kept}", required=required)
+        if text is None:
+            raise command.failure(argv, output)
+        return Check.ok(name, f"{argv[0]}: {command.parsed(argv, text, read)}")
+    except (CommandError, SchedulerError) as error:
+        kept = _keep(name, argv, f"{output.out}--- stderr\n{output.err}--- status {output.status}\n", keep_in)
+        return Check.broken(name, str(error), f"{_SEND_IN}: {kept}")
 
 
 def _queue(settings: LsfSettings, keep_in: Path) -> Check:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, UserError
+from bftrainer.system import command
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
@@ -24,6 +25,7 @@ from bftrainer_adapters.lsf import jobs
 from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.jobs import LsfJob
 from bftrainer_adapters.lsf.observe import ask, queue_problems
+from bftrainer_adapters.lsf.text import answer_of, unknown_jobs
 from bftrainer_adapters.on_node import lsf_payload, lsf_starter
 
 TRAITS = SchedulerTraits("LSF", "lsf", "bsub", min_interval_s=2.0, failures_in_a_row=1)
@@ -104,8 +106,14 @@ class _Lsf:
         wall_s = self.clock.now_s()
         return self._ask(jobs.list_argv(self.user), lambda text: jobs.parse_list(text, self.description, wall_s))
 
-    def is_unknown(self, job: str) -> bool:
-        return jobs.is_unknown_job(self._ask(jobs.exists_argv(job), str))
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        """One bjobs; it names every job that it does not find."""
+        argv = jobs.known_argv(ids)
+        output = command.outcome(argv, timeout_s=self.settings.timeout_s, env=self.env)
+        if answer_of(output) is None:
+            raise command.failure(argv, output)
+        named = (command.parsed(argv, text, unknown_jobs) for text in (output.out, output.err))
+        return frozenset(ids).intersection(frozenset().union(*named))
 
     def end(self, ids: list[str]) -> None:
         """Run bkill once for all."""

@@ -90,7 +90,7 @@ def list_argv(user: str) -> list[str]:
 
 def parse_list(text: str, label: str, now_s: float) -> dict[str, LsfJob]:
     """By id, the holders whose description begins with ``label``; the others belong to other pilots."""
-    if says_nothing(text) and "{" not in text:
+    if says_nothing(text):
         return {}
     jobs = {}
     for item in records(text, "holders"):
@@ -114,14 +114,9 @@ def left_s(item: dict[str, Any]) -> float | None:
     return _seconds(limit, 60.0) - _seconds(ran, 1.0)
 
 
-def exists_argv(job: str) -> list[str]:
-    """Ask for one job that bjobs no longer lists."""
-    return ["bjobs", "-a", "-o", "jobid stat", "-json", job]
-
-
-def is_unknown_job(text: str) -> bool:
-    """Whether the output says that there is no such job, and not that LSF did not answer."""
-    return re.search(r"Job <\d+> is not found|No matching job found", text) is not None
+def known_argv(jobs: Iterable[str]) -> list[str]:
+    """Ask for jobs that bjobs no longer lists; :func:`~bftrainer_adapters.lsf.text.unknown_jobs` reads the answer."""
+    return ["bjobs", "-a", "-o", "jobid stat", "-json", *sorted(jobs)]
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:

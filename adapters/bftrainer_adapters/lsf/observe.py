@@ -15,15 +15,12 @@ from typing import TypeVar
 
 from bftrainer.domain.cluster import Availability, NodeView, Observation, PendingJob
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer_adapters.lsf import preempt as lsf_preempt
 from bftrainer_adapters.lsf import queue as lsf_queue
 from bftrainer_adapters.lsf import text as lsf_text
 from bftrainer_adapters.lsf import windows as lsf_windows
 from bftrainer_adapters.lsf.config import LsfSettings
-
-_FAILED = 255
 
 _Parsed = TypeVar("_Parsed")
 
@@ -54,18 +51,12 @@ def _selected(settings: LsfSettings) -> list[str]:
 
 
 def ask(argv: list[str], parse: Callable[[str], _Parsed], timeout_s: float, env: Mapping[str, str]) -> _Parsed:
-    """Run and parse. "None found" on stderr with status 255 is a result; any other failure is an error."""
-    try:
-        text = command.run(argv, timeout_s=timeout_s, env=env)
-    except CommandError as error:
-        if error.status != _FAILED or not lsf_text.says_nothing(error.problem):
-            raise
-        text = error.problem
-    try:
-        return parse(lsf_text.without_waiting(text))
-    except SchedulerError as error:
-        error.answer = (tuple(argv), text)
-        raise
+    """Run and parse. "None found" is a result; any other failure is an error."""
+    output = command.outcome(argv, timeout_s=timeout_s, env=env)
+    text = lsf_text.answer_of(output)
+    if text is None:
+        raise command.failure(argv, output)
+    return command.parsed(argv, text, parse)
 
 
 @dataclass
@@ -110,10 +101,7 @@ class LsfScheduler:
                 return self._ask(pending_argv(), self._parse_pending)
             case "jobstat":
                 seen = self._ask(["jobstat"], lsf_text.parse_jobstat)
-                return tuple(
-                    PendingJob(job.id, job.user, (), job.nodes, None, frozenset(), "")
-                    for job in (*seen.eligible, *seen.blocked)
-                )
+                return tuple(PendingJob(job.id, job.user, (), job.nodes) for job in (*seen.eligible, *seen.blocked))
             case _:
                 return ()
 

@@ -18,9 +18,9 @@ from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.system import command
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_jobs import holder_script
-from bftrainer_adapters.lsf.jobs import PHASES, is_unknown_job, left_s, parse_submitted
+from bftrainer_adapters.lsf.jobs import PHASES, left_s, parse_submitted
 from bftrainer_adapters.lsf.observe import ask
-from bftrainer_adapters.lsf.text import records, says_nothing, value_of
+from bftrainer_adapters.lsf.text import records, says_nothing, unknown_jobs, value_of
 
 SCRIPT = "pilot.lsf"
 _FIELDS = "jobid stat user queue proj_name run_time runtimelimit job_name"
@@ -48,7 +48,7 @@ class LsfJobFacts:
 
 def parse_job(text: str) -> LsfJobFacts | None:
     """The job, or None if LSF says that there is no such job."""
-    if is_unknown_job(text):
+    if unknown_jobs(text) or says_nothing(text):
         return None
     found = records(text, "the pilot's job")
     if len(found) != 1:
@@ -68,7 +68,7 @@ def waiting_argv(job: LsfJobFacts) -> list[str]:
 
 def parse_waiting(text: str) -> list[str]:
     """Ids of the pending ones, oldest first."""
-    if says_nothing(text) and "{" not in text:
+    if says_nothing(text):
         return []
     listed = [(value_of(item, "JOBID"), value_of(item, "STAT")) for item in records(text, "pilots' jobs")]
     return sorted(

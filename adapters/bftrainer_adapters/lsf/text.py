@@ -14,10 +14,14 @@ from typing import Any
 
 from bftrainer.domain.cluster import Availability, Device, NodeView, PendingJob
 from bftrainer.errors import SchedulerError, UnknownStateError
+from bftrainer.system.command import Output
+from bftrainer.system.printable import printable
 
 HOST_FIELDS = "host_name status max njobs run ssusp ususp rsv"
-PENDING_FIELDS = "jobid stat user queue nreq_slot job_name"
+# Without the names of jobs: a decision rests on nothing that other users write.
+PENDING_FIELDS = "jobid stat user queue nreq_slot"
 _NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
+_FOUND_NONE = (254, 255)
 _HOST_HEADER = ["HOST_NAME", "STATUS", "JL/U", "MAX", "NJOBS", "RUN", "SSUSP", "USUSP", "RSV"]
 
 # bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason takes no job.
@@ -32,30 +36,73 @@ _BY_LOWER = {word.lower(): availability for word, availability in _STATES.items(
 # "Please wait": mbatchd restarts and the command retries by itself; LSF 10.1 prints this before the output.
 _WAITING = re.compile(r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE)
 _NOTHING = re.compile(
-    r"No (?:unfinished|pending|running|matching|suspended) job found|No job found|Job <\S+> is not found|"
-    r"No reservation found|No backfill window|No matching job found",
-    re.IGNORECASE,
+    r"^\s*(?:No (?:unfinished|pending|running|matching|suspended) job found|No job found|Job <\S+> is not found|"
+    r"No reservation found|No backfill window|No matching job found)",
+    re.IGNORECASE | re.MULTILINE,
 )
+_UNKNOWN = re.compile(r"^\s*Job <([0-9]+)>(?: is not found|: No matching job found)", re.MULTILINE)
 
 
 def says_nothing(text: str) -> bool:
-    """Whether LSF says that it found none, which it does on stderr with exit status 255."""
-    return _NOTHING.search(text) is not None
+    """Whether LSF says that it found none, in a line of its own; a JSON document says it otherwise."""
+    return not is_document(text) and _NOTHING.search(text) is not None
+
+
+def is_document(text: str) -> bool:
+    """Whether this begins as ``-json`` output does, which may quote users' words."""
+    return text.lstrip().startswith("{")
+
+
+def answer_of(output: Output) -> str | None:
+    """What LSF says, wherever it says it; None if the command failed.
+
+    "None found" is on stderr, with status 255, with 254 (the descendant Volclava 2.2) or with 0
+    (LSB_BJOBS_CONSISTENT_EXIT_CODE=N, IBM's default). A JSON document with status 255 is an answer, too: it has no records
+    (Volclava 2.2), or those of unknown jobs.
+    """
+    out = without_waiting(output.out)
+    if is_document(out) and output.status in (0, *_FOUND_NONE):
+        return out
+    if output.status in (0, *_FOUND_NONE):
+        for said in (out, without_waiting(output.err)):
+            if says_nothing(said) and (output.status or not out.strip()):
+                return said
+    return None if output.status else out
+
+
+def unknown_jobs(text: str) -> frozenset[str]:
+    """Ids of which LSF says that there is no such job. No answer at all does not mean that."""
+    text = without_waiting(text)
+    if not is_document(text):
+        return frozenset(_UNKNOWN.findall(text))
+    return frozenset(
+        found[1]
+        for item in _records(text, "jobs")
+        if isinstance(said := item.get("ERROR"), str) and (found := _UNKNOWN.match(said))
+    )
 
 
 def without_waiting(text: str) -> str:
     """The output without the lines that say that the command waits for mbatchd."""
-    return "".join(line for line in text.splitlines(keepends=True) if not _WAITING.fullmatch(line.rstrip("\n")))
+    return "".join(line for line in re.split(r"(?<=\n)", text) if not _WAITING.fullmatch(line.rstrip("\n")))
 
 
 def records(text: str, what: str) -> list[dict[str, Any]]:
     """All records of a ``-json`` output; its head announces how many there are."""
+    found = _records(text, what)
+    for item in found:
+        if "ERROR" in item:
+            raise SchedulerError(f"LSF reports an error about {what}: {printable(str(item['ERROR'])[:200])}")
+    return found
+
+
+def _records(text: str, what: str) -> list[dict[str, Any]]:
     body = without_waiting(text)
     if not body.strip():
         raise SchedulerError(f"LSF printed nothing about {what}: {text[:60]!r}")
     try:
         answer = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SchedulerError(f"LSF's output about {what} is not JSON ({error}): {body[:60]!r}") from error
     found = answer.get("RECORDS") if isinstance(answer, dict) else None
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
@@ -63,10 +110,15 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
     announced = next((answer[key] for key in ("HOSTS", "JOBS", "QUEUES") if key in answer), None)
     if str(announced) != str(len(found)):
         raise SchedulerError(f"LSF announces {announced} {what} and lists {len(found)}: {body[:60]!r}")
-    for item in found:
-        if "ERROR" in item:
-            raise SchedulerError(f"LSF reports an error about {what}: {str(item['ERROR'])[:200]}")
     return found
+
+
+def parse_version(text: str) -> str:
+    """``lsid``: its first line, such as ``IBM Spectrum LSF Standard 10.1.0.13, Apr 10 2022``."""
+    first = text.lstrip().partition("\n")[0].strip()
+    if not re.search(r"[0-9]+\.[0-9]+", first):
+        raise SchedulerError(f"lsid shows no version: {first[:80]!r}")
+    return printable(first[:80])
 
 
 def parse_hosts_json(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
@@ -80,7 +132,7 @@ def parse_hosts_json(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
 
 def parse_hosts_text(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
     """``bhosts -w`` or plain ``bhosts``, for LSF before 10.1.0.2. Raises for names that bhosts truncated (20 characters)."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     if not lines or lines[0].split() != _HOST_HEADER:
         raise SchedulerError(
             f"bhosts' header is {(lines or ['nothing'])[0][:80]!r}, expected {' '.join(_HOST_HEADER)!r}"
@@ -113,7 +165,6 @@ def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
                 size=-(-int(slots) // slots_per_node) if slots.isdecimal() else 1,
                 starts_s=None,
                 nodes=frozenset(),
-                name=str(item.get("JOB_NAME", "")),
                 is_eligible=item.get("STAT") != "PSUSP",  # held by the user or an administrator
             )
         )
@@ -150,7 +201,7 @@ def parse_jobstat(text: str) -> Jobstat:
     announced: dict[str, int] = {}
     counts: tuple[int, int] | None = None
     part = ""
-    for line in filter(str.strip, text.splitlines()):
+    for line in filter(str.strip, text.split("\n")):
         if divider := _DIVIDER.fullmatch(line.strip()):
             part = divider[1]
             announced[part], parts[part] = int(divider[2]), []

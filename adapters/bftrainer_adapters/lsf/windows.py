@@ -78,7 +78,7 @@ def parse_window_table(text: str) -> tuple[BackfillWindow, ...]:
     """``bslots`` without -l: slots and lengths, no hosts."""
     if says_nothing(text):
         return ()
-    header, *lines = [line for line in text.splitlines() if line.strip()] or [""]
+    header, *lines = [line for line in text.split("\n") if line.strip()] or [""]
     if header.split() != ["SLOTS", "RUNTIME"] or not lines or not text.endswith("\n"):
         raise SchedulerError(f"bslots: unrecognized output {text[:60]!r}")
     windows = []
@@ -108,7 +108,7 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
     if says_nothing(text):
         return ()
     # -w prints blanks around the slash in NCPUS and RSV_HOSTS.
-    header, *lines = [re.sub(r" +/ +", "/", line) for line in text.splitlines() if line.strip()] or [""]
+    header, *lines = [re.sub(r" +/ +", "/", line) for line in text.split("\n") if line.strip()] or [""]
     if header.split() != _RESERVATION_HEADER:
         raise SchedulerError(f"brsvs printed the header {header[:80]!r}, expected {' '.join(_RESERVATION_HEADER)!r}")
     if not text.endswith("\n"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import getpass
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.fragments import id_of
@@ -23,9 +24,12 @@ from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.jobs import HolderJob
 from bftrainer_adapters.slurm.observe import ENVIRONMENT
 from bftrainer_adapters.slurm.peers import with_hosts
+from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 
 STEPS_END_S = 3.0
+
+_Parsed = TypeVar("_Parsed")
 TRAITS = SchedulerTraits("Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2)
 
 
@@ -59,16 +63,17 @@ class SlurmHolder(JobHolder):
 
 @dataclass
 class Listing:
-    """Successive outputs of squeue: of 5,000 lines all but a few are the same as before."""
+    """Successive outputs of squeue: of 5,000 records all but a few are the same as before."""
 
     comment: str
-    _known: dict[str, HolderJob | None] = field(default_factory=dict)  # by line; another pilot's: None
+    _known: dict[str, HolderJob | None] = field(default_factory=dict)  # by record; another pilot's: None
 
-    def read(self, text: str) -> dict[str, HolderJob]:
-        """The same result as :func:`slurm_jobs.parse_list`, which is given only new lines."""
-        lines, known = text.splitlines(keepends=True), self._known
-        new = jobs.parse_list("".join([*lines[:1], *(line for line in lines[1:] if line not in known)]), self.comment)
-        self._known = {line: known[line] if line in known else new.get(line.partition("|")[0]) for line in lines[1:]}
+    def read(self, text: str, mark: str) -> dict[str, HolderJob]:
+        """This pilot's holders by job id. Only new records are parsed."""
+        known, records = self._known, jobs.parse_list(text, mark)
+        self._known = {
+            record: known[record] if record in known else jobs.parse_holder(record, self.comment) for record in records
+        }
         return {job.id: job for job in self._known.values() if job is not None}
 
 
@@ -93,9 +98,10 @@ class _Slurm:
 
     def begin(self) -> None:
         """Find out in which order holders have to end here."""
-        config = self._run(["scontrol", "show", "config"])
         # With cgroups the srun in the script would make the script's step last 1 s longer than the script.
-        self.script_first = not parse_has_epilog(config) and not parse_has_cgroups(config)
+        self.script_first = self._ask(
+            ["scontrol", "show", "config"], lambda text: not parse_has_epilog(text) and not parse_has_cgroups(text)
+        )
 
     def why_no_holder(self) -> str:
         """Empty: `doctor` has checked that preemption ends holders."""
@@ -107,18 +113,22 @@ class _Slurm:
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
         comment, log = with_hosts(self.comment, self.hosts), self.files.log(request.node, "%j")
         argv = jobs.submit_argv(self.settings, request, comment, map(str, words), log)
-        return jobs.parse_submitted(self._run(argv))
+        return self._ask(argv, jobs.parse_submitted)
 
     def listed(self) -> Mapping[str, HolderJob]:
-        return self.listing.read(self._run(jobs.list_argv(self.user)))
+        mark = new_mark()
+        return self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
 
-    def is_unknown(self, job: str) -> bool:
-        """Ask scontrol, which knows jobs that squeue does not list."""
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        """One squeue without a filter of names: a job that was renamed is known."""
+        mark = new_mark()
         try:
-            self._run(jobs.exists_argv(job))
+            known = self._ask(jobs.known_argv(ids, mark), lambda text: jobs.parse_known(text, mark))
         except CommandError as error:
-            return jobs.is_unknown_job(error.problem)
-        return False
+            if len(ids) == 1 and jobs.is_unknown_job(error.problem):
+                return frozenset(ids)
+            raise
+        return frozenset(ids) - known
 
     def end(self, ids: list[str]) -> None:
         """Run scancel once for all."""
@@ -128,13 +138,20 @@ class _Slurm:
     def end_workers(self, names: list[str]) -> None:
         """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory."""
         ids = [id_of(name) for name in names]
-        steps = jobs.parse_worker_steps(self._run(jobs.steps_argv(ids)))
+        steps = self._worker_steps(ids)
         if steps:
             self._run(jobs.kill_steps_argv(steps))
         until_s = time.monotonic() + STEPS_END_S
         while steps and time.monotonic() < until_s:
             time.sleep(0.1)
-            steps = jobs.parse_worker_steps(self._run(jobs.steps_argv(ids)))
+            steps = self._worker_steps(ids)
+
+    def _worker_steps(self, ids: list[str]) -> list[str]:
+        mark = new_mark()
+        return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_worker_steps(text, mark))
+
+    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+        return command.parsed(argv, self._run(argv), parse)
 
     def _run(self, argv: list[str]) -> str:
         return command.run(argv, timeout_s=self.settings.timeout_s, env={**self.env, **ENVIRONMENT})

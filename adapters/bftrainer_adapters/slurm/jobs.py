@@ -17,7 +17,8 @@ from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.holding.held import JobPhase, limit_minutes
 from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.text import NOTHING, whole_lines
+from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
+from bftrainer_adapters.slurm.text import NOTHING
 
 HOLDER_NAME = "bftrainer-holder"
 PAYLOAD_STEP = "bftrainer-payload"
@@ -25,6 +26,8 @@ _LIST_FORMAT = "%i|%T|%n|%e|%r|%k"
 _LIST_HEADER = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"
 _STEP_FORMAT = "%i|%j"
 _STEP_HEADER = "STEPID|NAME"
+_ID_FORMAT = "%A"
+_ID_HEADER = "JOBID"
 
 JOB_PHASES = {
     **dict.fromkeys(
@@ -82,35 +85,33 @@ def submit_argv(
 
 def parse_submitted(text: str) -> str:
     """The job id that ``sbatch --parsable`` prints, ``12`` or ``12;cluster``."""
-    found = re.fullmatch(r"(\d+)(;\S+)?\n", text)
+    found = re.fullmatch(r"([0-9]{1,19})(;\S+)?\n", text)
     if found is None:
         raise SchedulerError(f"sbatch printed {text[:80]!r}, expected a job ID")
     return found[1]
 
 
-def list_argv(user: str) -> list[str]:
+def list_argv(user: str, mark: str) -> list[str]:
     """All holders of a user, recently ended ones included: squeue has to say that a job is over."""
-    return ["squeue", "-a", "--noconvert", "-t", "all", "-u", user, "-n", HOLDER_NAME, "-o", _LIST_FORMAT]
+    chosen = ["-t", "all", "-u", user, "-n", HOLDER_NAME]
+    return ["squeue", "-a", "--noconvert", *chosen, "-o", marked(_LIST_FORMAT, mark)]
 
 
-def parse_list(text: str, comment: str) -> dict[str, HolderJob]:
-    """By id, the holders with this comment, with or without a host list; the others belong to other pilots."""
-    header, *lines = whole_lines(text, "holders")
-    if header != _LIST_HEADER:
-        raise SchedulerError(f"squeue's header is {header[:80]!r}, expected {_LIST_HEADER!r}")
-    jobs = {}
-    for line in lines:
-        fields = line.split("|", 5)
-        if len(fields) != 6 or not fields[0].isdecimal():
-            raise SchedulerError(f"squeue: line truncated or garbled: {line[:80]!r}")
-        job, state, node, ends, reason, words = fields
-        if state not in JOB_PHASES:
-            raise UnknownStateError("job", state)
-        if ends not in NOTHING and not ends.isdecimal():
-            raise SchedulerError(f"job {job}: {ends!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
-        if words.partition("; hosts ")[0] == comment:
-            jobs[job] = HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason, words)
-    return jobs
+def parse_list(text: str, mark: str) -> list[str]:
+    """The records of ``list_argv``, for :func:`parse_holder`."""
+    return parse_records(text, mark, _LIST_HEADER, "holders")
+
+
+def parse_holder(record: str, comment: str) -> HolderJob | None:
+    """A holder with this comment, with or without a host list; None for one of another pilot."""
+    job, state, node, ends, reason, words = fields_of(record, 6)
+    if state not in JOB_PHASES:
+        raise UnknownStateError("job", state)
+    if ends not in NOTHING and not is_number(ends):
+        raise SchedulerError(f"job {job}: {ends[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
+    if words.partition("; hosts ")[0] != comment:
+        return None
+    return HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason, words)
 
 
 def exists_argv(job: str) -> list[str]:
@@ -123,23 +124,32 @@ def is_unknown_job(problem: str) -> bool:
     return "Invalid job id specified" in problem
 
 
+def known_argv(jobs: Iterable[str], mark: str) -> list[str]:
+    """Ask for several jobs at once, under any name and in any state. For one unknown id alone squeue fails
+    (:func:`is_unknown_job`); among several it leaves the unknown ones out (22.05.8).
+    """
+    return ["squeue", "-a", "-t", "all", "-j", ",".join(sorted(jobs)), "-o", marked(_ID_FORMAT, mark)]
+
+
+def parse_known(text: str, mark: str) -> frozenset[str]:
+    """The jobs that the controller knows."""
+    return frozenset(fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs"))
+
+
 def cancel_argv(jobs: Iterable[str]) -> list[str]:
     """End jobs."""
     return ["scancel", *sorted(jobs)]
 
 
-def steps_argv(jobs: Iterable[str]) -> list[str]:
+def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
     """All steps of these jobs."""
-    return ["squeue", "-a", "-s", "-j", ",".join(sorted(jobs)), "-o", _STEP_FORMAT]
+    return ["squeue", "-a", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]
 
 
-def parse_worker_steps(text: str) -> list[str]:
+def parse_worker_steps(text: str, mark: str) -> list[str]:
     """Steps that are neither the payload nor Slurm's own (batch, extern)."""
-    header, *lines = whole_lines(text, "steps")
-    if header != _STEP_HEADER:
-        raise SchedulerError(f"squeue's header is {header[:80]!r}, expected {_STEP_HEADER!r}")
-    steps = [line.split("|", 1) for line in lines]
-    return [step for step, *name in steps if re.fullmatch(r"\d+\.\d+", step) and name != [PAYLOAD_STEP]]
+    steps = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
+    return [step for step, *name in steps if re.fullmatch(r"[0-9]+\.[0-9]+", step) and name != [PAYLOAD_STEP]]
 
 
 def kill_steps_argv(steps: Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from bftrainer.domain.cluster import NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
+from bftrainer.system.printable import printable
 from bftrainer_adapters.slurm.states import node_view
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
 
@@ -28,8 +29,8 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
     return tuple(_node(item) for item in _items(text, "nodes"))
 
 
-def parse_pending(text: str) -> tuple[PendingJob, ...]:
-    """``squeue -t PD --json``, 23.11 and later; jobs in other states are skipped."""
+def parse_pending(text: str, _mark: str = "") -> tuple[PendingJob, ...]:
+    """``squeue -t PD --json``, 23.11 and later; jobs in other states are skipped. JSON delimits texts of users by itself."""
     return tuple(_job(item) for item in _items(text, "jobs") if "PENDING" in _upper(item.get("job_state")))
 
 
@@ -48,11 +49,11 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 def _node(item: dict[str, Any]) -> NodeView:
     state = "+".join([*_upper(item.get("state")), *_upper(item.get("state_flags"))])
     partitions, gres = _words(item.get("partitions")), item.get("gres") or ""
-    return node_view(_text(item, "name"), state, partitions, gres, int(_number(item.get("cpus")) or 0))
+    return node_view(_text(item, "name"), state, partitions, gres, _count(item.get("cpus")))
 
 
 def _job(item: dict[str, Any]) -> PendingJob:
-    job = str(int(_number(item.get("job_id")) or 0))
+    job = str(_count(item.get("job_id")))
     if "scheduled_nodes" not in item:
         raise SchedulerError("this squeue --json has no scheduled_nodes (Slurm before 23.11): use format = 'text'")
     # 0 means no plan, like N/A in text.
@@ -60,10 +61,9 @@ def _job(item: dict[str, Any]) -> PendingJob:
         id=job,
         user=item.get("user_name") or "",
         partitions=_words(item.get("partition")),
-        size=int(_number(item.get("node_count")) or 0),
+        size=_count(item.get("node_count")),
         starts_s=_number(item.get("start_time")) or None,
         nodes=parse_hostlist(item["scheduled_nodes"] or ""),
-        name=item.get("name") or "",
         is_eligible=item.get("state_reason") not in NOT_ELIGIBLE,
     )
 
@@ -72,13 +72,13 @@ def _items(text: str, key: str) -> list[dict[str, Any]]:
     """The list under ``key``; raises where the text is no JSON, has another layout or contains Slurm's own errors."""
     try:
         answer = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SchedulerError(f"Slurm's output about {key} is not JSON ({error}): {text[:60]!r}") from error
     items = answer.get(key) if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise SchedulerError(f"no list of {key} in {text[:60]!r}")
     for trouble in answer.get("errors") or ():
-        raise SchedulerError(f"Slurm reports an error about {key}: {str(trouble)[:200]}")
+        raise SchedulerError(f"Slurm reports an error about {key}: {printable(str(trouble)[:200])}")
     return items
 
 
@@ -88,7 +88,19 @@ def _number(value: object) -> float | None:
         if value.get("infinite"):
             return math.inf
         return _number(value.get("number")) if value.get("set") else None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    if math.isnan(value):
+        raise SchedulerError("a number is NaN")
+    return float(value)
+
+
+def _count(value: object) -> int:
+    """A whole number; 0 where it is not set."""
+    number = _number(value) or 0.0
+    if not 0 <= number < 1e18:
+        raise SchedulerError(f"{str(value)[:40]!r} is not a count")
+    return int(number)
 
 
 def _text(item: dict[str, Any], key: str) -> str:

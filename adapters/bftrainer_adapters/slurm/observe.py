@@ -13,10 +13,10 @@ from enum import Enum
 from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeView, Observation, PendingJob
-from bftrainer.errors import SchedulerError
 from bftrainer.system import command
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
+from bftrainer_adapters.slurm.records import marked, new_mark
 
 # Times in seconds of the epoch, whatever the user has set.
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
@@ -40,10 +40,12 @@ def nodes_argv(form: AnswerFormat) -> list[str]:
     )
 
 
-def pending_argv(form: AnswerFormat) -> list[str]:
-    """All pending jobs. --noconvert: 1024 nodes would be ``1K``."""
+def pending_argv(form: AnswerFormat, mark: str) -> list[str]:
+    """All pending jobs, in text with ``mark`` after each. --noconvert: 1024 nodes would be ``1K``."""
     argv = ["squeue", "-a", "-t", "PD"]
-    return [*argv, "--json"] if form is AnswerFormat.JSON else [*argv, "--noconvert", "-o", slurm_text.JOB_FORMAT]
+    if form is AnswerFormat.JSON:
+        return [*argv, "--json"]
+    return [*argv, "--noconvert", "-o", marked(slurm_text.JOB_FORMAT, mark)]
 
 
 def reservations_argv(form: AnswerFormat) -> list[str]:
@@ -67,7 +69,8 @@ class SlurmScheduler:
         look shorter than they are, but never longer.
         """
         parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
-        pending = self._ask(pending_argv(self.format), parsers.parse_pending)
+        mark = new_mark()
+        pending = self._ask(pending_argv(self.format, mark), lambda text: parsers.parse_pending(text, mark))
         nodes = self._ask(nodes_argv(self.format), parsers.parse_nodes)
         return self.observe_rest(nodes, pending)
 
@@ -81,8 +84,4 @@ class SlurmScheduler:
 
     def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
         text = command.run(argv, timeout_s=self.timeout_s, env={**self.env, **ENVIRONMENT})
-        try:
-            return parse(text)
-        except SchedulerError as error:
-            error.answer = (tuple(argv), text)
-            raise
+        return command.parsed(argv, text, parse)

@@ -1,55 +1,68 @@
 """The PeerPilots port on Slurm: the comments of holders and of pilots' own jobs, which every user sees in squeue.
 
 A pilot that runs as a job (jobscripts/pilot.slurm) writes its host list into the comment of that job. Each holder shows it
-as well, so a pilot outside of any job is seen once it holds a node. The user that squeue shows is authenticated (munge);
-comments are free text of users, so comments that are not understood are skipped.
+as well, so a pilot outside of any job is seen once it holds a node. The job id, the user (authenticated by munge) and the state
+come from Slurm; comments are free text of users, so comments that are not understood are skipped. A claim counts while its job
+has nodes, and a pending holder only if it may start: a job that is held costs its user nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import PeerPilot
-from bftrainer.errors import InvalidValueError, SchedulerError
+from bftrainer.errors import InvalidValueError
 from bftrainer.system import command
-from bftrainer_adapters.slurm.jobs import HOLDER_NAME
-from bftrainer_adapters.slurm.text import whole_lines
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.slurm.jobs import HOLDER_NAME, JOB_PHASES
+from bftrainer_adapters.slurm.records import fields_of, marked, new_mark, parse_records
+from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 
 PILOT_NAME = "bftrainer-pilot"
-_FORMAT = "%i|%u|%j|%k"
-_HEADER = "JOBID|USER|NAME|COMMENT"
+_FORMAT = "%A|%u|%T|%j|%r|%k"
+_HEADER = "JOBID|USER|STATE|NAME|REASON|COMMENT"
 _WORDS = re.compile(r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; hosts (\S+))?")
 _MAX_CHARACTERS = 700
 """Slurm rejects comments of more than 1,024."""
+_MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
+"""Of host lists that are read; more than any user's pilots claim."""
 
 
-def list_argv() -> list[str]:
+def list_argv(mark: str) -> list[str]:
     """Holders and pilots of all users, while they are pending, running or completing."""
-    return ["squeue", "-a", "--noconvert", "-n", f"{HOLDER_NAME},{PILOT_NAME}", "-o", _FORMAT]
+    return ["squeue", "-a", "--noconvert", "-n", f"{HOLDER_NAME},{PILOT_NAME}", "-o", marked(_FORMAT, mark)]
 
 
-def parse_peers(text: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
+def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
     """All pilots but this one of this user, by user and name."""
-    header, *lines = whole_lines(text, "pilots")
-    if header != _HEADER:
-        raise SchedulerError(f"squeue's header is {header[:80]!r}, expected {_HEADER!r}")
     found: dict[tuple[str, str], PeerPilot] = {}
-    for line in lines:
-        job, owner, name, words, *_ = [*line.split("|", 3), "", "", ""]
+    claims: dict[tuple[str, str], dict[str, None]] = {}
+    characters: Counter[str] = Counter()
+    for record in parse_records(text, mark, _HEADER, "pilots"):
+        job, owner, state, name, reason, words = fields_of(record, 6)
         claim = _WORDS.fullmatch(words)
-        if not job.isdecimal() or (name == PILOT_NAME and claim is None):
+        waits = JOB_PHASES.get(state) is JobPhase.WAITS
+        if (waits and reason in NOT_ELIGIBLE) or (name == PILOT_NAME and (waits or claim is None)):
             continue
         # A holder with any other comment still counts.
         key = (owner, claim[1] if claim else "unknown")
         if key == (user, pilot):
             continue
         seen = found.get(key) or PeerPilot(key[1], owner, job=job)
-        hosts = split_hosts(claim[2]) if claim and claim[2] else ()
-        holders = (*seen.holders, job) if name == HOLDER_NAME else seen.holders
-        found[key] = replace(seen, hosts=tuple(dict.fromkeys((*seen.hosts, *hosts))), holders=holders)
-    return tuple(found[key] for key in sorted(found))
+        found[key] = replace(seen, holders=(*seen.holders, job)) if name == HOLDER_NAME else seen
+        hosts = claims.setdefault(key, {})
+        if claim and claim[2] and not waits and claim[2] not in hosts:  # all holders of a pilot repeat its list
+            characters[owner] += len(claim[2])
+            if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
+                hosts[claim[2]] = None
+    return tuple(replace(found[key], hosts=_split(claims[key])) for key in sorted(found))
+
+
+def _split(lists: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part for text in lists for part in split_hosts(text)))
 
 
 def with_hosts(comment: str, hosts: tuple[str, ...]) -> str:
@@ -105,7 +118,9 @@ class SlurmPeerPilots:
 
     def look(self) -> tuple[PeerPilot, ...]:
         """One squeue, about 10 ms."""
-        return parse_peers(self._run(list_argv()), self.pilot, self.user)
+        mark = new_mark()
+        argv = list_argv(mark)
+        return command.parsed(argv, self._run(argv), lambda text: parse_peers(text, mark, self.pilot, self.user))
 
     def _run(self, argv: list[str]) -> str:
         return command.run(argv, timeout_s=self.timeout_s, env=self.env)

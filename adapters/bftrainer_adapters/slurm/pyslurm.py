@@ -70,7 +70,6 @@ def _pending(job: Any) -> PendingJob:
         size=int(job.num_nodes or 0),
         starts_s=float(job.start_time) if job.start_time else None,
         nodes=parse_hostlist(job.scheduled_nodes or ""),
-        name=str(job.name or ""),
         is_eligible=getattr(job, "state_reason", None) not in NOT_ELIGIBLE,
     )
 

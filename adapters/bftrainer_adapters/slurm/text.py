@@ -12,15 +12,19 @@ from collections.abc import Iterator
 
 from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.records import fields_of, is_number, parse_records
 from bftrainer_adapters.slurm.states import node_view
 
 NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")
-JOB_FORMAT = "%i|%u|%P|%S|%Y|%D|%r|%j"
-_JOB_HEADER = "JOBID|USER|PARTITION|START_TIME|SCHEDNODES|NODES|REASON|NAME"
-_WITHOUT_REASON = _JOB_HEADER.replace("|REASON", "")  # in earlier recordings
+# Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: as in JSON, an array that is
+# pending and each component of a heterogeneous job have one id. The reason comes last: it may quote a plug-in's text.
+JOB_FORMAT = "%A|%u|%P|%S|%Y|%D|%r"
+_JOB_HEADER = "JOBID|USER|PARTITION|START_TIME|SCHEDNODES|NODES|REASON"
 # The reasons for which a job is not eligible (https://slurm.schedmd.com/job_reason_codes.html).
 NOT_ELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldAdmin", "JobHeldUser")
 _NO_RESERVATIONS = "No reservations in the system"
+_FREE_TEXT = re.compile(r"\s(?:Comment|Extra|Reason)=", re.ASCII)
+"""Where administrators' words begin; Slurm prints its own fields of a node before them."""
 _HOSTLIST = re.compile(r"[A-Za-z0-9_.\[\],-]+")
 
 
@@ -40,36 +44,35 @@ def parse_hostlist(text: str) -> frozenset[str]:
 
 
 def parse_nodes(text: str) -> tuple[NodeView, ...]:
-    """``scontrol -a -o show node``: a line per node, ``Key=Value`` with blanks in some values."""
+    """``scontrol -a -o show node``: a record per node, ``Key=Value`` with blanks in some values.
+
+    A comment or reason may contain line breaks, so a record begins where a line begins with ``NodeName=``. Only operators can
+    write these texts.
+    """
     nodes = []
-    for line in whole_lines(text, "nodes"):
-        name = _value(line, "NodeName", required=True)
-        state = _value(line, "State", required=True)
-        cpus = _value(line, "CPUTot")
-        gres = "" if (gres := _value(line, "Gres")) in NOTHING else gres
-        partitions = _words(_value(line, "Partitions"))
-        nodes.append(node_view(name, state, partitions, gres, int(cpus) if cpus.isdecimal() else 0))
+    for record in _beginning_with("NodeName", text, "nodes"):
+        own = _FREE_TEXT.split(record, maxsplit=1)[0]
+        name = _value(own, "NodeName", required=True)
+        state = _value(own, "State", required=True)
+        cpus = _value(own, "CPUTot")
+        gres = "" if (gres := _value(own, "Gres")) in NOTHING else gres
+        partitions = _words(_value(own, "Partitions"))
+        nodes.append(node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0))
     return _distinct(nodes)
 
 
-def parse_pending(text: str) -> tuple[PendingJob, ...]:
-    """``squeue -t PD -o JOB_FORMAT`` with its header, which tells an empty queue from missing output."""
-    header, *lines = whole_lines(text, "jobs")
-    if header not in (_JOB_HEADER, _WITHOUT_REASON):
-        raise SchedulerError(f"squeue's header is {header[:80]!r}, expected {_JOB_HEADER!r}")
-    return tuple(_pending(line, has_reason=header == _JOB_HEADER) for line in lines)
+def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
+    """``squeue -t PD -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing output."""
+    return tuple(map(_pending, parse_records(text, mark, _JOB_HEADER, "jobs")))
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
     """``scontrol -a show reservation`` with or without ``-o``; times in seconds (SLURM_TIME_FORMAT=%s)."""
     if text.strip() == _NO_RESERVATIONS:
         return ()
-    whole_lines(text, "reservations")
     found = []
-    for paragraph in re.split(r"^(?=ReservationName=)", text, flags=re.MULTILINE):
-        line = " ".join(paragraph.split())
-        if not line:
-            continue
+    for record in _beginning_with("ReservationName", text, "reservations"):
+        line = _FREE_TEXT.split(record, maxsplit=1)[0]
         name = _value(line, "ReservationName", required=True)
         found.append(
             Reservation(
@@ -86,7 +89,7 @@ def parse_times(text: str) -> tuple[float, float | None]:
     """``sdiag``: the server's time, and that of its latest backfill cycle (None: none since it started)."""
     at = re.search(r"^sdiag output at .* \((\d+)\)$", text, re.MULTILINE)
     if at is None:
-        first = next((line for line in text.splitlines() if line.strip("* ")), "nothing")
+        first = next((line for line in text.split("\n") if line.strip("* ")), "nothing")
         raise SchedulerError(f"sdiag does not show the server's time in seconds: {first[:80]!r}")
     planned = re.search(r"^Backfilling stats.*?Last cycle when: .*? \((\d+)\)$", text, re.MULTILINE | re.DOTALL)
     return float(at[1]), float(planned[1]) if planned and int(planned[1]) else None
@@ -116,11 +119,10 @@ def parse_has_cgroups(text: str) -> bool:
     return bool(re.search(r"^ProctrackType\s*=\s*(proctrack/)?cgroup\s*$", text, re.MULTILINE))
 
 
-def _pending(line: str, has_reason: bool) -> PendingJob:
-    fields = line.split("|", 6 + has_reason)
-    if len(fields) != 7 + has_reason or not fields[0] or not fields[5].isdecimal():
-        raise SchedulerError(f"squeue: line truncated or garbled: {line[:80]!r}")
-    job, user, partitions, start, nodes, size, *reason, name = fields
+def _pending(record: str) -> PendingJob:
+    job, user, partitions, start, nodes, size, reason = fields_of(record, 7)
+    if not is_number(size):
+        raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
     return PendingJob(
         id=job,
         user=user,
@@ -128,8 +130,7 @@ def _pending(line: str, has_reason: bool) -> PendingJob:
         size=int(size),
         starts_s=None if start in NOTHING else _epoch(start, f"job {job}"),
         nodes=parse_hostlist(nodes),
-        name=name,
-        is_eligible=not set(reason) & set(NOT_ELIGIBLE),
+        is_eligible=reason not in NOT_ELIGIBLE,
     )
 
 
@@ -139,12 +140,20 @@ def whole_lines(text: str, what: str) -> list[str]:
         raise SchedulerError(f"Slurm printed nothing about {what}")
     if not text.endswith("\n"):
         raise SchedulerError(f"the output about {what} is truncated: ...{text[-60:]!r}")
-    return [line for line in text.splitlines() if line.strip()]
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _beginning_with(key: str, text: str, what: str) -> list[str]:
+    """The records of an output, each of which begins with ``key=`` at the beginning of a line."""
+    whole_lines(text, what)
+    before, *records = re.split(rf"^(?={key}=)", text, flags=re.MULTILINE)
+    if before.strip():
+        raise SchedulerError(f"no {key} in {before[:80]!r}")
+    return records
 
 
 def _value(line: str, key: str, required: bool = False) -> str:
-    """The first value of ``key``: free text (Reason, Comment) comes after Slurm's own fields."""
-    found = re.search(rf"(?:^|\s){key}=(\S*)", line)
+    found = re.search(rf"(?:^|[ \n]){key}=(\S*)", line)
     if found is None and required:
         raise SchedulerError(f"no {key} in {line[:80]!r}")
     return found[1] if found else ""
@@ -155,8 +164,8 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _epoch(text: str, of: str) -> float:
-    if not text.isdecimal():
-        raise SchedulerError(f"{of}: {text!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
+    if not is_number(text):
+        raise SchedulerError(f"{of}: {text[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
     return float(text)
 
 

@@ -11,15 +11,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bftrainer.config.hosts import host_patterns, readable_patterns
+from bftrainer.config.hosts import host_patterns
 from bftrainer.config.pilot import NodesConfig
 from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.live.nodes.claims import ClaimComparison
 from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.system.printable import printable
 
-_MOST_NAMES = 100_000
-"""Of another user's host list; a longer one is read this far."""
+_MOST_CHARACTERS = 60
+"""Of the name that another pilot's comment gives it."""
 
 
 def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable[str]) -> str:
@@ -28,13 +30,13 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
     A pilot without a list claims nothing: it uses whatever is idle, first come, first served.
     """
     own = host_patterns(hosts)
-    ours = sorted(node for node in nodes if node in own)
+    comparison = ClaimComparison(sorted(node for node in nodes if node in own))
     for other in others:
-        theirs = readable_patterns(other.hosts, _MOST_NAMES)
-        if both := [node for node in ours if node in theirs]:
+        if both := comparison.claimed(other.user, other.hosts):
             more = f" and {len(both) - 3} more" if len(both) > 3 else ""
+            pilot = printable(other.pilot[:_MOST_CHARACTERS])
             return (
-                f"nodes.hosts: {', '.join(both[:3])}{more} also in the list of pilot {other.pilot} of {other.user} "
+                f"nodes.hosts: {', '.join(both[:3])}{more} also in the list of pilot {pilot} of {other.user} "
                 f"(job {other.job}); expected lists that do not overlap, or that pilot ended"
             )
     return ""

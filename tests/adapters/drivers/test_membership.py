@@ -153,3 +153,17 @@ def test_whatever_happens_nothing_unwanted_or_dead_is_announced(story: list[tupl
                 assert not {member.host.fragment for member in action.members} & membership.withheld
         labels = [member.label for member in (*membership.announced, *membership.warming, *membership.warm)]
         assert len(labels) == len(set(labels))
+
+
+def test_a_node_whose_worker_was_ended_through_no_fault_of_its_own_joins_again() -> None:
+    membership = started(A, B)
+    (excused,) = (member for member in membership.group if member.host == B)
+    membership.excused(excused)
+    assert membership.withheld == set()
+    assert membership.tick(0.5) == [], "its stay is over, and its node waits for the next group"
+    membership.formed([member.label for member in membership.announced])
+    assert [member.host for member in membership.group] == [A]
+    (start,) = membership.tick(1.0)
+    assert isinstance(start, StartWarming)
+    assert start.member.host == B
+    assert start.member != excused, "a label is never used twice"

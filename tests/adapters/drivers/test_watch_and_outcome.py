@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from bftrainer.protocol.reports import Ending
+from bftrainer_adapters.drivers.common.logs import last_exception
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
-from bftrainer_adapters.drivers.horovod.outcome import Exit, outcome
+from bftrainer_adapters.drivers.horovod.outcome import Exit, ScriptErrors, exit_of, outcome
 
 TWO = {("a", 0), ("b", 0)}
 LOG = Path("worker.log")
@@ -92,3 +93,73 @@ def test_python_scripts_and_modules_can_start_warm(command: list[str], kept: lis
 )
 def test_others_start_cold(command: list[str]) -> None:
     assert warm_command(command) is None
+
+
+def test_survivors_of_a_loss_are_told_at_once_and_then_every_second() -> None:
+    watch = HangWatch(60)
+    assert not watch.must_free(TWO, False, 0.0)
+    watch.member_lost = True
+    assert [now_s for now_s in (1.0, 1.5, 2.0, 2.9, 3.0) if watch.must_free(TWO, True, now_s)] == [1.0, 2.0, 3.0]
+    assert not watch.must_free(set(), True, 5.0), "all have left"
+    watch.regrouped(6.0)
+    assert not watch.must_free(TWO, False, 60.0), "the next group has lost nobody"
+
+
+def test_workers_that_left_without_a_loss_free_the_others_after_a_second() -> None:
+    watch = HangWatch(60)
+    assert [now_s for now_s in (1.0, 1.9, 2.0, 2.5) if watch.must_free({("b", 0)}, True, now_s)] == [2.0]
+
+
+def test_a_survivor_that_answers_is_not_hung_and_one_that_does_not_is() -> None:
+    watch = HangWatch(60)
+    watch.member_lost = True
+    assert watch.hung(TWO, True, 0.0, {("a", 0)}) == set()
+    assert watch.hung(TWO, True, 6.0, {("a", 0)}) == {("b", 0)}
+    assert watch.hung({("a", 0)}, True, 59.9, {("a", 0)}) == set(), "it may be in a long step"
+    assert watch.hung({("a", 0)}, True, 60.0, {("a", 0)}) == {("a", 0)}
+
+
+FAILED = Exit(1, planned=False, log=LOG)
+
+
+def test_a_script_that_fails_in_three_groups_in_succession_fails() -> None:
+    errors = ScriptErrors(soon_s=60)
+    answers = []
+    for now_s in (0.0, 10.0, 20.0):
+        errors.formed(now_s)
+        answers += [errors.ended(FAILED, now_s + 1), errors.ended(FAILED, now_s + 1)]
+    assert answers == [False, False, False, False, True, True]
+
+
+@pytest.mark.parametrize("between", ["a group that ends without an error", "a long time", "a lost node"])
+def test_errors_that_come_now_and_then_do_not_count(between: str) -> None:
+    errors = ScriptErrors(soon_s=60)
+    for now_s in (0.0, 200.0, 400.0, 600.0):
+        errors.formed(now_s)
+        assert not errors.ended(
+            FAILED if between != "a lost node" else done(-9), now_s + (61 if "time" in between else 1)
+        )
+        if "without" in between:
+            errors.formed(now_s + 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Traceback (most recent call last):\n  File x\n    y\nValueError: boom\n", "ValueError: boom"),
+        ("Traceback (most recent call last):\n  File x\nKeyboardInterrupt\nbye\n", "KeyboardInterrupt"),
+        (
+            "Traceback (most recent call last):\n  a\nKeyError: 1\n\nDuring handling of the above exception, another exception "
+            "occurred:\n\nTraceback (most recent call last):\n  b\na.b.Error: \x1b[31mred\n",
+            "a.b.Error: \\x1b[31mred",
+        ),
+        ("[rank2]: Traceback (most recent call last):\n[rank2]:   File x\n[rank2]: OSError: gone\n", "OSError: gone"),
+        ("note: no traceback\n", ""),
+    ],
+)
+def test_the_last_exception_of_a_log(tmp_path: Path, text: str, found: str) -> None:
+    log = tmp_path / "worker.log"
+    log.write_text(text)
+    assert last_exception(log) == found
+    assert exit_of(1, False, log).told == (f"ended with status 1: {found}" if found else "ended with status 1")
+    assert exit_of(-9, False, log).told == "ended by SIGKILL"

@@ -40,6 +40,7 @@ class Jobs:
     )
     jobs: dict[str, Job] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
+    asked_for: list[list[str]] = field(default_factory=list)
     submitted: int = 0
     fails: bool = False
     against: str = ""
@@ -65,8 +66,9 @@ class Jobs:
         self.while_asked()
         return answer
 
-    def is_unknown(self, job: str) -> bool:
-        return job not in self.jobs
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        self.asked_for.append(ids)
+        return frozenset(ids) - self.jobs.keys()
 
     def end(self, ids: list[str]) -> None:
         self.ended += ids
@@ -144,6 +146,22 @@ def test_one_that_is_not_listed_is_gone_only_when_its_id_is_unknown_too(house: H
     del hidden[fragment.id]
     (gone,) = house.poll()
     assert (gone.phase, gone.why) == (FragmentPhase.GONE, "unknown to Fake")
+
+
+def test_all_that_are_not_listed_are_asked_for_in_one_command(house: House) -> None:
+    """A command per holder would cost a slow scheduler its time-out as often as there are holders."""
+    for node in ("n1", "n2", "n3"):
+        (fragment,) = house.holder.acquire((NodeRequest(node),)).fragments
+        house.jobs.jobs[fragment.id].phase = JobPhase.RUNS
+        house.mark_ready(fragment)
+    house.poll()
+    house.jobs.listed = dict  # type: ignore[method-assign]
+    del house.jobs.jobs["2"]
+    house.poll()
+    assert house.jobs.asked_for == [], "one list may be incomplete"
+    phases = {fragment.node: fragment.phase for fragment in house.poll()}
+    assert house.jobs.asked_for == [["1", "2", "3"]]
+    assert phases == {"n1": FragmentPhase.READY, "n2": FragmentPhase.GONE, "n3": FragmentPhase.READY}
 
 
 def test_two_failures_in_a_row_end_a_round(house: House) -> None:

@@ -61,8 +61,8 @@ class Jobs:
         self.lists += 1
         return dict(self.jobs)
 
-    def is_unknown(self, job: str) -> bool:
-        return False
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        return frozenset()
 
     def end(self, ids: list[str]) -> None:
         for name in ids:

@@ -7,6 +7,7 @@ from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_slurm import MARK
 
 from bftrainer.errors import BFTrainerError
 from bftrainer_adapters.slurm import jobs as slurm_jobs
@@ -14,7 +15,7 @@ from bftrainer_adapters.slurm.hold import Listing
 from bftrainer_adapters.slurm.jobs import HolderJob
 
 SAID = slurm_jobs.comment("main", "me")
-HEADER = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT\n"
+HEADER = f"JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT|{MARK}\n"
 ROWS = st.tuples(
     st.sampled_from(["PENDING", "RUNNING", "RUNNING", "COMPLETING", "PREEMPTED", "SOMETHING_NEW"]),
     st.sampled_from(["N/A", "1790000000", "1790000060", "soon"]),
@@ -22,7 +23,7 @@ ROWS = st.tuples(
 )
 ANSWERS = st.builds(
     lambda rows, header, cut: (
-        header + "".join(f"{i}|{state}|n{i}|{ends}|None|{said}\n" for i, (state, ends, said) in rows.items())
+        header + "".join(f"{i}|{state}|n{i}|{ends}|None|{said}|{MARK}\n" for i, (state, ends, said) in rows.items())
     )[: -cut or None],
     st.dictionaries(st.integers(1, 5), ROWS, max_size=5),
     st.sampled_from([HEADER, HEADER, HEADER, "", "garbled\n"]),
@@ -41,13 +42,15 @@ def answer(read: Callable[[], dict[str, HolderJob]]) -> object:
 def test_one_answer_after_the_other_is_read_as_each_by_itself(texts: list[str]) -> None:
     listing = Listing(SAID)
     for text in texts:
-        assert answer(partial(listing.read, text)) == answer(partial(slurm_jobs.parse_list, text, SAID))
+        assert answer(partial(listing.read, text, MARK)) == answer(partial(Listing(SAID).read, text, MARK))
 
 
 def test_a_line_that_has_not_changed_is_the_very_same_job() -> None:
     listing = Listing(SAID)
-    first, second = f"1|RUNNING|n1|1790000000|None|{SAID}\n", f"2|PENDING|n2|N/A|None|{SAID}\n"
-    before = listing.read(HEADER + first + second)
-    after = listing.read(HEADER + first + second.replace("PENDING|n2|N/A", "RUNNING|n2|1790000000"))
+    first, second = f"1|RUNNING|n1|1790000000|None|{SAID}|{MARK}\n", f"2|PENDING|n2|N/A|None|{SAID}|{MARK}\n"
+    before = listing.read(HEADER + first + second, MARK)
+    # Every call has another mark.
+    again = (HEADER + first + second.replace("PENDING|n2|N/A", "RUNNING|n2|1790000000")).replace(MARK, "f" * 16)
+    after = listing.read(again, "f" * 16)
     assert after["1"] is before["1"]
     assert (before["2"].state, after["2"].state) == ("PENDING", "RUNNING")

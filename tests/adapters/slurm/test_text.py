@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_slurm import MOMENTS, foreign, recorded
+from recorded_slurm import MARK, MOMENTS, foreign, recorded
 
 from bftrainer.domain.cluster import Hidden, PendingJob, Reservation
 from bftrainer.errors import BFTrainerError, SchedulerError
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
-from bftrainer_adapters.slurm.jobs import JobPhase, parse_list, parse_submitted, parse_worker_steps
+from bftrainer_adapters.slurm.hold import Listing
+from bftrainer_adapters.slurm.jobs import HolderJob, JobPhase, parse_known, parse_submitted, parse_worker_steps
+from bftrainer_adapters.slurm.peers import parse_peers
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
@@ -38,18 +41,28 @@ def test_states_are_kept_whole() -> None:
     assert NodeFlag.PLANNED in flags_of(next(node for node in nodes if "PLANNED" in node.state).state)
 
 
-def test_pending_jobs_with_bars_in_their_names() -> None:
-    jobs = {job.id: job for job in slurm_text.parse_pending(recorded("planned.pending.txt"))}
+def test_pending_jobs() -> None:
+    text = recorded("planned.pending.txt")
+    small, large = slurm_text.parse_pending(text, MARK)
     names = [f"node{n:02d}" for n in range(1, 8)]
-    assert jobs["2"] == PendingJob("2", "root", ("main",), 7, 1795245538.0, frozenset(names), "sbatch")
-    assert (jobs["3"].name, jobs["3"].nodes) == ("a|b", frozenset(names[2:5]))
-    assert slurm_text.parse_pending(recorded("empty.pending.txt")) == ()
+    assert large == PendingJob(large.id, "root", ("main",), 7, large.starts_s, frozenset(names))
+    assert (small.size, small.nodes) == (3, frozenset(names[2:5]))
+    assert "a|b" not in text, "names of jobs are not asked for"
+    assert slurm_text.parse_pending(recorded("empty.pending.txt"), MARK) == ()
 
 
 def test_jobs_that_are_held_or_wait_for_something_else_than_nodes_are_not_eligible() -> None:
-    jobs = slurm_text.parse_pending(recorded("reasons.pending.txt"))
-    assert [job.is_eligible for job in jobs] == [True, False, False, False, False]
-    assert (jobs[0].name, jobs[0].size) == ("a|b", 3)
+    jobs = slurm_text.parse_pending(recorded("reasons.pending.txt"), MARK)
+    assert sorted((job.is_eligible, job.size) for job in jobs) == [(False, 1)] * 4 + [(True, 3)]
+
+
+def test_arrays_and_heterogeneous_jobs_have_the_ids_that_json_shows() -> None:
+    """``%i`` would show ``9_[1-5]`` and ``10+1``."""
+    jobs = slurm_text.parse_pending(recorded("hostile.pending.txt"), MARK)
+    assert all(job.id.isdecimal() for job in jobs)
+    assert len({job.id for job in jobs}) == len(jobs)
+    first = min(int(job.id) for job in jobs if job.size == 2)
+    assert {(int(job.id) - first, job.size) for job in jobs if int(job.id) >= first} == {(0, 2), (1, 1), (2, 2)}
 
 
 def test_reservations_and_none() -> None:
@@ -77,14 +90,19 @@ def test_settings() -> None:
     assert slurm_text.parse_has_cgroups("PrologFlags = Alloc\nProctrackType           = proctrack/cgroup\nX = (null)\n")
 
 
+def holders(text: str, comment: str = OURS) -> dict[str, HolderJob]:
+    return Listing(comment).read(text, MARK)
+
+
 def test_own_holders_and_worker_steps() -> None:
-    listed = parse_list(recorded("planned.holders.txt"), OURS)
-    assert {(job.id, job.node, job.phase) for job in listed.values()} == {
-        ("4", "node04", JobPhase.RUNS), ("5", "node05", JobPhase.RUNS),
-    }  # fmt: skip
-    assert parse_list(recorded("planned.holders.txt"), OURS.replace("test", "another")) == {}
-    assert parse_list(recorded("cancelled.holders.txt"), OURS)["5"].phase is JobPhase.OVER
-    assert parse_worker_steps(recorded("planned.steps.txt")) == ["4.1"]
+    listed = holders(recorded("planned.holders.txt"))
+    assert {(job.node, job.phase) for job in listed.values()} == {("node04", JobPhase.RUNS), ("node05", JobPhase.RUNS)}
+    assert holders(recorded("planned.holders.txt"), OURS.replace("test", "another")) == {}
+    ended = {job.node: job for job in holders(recorded("cancelled.holders.txt")).values()}["node05"]
+    assert ended.phase is JobPhase.OVER
+    (with_worker,) = (job.id for job in listed.values() if job.node == "node04")
+    assert parse_worker_steps(recorded("planned.steps.txt"), MARK) == [f"{with_worker}.1"]
+    assert parse_known(recorded("planned.known.txt"), MARK) == listed.keys(), "one of the three ids is unknown"
     assert parse_submitted("12;cluster\n") == "12"
 
 
@@ -108,13 +126,16 @@ def test_what_is_no_hostlist_is_refused_with_its_text(text: str) -> None:
         slurm_text.parse_hostlist(text)
 
 
-PARSERS = {
+PARSERS: dict[str, Callable[[str], object]] = {
     "planned.nodes.txt": slurm_text.parse_nodes,
-    "planned.pending.txt": slurm_text.parse_pending,
-    "reasons.pending.txt": slurm_text.parse_pending,
+    "planned.pending.txt": lambda text: slurm_text.parse_pending(text, MARK),
+    "reasons.pending.txt": lambda text: slurm_text.parse_pending(text, MARK),
+    "hostile.pending.txt": lambda text: slurm_text.parse_pending(text, MARK),
+    "hostile.peers.txt": lambda text: parse_peers(text, MARK, "test", "root"),
     "planned.reservations.txt": slurm_text.parse_reservations,
-    "planned.holders.txt": lambda text: parse_list(text, OURS),
-    "planned.steps.txt": parse_worker_steps,
+    "planned.holders.txt": holders,
+    "planned.steps.txt": lambda text: parse_worker_steps(text, MARK),
+    "planned.known.txt": lambda text: parse_known(text, MARK),
 }
 
 
@@ -127,7 +148,7 @@ def test_no_answer_is_not_an_empty_one(name: str, text: str) -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_an_answer_that_is_cut_within_a_line_is_refused(data: st.DataObject) -> None:
+def test_an_answer_that_is_cut_within_a_record_is_refused(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(PARSERS)))
     text = recorded(name)
     cut = data.draw(st.integers(0, len(text) - 1).filter(lambda i: i == 0 or text[i - 1] != "\n"))

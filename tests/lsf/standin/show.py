@@ -214,7 +214,7 @@ def jobstat(words: list[str]) -> int:
 
 
 def lsid(words: list[str]) -> int:
-    print("IBM Spectrum LSF Standard 10.1.0.0, stand-in for tests\n\nMy cluster name is standin")
+    print("IBM Spectrum LSF Standard 10.1.0.2, stand-in for tests\n\nMy cluster name is standin")
     print(f"My master name is master\n{time.ctime()}" if "-x" in words else "My master name is master")
     return 0
 

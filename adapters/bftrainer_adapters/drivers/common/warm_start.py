@@ -41,6 +41,15 @@ def warm_up(path: str, own_folder: str) -> None:
         attempt("torch._dynamo", own_folder)  # torch's optimizers import it on first use, which takes 1 s and more
 
 
+def run_in_worker() -> None:
+    """Run the driver's own file, if it names one (``bftrainer.protocol.environment.IN_WORKER``)."""
+    if path := os.environ.pop("BFTRAINER_IN_WORKER", None):
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except ImportError as error:  # the script will fail at the same import with its own message
+            print(f"bftrainer: {error!r}", file=sys.stderr)
+
+
 def attempt(name: str, own_folder: str) -> None:
     """Import a module. If it is broken, the script will fail at the same import with its own message."""
     try:
@@ -61,6 +70,7 @@ def main() -> None:
     path = (found.origin if found else None) if module else target
     if path:
         warm_up(path, sys.path[0])
+    run_in_worker()
     print(MARKER, flush=True)
     line = sys.stdin.readline()
     if not line:

@@ -12,7 +12,7 @@ from horovod.runner.elastic.driver import ElasticDriver
 from horovod.runner.elastic.registration import FAILURE, READY
 
 from bftrainer_adapters.drivers.horovod.membership import Member
-from bftrainer_adapters.drivers.horovod.notices import notify
+from bftrainer_adapters.drivers.horovod.notices import notify, notify_of_loss
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses
 from bftrainer_adapters.drivers.horovod.rendezvous import Callbacks, RendezvousServer
 
@@ -44,10 +44,11 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
     - A notice of changed hosts is repeated until the group has changed. Stock: sent once, lost if rank 0 does not listen yet.
     - A group is formed of the hosts that are announced at that moment. Stock: of the last poll, up to 1 s before.
     - No thread talks to a worker while it holds the lock of discovery.
+    - All workers of a group that has lost one are told to leave it. Stock: those that wait for other survivors wait on.
     """
 
     def __init__(
-        self, rendezvous: RendezvousServer, hosts: AnnouncedHosts, on_formed: Callable[[list[str]], None]
+        self, rendezvous: RendezvousServer, hosts: AnnouncedHosts, on_formed: Callable[[list[str], int], None]
     ) -> None:
         self._hosts = hosts
         self._on_formed = on_formed
@@ -55,6 +56,8 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._told: object = None
         self._told_at = 0.0
         self._changed = threading.Event()
+        self._forming = threading.Lock()
+        self._freed: set[tuple[str, int]] = set()
         # A label is never used twice, so a blacklisted one need not return (no cooldown_range). A group smaller than
         # min_nodes trains until the pilot decides. No reset limit: every rescale would count.
         super().__init__(rendezvous, hosts, min_num_proc=1, max_num_proc=None, timeout=24 * 3600, reset_limit=None)
@@ -87,18 +90,45 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         group = {(label, info.local_rank) for label, infos in self.host_assignments.items() for info in infos}
         return group - arrived, bool(arrived)
 
+    def free_survivors(self, group: int) -> None:
+        """Tell the workers that are still in a group, which has lost a member, to leave it; returns at once."""
+        threading.Thread(target=self._free, args=(group,), name="free survivors", daemon=True).start()
+
+    def freed(self) -> set[tuple[str, int]]:
+        """Workers (label, slot) of this group that have received this notice."""
+        return set(self._freed)
+
+    def _free(self, group: int) -> None:
+        """No group forms meanwhile: a notice that arrives later would end the next group."""
+        with self._forming:
+            stragglers, _ = self.stragglers()
+            listening = {key: self._listening[key] for key in sorted(stragglers) if key in self._listening}
+            if self._rendezvous.group != group:
+                return
+            tellers = [threading.Thread(target=self._tell, args=item, daemon=True) for item in listening.items()]
+            for teller in tellers:
+                teller.start()
+            for teller in tellers:
+                teller.join()
+
+    def _tell(self, key: tuple[str, int], listener: tuple[Addresses, bytes]) -> None:
+        if notify_of_loss(*listener):
+            self._freed.add(key)
+
     def _refresh(self) -> None:
         with self._wait_hosts_cond:
             self._host_manager.update_available_hosts()
             self._wait_hosts_cond.notify_all()
 
     def _activate_workers(self, min_num_proc: int) -> None:
-        self._refresh()
-        super()._activate_workers(min_num_proc)
+        with self._forming:
+            self._refresh()
+            super()._activate_workers(min_num_proc)
+            self._freed.clear()
 
     def _update_host_assignments(self, current_hosts: Any) -> Any:
         pending = super()._update_host_assignments(current_hosts)
-        self._on_formed([label for label, slots in self.host_assignments.items() if slots])
+        self._on_formed([label for label, slots in self.host_assignments.items() if slots], self._rendezvous.group)
         return pending
 
     def _notify_workers_host_changes(self, current_hosts: Any, update_res: Any) -> None:

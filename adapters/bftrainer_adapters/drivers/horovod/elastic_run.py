@@ -27,10 +27,18 @@ from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStart
 from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
 from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
 from bftrainer_adapters.drivers.horovod.membership import Announce, Drop, Leave, Member, Membership, StartWarming
-from bftrainer_adapters.drivers.horovod.outcome import CANNOT_START, DriverOutcome, Exit, outcome
+from bftrainer_adapters.drivers.horovod.outcome import (
+    CANNOT_START,
+    MOST_ERRORS,
+    DriverOutcome,
+    Exit,
+    ScriptErrors,
+    exit_of,
+    outcome,
+)
 from bftrainer_adapters.drivers.horovod.rendezvous import RendezvousServer
 from bftrainer_adapters.drivers.horovod.waiting_workers import WaitingWorkers
-from bftrainer_adapters.drivers.horovod.worker_launcher import Key, WorkerLauncher
+from bftrainer_adapters.drivers.horovod.worker_launcher import IN_THE_WORKER, Key, WorkerLauncher
 
 LAST_EXITS_S = 5.0
 """How long processes may take to end after Horovod has ended, which is when the last worker has reported its end."""
@@ -57,13 +65,14 @@ class ElasticRun:
         self.waiting = WaitingWorkers(
             self.starter,
             self.warm or [],
+            IN_THE_WORKER,
             lambda member: self.messages.put(lambda: self._warmed(member)),
             lambda member, worker: self.messages.put(lambda: self._lost_waiting(member, worker)),
         )
         self.rendezvous = RendezvousServer(interface_address(settings.interface), settings.allow_from)
         self.hosts = AnnouncedHosts()
         self.driver = FragmentDriver(
-            self.rendezvous, self.hosts, lambda labels: self.messages.put(lambda: self._formed(labels))
+            self.rendezvous, self.hosts, lambda labels, number: self.messages.put(lambda: self._formed(labels, number))
         )
         self.training: dict[Key, tuple[WorkerProcess, Sequence[threading.Event]]] = {}
         self.launch = WorkerLauncher(
@@ -72,6 +81,8 @@ class ElasticRun:
             lambda member, key, worker, status: self.messages.put(lambda: self._exited(member, key, worker, status)),
         )  # fmt: skip
         self.exits: list[Exit] = []
+        self.errors = ScriptErrors(settings.hang_s)
+        self.group = 0
         self.started = False
         self.leave_reason: str | None = None
         self.leave_by_s = 0.0
@@ -146,7 +157,7 @@ class ElasticRun:
     def _lost_waiting(self, member: Member, worker: WorkerProcess) -> None:
         status = worker.status()
         assert status is not None, "it has ended"
-        end = Exit(status, False, worker.log)
+        end = exit_of(status, worker.planned, worker.log)
         self._withhold(member, end)
         everywhere = not (self.membership.group or self.membership.warming or self.membership.warm)
         if end.status in CANNOT_START:
@@ -156,23 +167,29 @@ class ElasticRun:
         elif everywhere and end.failed and not self.started:
             self._finish(DriverOutcome(Ending.FAILED, f"every worker {end} while it started", end.status, end.log))
 
-    def _formed(self, labels: list[str]) -> None:
+    def _formed(self, labels: list[str], number: int) -> None:
         self.membership.formed(labels)
+        self.group = number
         self.exits.clear()  # workers that ended before this group do not explain its end
+        self.errors.formed(time.monotonic())
         self.watch.regrouped(time.monotonic())
         self.unreported_since_s = time.monotonic()
 
     def _exited(self, member: Member, key: Key, worker: WorkerProcess, status: int) -> None:
         self.training.pop(key, None)
-        end = Exit(status, worker.planned, worker.log)
+        end = exit_of(status, worker.planned, worker.log)
         self.exits.append(end)
+        if self.leave_reason is None and self.errors.ended(end, time.monotonic()):
+            reason = f"workers of {MOST_ERRORS} groups in succession failed; the last one {end}"
+            self._finish(DriverOutcome(Ending.FAILED, reason, end.status, end.log))
         if end.lost or end.failed:
+            self.watch.member_lost |= member in self.membership.group
             self._withhold(member, end)
 
     def _withhold(self, member: Member, end: Exit) -> None:
         if self.membership.lost(member):
             host = member.host
-            self.events.write(Withheld(host.node, host.fragment, f"a worker {end}"))
+            self.events.write(Withheld(host.node, host.fragment, f"a worker {end.told}"))
         self.driver.announce(self.membership.announced)
 
     def _running(self) -> None:
@@ -237,13 +254,20 @@ class ElasticRun:
         if self.leave_reason is not None and now >= self.leave_by_s:
             self._finish(DriverOutcome(Ending.STOPPED, f"{self.leave_reason}; killed after {self.trainer.stop_s:g} s"))
             return
-        hung = self.watch.hung(*self.driver.stragglers(), now) if self.started else set()
+        stragglers, others_wait = self.driver.stragglers() if self.started else (set(), False)
+        if self.watch.must_free(stragglers, others_wait, now):
+            self.driver.free_survivors(self.group)
+        hung = self.watch.hung(stragglers, others_wait, now, self.driver.freed())
         group = {member.label for member in self.membership.group}
         for (label, slot), (worker, told_to_end) in list(self.training.items()):
             if (label, slot) in hung:
                 silent_s = round(now - (self.watch.heard_s or now), 1)
                 host = worker.host
                 self.events.write(Hung(host.node, host.fragment, silent_s))
+                if self.watch.member_lost:  # a survivor that could not leave the group: its node is not to blame
+                    worker.planned = True
+                    self.membership.excused(self.members[label])
+                    self.driver.announce(self.membership.announced)
                 worker.kill()
             elif (self.unreported_since_s is not None and label not in group) or any(
                 event.is_set() for event in told_to_end

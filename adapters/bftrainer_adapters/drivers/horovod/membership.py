@@ -69,6 +69,8 @@ class Membership:
     retiring: dict[Member, float] = field(default_factory=dict)
     group: tuple[Member, ...] = ()
     withheld: set[str] = field(default_factory=set)
+    over: set[Member] = field(default_factory=set)
+    """Excused members that are still in the group."""
     leaving: bool = False
     _wanted: tuple[HostSlots, ...] = ()
     _stays: int = 0
@@ -110,10 +112,16 @@ class Membership:
         self.announced = tuple(other for other in self.announced if other != member)
         return news
 
+    def excused(self, member: Member) -> None:
+        """A worker of a member was ended through no fault of its node: this stay is over, and the next one may begin."""
+        self.over.add(member)
+        self.announced = tuple(other for other in self.announced if other != member)
+
     def formed(self, labels: Iterable[str]) -> None:
         """Horovod has formed a group of the members with these labels."""
         known = {member.label: member for member in (*self.announced, *self.retiring, *self.group)}
         self.group = tuple(known[label] for label in sorted(labels))
+        self.over &= set(self.group)
         for member in self.group:
             self.retiring.pop(member, None)
 
@@ -141,7 +149,7 @@ class Membership:
         return [StartWarming(member) for member in joining]
 
     def _announce(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
-        stay = [member for member in (*self.announced, *self.group) if member.host in wanted]
+        stay = [m for m in (*self.announced, *self.group) if m.host in wanted and m not in self.over]
         oldest_s = min(self.warm.values(), default=now_s)
         if self.warm and (not self.warming or now_s - oldest_s >= self.straggler_s):
             stay += self.warm

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.events import Done, Failed, Stopped
 from bftrainer.protocol.reports import Ending
-from bftrainer_adapters.drivers.common.logs import last_lines
+from bftrainer_adapters.drivers.common.logs import last_exception, last_lines
 
 CANNOT_START = (126, 127)
 """A shell's statuses for a command that does not exist or cannot be executed."""
+MOST_ERRORS = 3
+"""Groups in succession that a script may end with an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Exit:
     status: int
     planned: bool
     log: Path
+    error: str = ""
+    """The last exception in its log, if it failed."""
 
     @property
     def lost(self) -> bool:
@@ -39,6 +43,44 @@ class Exit:
         if self.lost and number in {item.value for item in signal.Signals}:
             return f"ended by {signal.Signals(number).name}"
         return f"ended with status {self.status}"
+
+    @property
+    def told(self) -> str:
+        """How it ended and, if it failed, its exception: for events that have no tail of the log."""
+        return f"{self}: {self.error}" if self.error else str(self)
+
+
+def exit_of(status: int, planned: bool, log: Path) -> Exit:
+    """The end of a worker, with its exception if it failed."""
+    end = Exit(status, planned, log)
+    return replace(end, error=last_exception(log)) if end.failed else end
+
+
+@dataclass(slots=True)
+class ScriptErrors:
+    """Finds a script that fails in every group: Horovod goes on without the failed worker, and fails again.
+
+    An error that comes once, such as that of a broken GPU, costs one node. One that comes in each of MOST_ERRORS groups in
+    succession, within ``soon_s`` of the group's beginning, is the script's own: further nodes would be lost to it.
+    """
+
+    soon_s: float
+    _formed_s: float = 0.0
+    _in_succession: int = 0
+    _counted: bool = False
+
+    def formed(self, now_s: float) -> None:
+        """Note a new group."""
+        if not self._counted:
+            self._in_succession = 0  # the last group ended without an error
+        self._formed_s, self._counted = now_s, False
+
+    def ended(self, end: Exit, now_s: float) -> bool:
+        """Note the end of a worker; whether the trainer has failed."""
+        if end.failed and not self._counted:
+            self._counted = True
+            self._in_succession = self._in_succession + 1 if now_s - self._formed_s < self.soon_s else 1
+        return self._in_succession >= MOST_ERRORS
 
 
 @dataclass(frozen=True, slots=True)

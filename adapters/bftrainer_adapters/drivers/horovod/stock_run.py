@@ -30,7 +30,7 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.command_line import worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.reaper import Reaper
-from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome, Exit, outcome
+from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome, Exit, exit_of, outcome
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0
@@ -138,11 +138,11 @@ class StockRun:
                 continue
             if isinstance(event := report.event, WorkerExited):
                 log = self.directory.worker_log(report.incarnation, event.host, event.fragment, event.slot)
-                end = Exit(event.status, event.planned, log)
+                end = exit_of(event.status, event.planned, log)
                 self.exits.append(end)
                 if (end.lost or end.failed) and event.fragment not in self.withheld:
                     self.withheld.add(event.fragment)
-                    self.events.write(Withheld(event.host, event.fragment, f"a worker {end}"))
+                    self.events.write(Withheld(event.host, event.fragment, f"a worker {end.told}"))
         for line in map(parse_progress, self.progress.read()):
             if line.incarnation != self.events.incarnation:
                 continue

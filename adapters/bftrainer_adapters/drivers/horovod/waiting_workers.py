@@ -18,11 +18,13 @@ class WaitingWorkers:
         self,
         starter: WorkerStarter,
         command: Sequence[str],
+        environment: Mapping[str, str],
         on_warm: Callable[[Member], None],
         on_lost: Callable[[Member, WorkerProcess], None],
     ) -> None:
         self._starter = starter
         self._command = command
+        self._environment = environment
         self._on_warm = on_warm
         self._on_lost = on_lost
         self._lock = threading.Lock()
@@ -31,7 +33,7 @@ class WaitingWorkers:
     def start(self, member: Member) -> None:
         """Start all the member's workers."""
         for slot in range(member.host.slots):
-            worker = self._starter.start(member.host, slot, self._command, {}, MARKER.encode())
+            worker = self._starter.start(member.host, slot, self._command, self._environment, MARKER.encode())
             with self._lock:
                 self._waiting[member.label, slot] = worker
         threading.Thread(target=self._watch, args=(member,), name=f"warm {member.label}", daemon=True).start()

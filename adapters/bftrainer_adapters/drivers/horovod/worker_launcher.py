@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from bftrainer.protocol.control import STOPPED_STATUS
+from bftrainer.protocol.environment import IN_WORKER
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter, exit_code
@@ -18,6 +20,8 @@ from bftrainer_adapters.drivers.horovod.rendezvous import RendezvousServer
 from bftrainer_adapters.drivers.horovod.waiting_workers import WaitingWorkers
 
 Key = tuple[str, int]
+IN_THE_WORKER = {IN_WORKER: str(Path(__file__).resolve().with_name("in_worker.py"))}
+"""A worker that starts cold runs the file in ``bftrainer.progress.track``, a waiting one before it is warm."""
 
 
 class WorkerLauncher:
@@ -52,7 +56,9 @@ class WorkerLauncher:
         environment = self._environment(slot)
         worker = self._waiting.take(slot.hostname, slot.local_rank, environment)
         if worker is None:
-            worker = self._starter.start(member.host, slot.local_rank, self._trainer.command, environment)
+            worker = self._starter.start(
+                member.host, slot.local_rank, self._trainer.command, environment | IN_THE_WORKER
+            )
         status = self._follow(member, slot, worker, told_to_end)
         if status not in (0, STOPPED_STATUS) and not worker.planned:
             stand_in = self._stand_in(member, slot, group, environment)
@@ -79,7 +85,8 @@ class WorkerLauncher:
         refuge = self._refuge(member)
         if refuge is None:
             return None
-        return self._starter.start(refuge, refuge.slots + slot.local_rank, self._trainer.command, environment)
+        own = environment | IN_THE_WORKER
+        return self._starter.start(refuge, refuge.slots + slot.local_rank, self._trainer.command, own)
 
     def _environment(self, slot: Any) -> dict[str, str]:
         interface = self._settings.interface

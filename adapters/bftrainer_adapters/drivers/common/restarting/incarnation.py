@@ -16,8 +16,9 @@ from bftrainer.protocol.progress_line import Phase, ProgressLine, parse_progress
 from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.logs import last_lines
+from bftrainer_adapters.drivers.common.logs import last_exception, last_lines
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
+from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause
 from bftrainer_adapters.drivers.common.restarting.program import Program
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
@@ -74,7 +75,7 @@ class Incarnation:
         self._crashed_s: float | None = None
         self._asked_s = 0.0
         self._stop_is_final = False
-        self._killed = self._taken = False
+        self._killed = self._taken = self._hung = False
 
     def run(self) -> int | None:
         """The driver's exit status, or None for another incarnation."""
@@ -138,6 +139,7 @@ class Incarnation:
             for worker in self._workers:
                 self._events.write(Hung(worker.host.node, worker.host.fragment, round(now - self._heard_s, 1)))
             self._heard_s = None
+            self._hung = True
             self._leave_s = self._leave_s or now
             self._kill_all()
 
@@ -155,6 +157,11 @@ class Incarnation:
         for worker in self._workers:
             worker.planned = True
             worker.kill()
+
+    def _ended_early(self) -> bool:
+        """Whether a worker of a collective program completed while the others were silent until they were killed."""
+        completed = any(status == 0 and not worker.planned for worker, status in self._exits)
+        return self._hung and completed and self._orders.program.collective
 
     def _stop_signal(self) -> int:
         """The signal that requests a stop, which kills a program without a handler; 0: no signal is sent."""
@@ -178,15 +185,15 @@ class Incarnation:
             checkpointed = has_checkpointed(self._orders.directory, self._asked_s) or self._ends_with_a_checkpoint()
             self._events.write(Stopped("stop requested", checkpointed))
             return STOPPED_STATUS
-        failed = [(w, s) for w, s in self._exits if s not in (0, STOPPED_STATUS) and not w.planned]
+        failed = any(s not in (0, STOPPED_STATUS) and not w.planned for w, s in self._exits)
         finished = self._leave_s is None or self._says_done()
         if finished and all(status == 0 for _, status in self._exits):
             self._events.write(Done())
             return 0
-        if failed and not self._taken and not self._orders.must_stop():
-            worker, status = failed[0]
-            tail = tuple(last_lines(worker.log))
-            self._events.write(Failed(f"status {status}", status, tail))
+        if (failed or self._ended_early()) and not self._taken and not self._orders.must_stop():
+            first = cause([Ended(w.host.node, w.slot, s, w.planned, last_exception(w.log)) for w, s in self._exits])
+            worker, status = self._exits[first.number]
+            self._events.write(Failed(first.reason, status or 1, tuple(last_lines(worker.log))))
             return 1
         return None
 

@@ -1,0 +1,88 @@
+"""Runs inside a Horovod worker, before the script: leaves a group of workers that has lost one.
+
+Horovod 0.28.1 does not close the connections of a group that has failed: ``ProcessSet::Finalize`` calls
+``GlooContext::Finalize``, which returns at once because only the global context was ever enabled (process_set.cc,
+gloo_context.cc). So only workers that wait for the dead worker itself notice its end. A worker that waits for one of those
+which have already left waits until HOROVOD_GLOO_TIMEOUT_SECONDS, and they wait for it. Here the driver tells the workers of
+such a group, and each shuts its own connections down: Horovod then raises HorovodInternalError as if the peer had closed them.
+
+Only the standard library and Horovod are used: bftrainer may be missing in the user's environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+
+LOST_A_MEMBER = -1
+"""The time stamp of the driver's notice. Horovod's own listeners ignore notices that are not newer than the last one."""
+
+
+def in_a_group() -> bool:
+    """Whether Horovod is initialized. Not while a group forms: an error would end the process then."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("horovod.")]
+    basics = {id(found): found for module in modules if (found := getattr(module, "_basics", None)) is not None}
+    return any(found.is_initialized() for found in basics.values())
+
+
+def connections(timeout_s: int) -> Iterator[socket.socket]:
+    """Duplicates of Gloo's connections among this process's descriptors.
+
+    Gloo makes its connections non-blocking, without Nagle's algorithm, and with its own timeout in both directions
+    (``Pair::handleConnected`` of tcp/pair.cc). Python's sockets and those of HTTP clients have no such timeouts.
+    """
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
+        with contextlib.suppress(OSError), socket.socket(fileno=_duplicate(int(entry))) as found:
+            if is_gloo(found, timeout_s):
+                yield found
+
+
+def _duplicate(descriptor: int) -> int:
+    """Of a socket. Raises OSError for anything else, and for what was closed meanwhile."""
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        raise OSError(f"descriptor {descriptor} is no socket")
+    return os.dup(descriptor)
+
+
+def is_gloo(found: socket.socket, timeout_s: int) -> bool:
+    """Whether a socket has the options that Gloo sets."""
+    if found.family not in (socket.AF_INET, socket.AF_INET6) or not found.type & socket.SOCK_STREAM:
+        return False
+    timeout = struct.pack("ll", timeout_s, 0)
+    try:
+        found.getpeername()
+        return (
+            found.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, len(timeout)) == timeout
+            and found.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, len(timeout)) == timeout
+            and found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+            and fcntl.fcntl(found, fcntl.F_GETFL) & os.O_NONBLOCK != 0
+        )
+    except OSError:
+        return False
+
+
+class Listener:
+    """Registered beside the script's elastic state; called in the thread that receives the driver's notices."""
+
+    def on_hosts_updated(self, timestamp: int, _: object) -> None:
+        if timestamp == LOST_A_MEMBER and in_a_group():
+            for connection in connections(int(os.environ.get("HOROVOD_GLOO_TIMEOUT_SECONDS", "30"))):
+                with contextlib.suppress(OSError):  # the peer may have been faster
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+def install() -> None:
+    """Listen to the driver's notices."""
+    from horovod.common.elastic import notification_manager
+
+    notification_manager.register_listener(Listener())
+
+
+if __name__ == "__main__":
+    install()

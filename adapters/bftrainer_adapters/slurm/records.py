@@ -1,0 +1,49 @@
+"""squeue's output as records that no user can forge. Pure.
+
+Slurm accepts any character but NUL in job names and comments: line breaks, bars, lines that look like another user's job
+(22.05.8: ``sbatch -J $'a\\nb'``; U+2028, U+0085 and form feed, too). Three rules keep them harmless. A decision rests on fields
+that only Slurm writes: ids, users, states, nodes, times. A format ends with a mark that is drawn at random for each call: only
+Slurm can end a record, and an answer without the last mark is truncated. Free text comes last in a record, after fields without
+bars.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from bftrainer.errors import SchedulerError
+
+
+def new_mark() -> str:
+    """64 random bits, for one call."""
+    return secrets.token_hex(8)
+
+
+def marked(fields: str, mark: str) -> str:
+    """A format for ``squeue -o``."""
+    return f"{fields}|{mark}"
+
+
+def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:
+    """The records after the header, without their marks."""
+    if not text.strip():
+        raise SchedulerError(f"Slurm printed nothing about {what}")
+    first, *records = text.split(f"|{mark}\n")
+    if first != header:
+        raise SchedulerError(f"squeue's header is {first[:80]!r}, expected {header!r}")
+    if not records or records.pop():
+        raise SchedulerError(f"the output about {what} is truncated: ...{text[-60:]!r}")
+    return records
+
+
+def fields_of(record: str, count: int) -> list[str]:
+    """The fields of a record that begins with a job id; the last one may contain bars."""
+    fields = record.split("|", count - 1)
+    if len(fields) != count or not is_number(fields[0]):
+        raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
+    return fields
+
+
+def is_number(text: str) -> bool:
+    """Whether this is a number as Slurm writes it; 19 digits hold all of its numbers."""
+    return text.isascii() and text.isdecimal() and len(text) < 20

@@ -1,0 +1,145 @@
+"""Host lists that other users wrote, compared with our own nodes and never expanded. Pure.
+
+A comment of 800 bytes can stand for millions of names (``n[1-199999,1-199999,...]``). So a pattern stays a shape with ranges of
+numbers, and our nodes are looked up in it. The work is counted, for each user and over all users; what exceeds a limit is left
+out, so that no other user decides how long a poll takes or how much memory it needs.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+MOST_PATTERNS_OF_A_USER = 200
+MOST_STEPS_OF_A_USER = 400_000
+"""Comparisons of a node with a range: 20 ranges on a cluster of 20,000 nodes."""
+MOST_STEPS = 2_000_000
+_MOST_DIGITS, _MOST_LENGTH = 18, 1_024
+_PARTS = re.compile(r"\[([0-9,-]*)\]|([*?])|([\w.-]+)", re.ASCII)
+_RANGE = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
+_LAST = "\U0010ffff"
+_PLAIN = re.compile(r"[\w.-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRanges:
+    """A pair of brackets: (first, last, width) of each range. ``[08-10]`` is 08, 09, 10; ``[8-10]`` is 8, 9, 10."""
+
+    ranges: tuple[tuple[int, int, int], ...]
+
+    def __contains__(self, digits: str) -> bool:
+        number = int(digits)
+        length, least = len(digits), len(str(number))
+        return any(first <= number <= last and length == max(width, least) for first, last, width in self.ranges)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The fewest and the most digits."""
+        least = min(max(width, len(str(first))) for first, _, width in self.ranges)
+        return least, max(max(width, len(str(last))) for _, last, width in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A pattern with brackets or wildcards: names that begin with ``prefix`` and have this shape and these numbers."""
+
+    prefix: str
+    shape: re.Pattern[str]
+    numbers: tuple[NumberRanges, ...]
+
+    @property
+    def steps(self) -> int:
+        """The work to compare it with one node."""
+        return 1 + sum(len(numbers.ranges) for numbers in self.numbers)
+
+    def __contains__(self, node: str) -> bool:
+        found = self.shape.fullmatch(node)
+        return found is not None and all(map(NumberRanges.__contains__, self.numbers, found.groups()))
+
+
+@lru_cache(maxsize=1024)  # other pilots' lists are the same at every poll
+def read_claim(pattern: str) -> Claim | None:
+    """The claim in ``rack[1-4]n[01-20]`` or ``gpu*``; None for what is no pattern, or one that a name fits in several ways."""
+    if len(pattern) > _MOST_LENGTH:
+        return None
+    parts, end = [], 0
+    for part in _PARTS.finditer(pattern):
+        if part.start() != end:
+            return None
+        parts.append(part)
+        end = part.end()
+    if end != len(pattern) or not parts:
+        return None
+    shape, numbers, loose = "", list[NumberRanges](), 0
+    for part in parts:
+        if part[1] is not None:
+            found = _numbers(part[1])
+            if found is None:
+                return None
+            numbers.append(found)
+            least, most = found.lengths
+            shape += f"([0-9]{{{least},{most}}})"
+            loose += least != most
+        elif part[2]:
+            shape += "." if part[2] == "?" else ".*"
+            loose += part[2] == "*"
+        else:
+            shape += re.escape(part[3])
+            if "*" not in pattern and not part[3].isdecimal():
+                loose = 0  # a letter ends the numbers before it
+        if loose > (1 if "[" in pattern else 2):
+            return None
+    return Claim(parts[0][3] or "", re.compile(shape, re.DOTALL), tuple(numbers))
+
+
+def _numbers(text: str) -> NumberRanges | None:
+    ranges = []
+    for piece in text.split(","):
+        found = _RANGE.fullmatch(piece)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last < first:
+            return None
+        ranges.append((first, last, len(found[1])))
+    return NumberRanges(tuple(ranges))
+
+
+@dataclass(slots=True)
+class ClaimComparison:
+    """One look at all claims. ``nodes`` are ours, sorted."""
+
+    nodes: Sequence[str]
+    _steps: Counter[str] = field(default_factory=Counter, init=False)
+    _patterns: Counter[str] = field(default_factory=Counter, init=False)
+
+    @property
+    def steps(self) -> int:
+        """The work so far."""
+        return self._steps.total()
+
+    def claimed(self, user: str, patterns: Iterable[str]) -> list[str]:
+        """Our nodes in a user's patterns, in order."""
+        found: set[str] = set()
+        for pattern in patterns:
+            if _PLAIN.fullmatch(pattern):
+                place = bisect_left(self.nodes, pattern)
+                found.update(node for node in self.nodes[place : place + 1] if node == pattern)
+                continue
+            self._patterns[user] += 1
+            if self._patterns[user] > MOST_PATTERNS_OF_A_USER:
+                break
+            claim = read_claim(pattern)
+            if claim is None:
+                continue
+            first, after = bisect_left(self.nodes, claim.prefix), bisect_left(self.nodes, claim.prefix + _LAST)
+            steps = claim.steps * (after - first)
+            if self._steps[user] + steps > MOST_STEPS_OF_A_USER or self.steps + steps > MOST_STEPS:
+                continue
+            self._steps[user] += steps
+            found.update(node for node in self.nodes[first:after] if node in claim)
+        return sorted(found)

@@ -1,0 +1,95 @@
+"""What users write into names and comments forges no record, no field and no end of an answer."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recorded_slurm import MARK, recorded
+
+from bftrainer.errors import BFTrainerError, SchedulerError
+from bftrainer_adapters.slurm import text as slurm_text
+from bftrainer_adapters.slurm.peers import parse_peers
+from bftrainer_adapters.slurm.records import fields_of, new_mark, parse_records
+
+HEADER = "JOBID|USER|TEXT"
+HOSTILE = st.text(alphabet=st.sampled_from("a1|\n\r\f\v\x1c\x85\u2028\u2029\x00 =[]-,;"), max_size=40)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 10**9), HOSTILE), max_size=5))
+def test_whatever_the_texts_are_there_are_as_many_records_with_their_ids(jobs: list[tuple[int, str]]) -> None:
+    answer = "".join(f"{line}|{MARK}\n" for line in (HEADER, *(f"{job}|ann|{text}" for job, text in jobs)))
+    found = [fields_of(record, 3) for record in parse_records(answer, MARK, HEADER, "jobs")]
+    assert found == [[str(job), "ann", text] for job, text in jobs]
+
+
+@settings(deadline=None)
+@given(st.lists(HOSTILE, max_size=3), st.data())
+def test_an_answer_that_ends_early_is_truncated_wherever_it_ends(texts: list[str], data: st.DataObject) -> None:
+    answer = "".join(f"{line}|{MARK}\n" for line in (HEADER, *(f"7|ann|{text}" for text in texts)))
+    whole = {i for i in range(len(answer)) if answer[:i].endswith(f"|{MARK}\n")}
+    cut = data.draw(st.integers(0, len(answer) - 1).filter(lambda i: i not in whole))
+    with pytest.raises(SchedulerError):
+        parse_records(answer[:cut], MARK, HEADER, "jobs")
+
+
+def test_a_mark_that_was_seen_in_another_call_ends_nothing() -> None:
+    old = new_mark()
+    answer = f"{HEADER}|{MARK}\n7|ann|x|{old}\n8|root|forged|{MARK}\n"
+    assert parse_records(answer, MARK, HEADER, "jobs") == [f"7|ann|x|{old}\n8|root|forged"]
+    assert len({new_mark() for _ in range(100)}) == 100
+
+
+def test_recorded_names_of_a_stranger_plan_nothing() -> None:
+    jobs = slurm_text.parse_pending(recorded("hostile.pending.txt"), MARK)
+    assert {(job.user, job.starts_s, job.nodes, job.is_eligible) for job in jobs} == {
+        ("nobody", None, frozenset(), False)
+    }
+
+
+def test_recorded_comments_of_a_stranger_forge_no_other_user_and_a_held_job_does_not_count() -> None:
+    found = parse_peers(recorded("hostile.peers.txt"), MARK, "mine", "root")
+    # A pilot may be called anything, but under its user's name only. Of the three holders two run.
+    assert [(one.user, one.pilot, one.hosts, len(one.holders)) for one in found] == [
+        ("nobody", "evil", (), 1), ("nobody", "unknown", (), 1),
+    ]  # fmt: skip
+
+
+def test_claims_count_once_their_job_runs_and_as_far_as_a_user_may_write() -> None:
+    def answer(state: str, reason: str, name: str, *hosts: str) -> str:
+        rows = (
+            f"{i}|eve|{state}|{name}|{reason}|bftrainer: pilot p{i} of eve; hosts {h}" for i, h in enumerate(hosts, 1)
+        )
+        return "".join(f"{line}|{MARK}\n" for line in ("JOBID|USER|STATE|NAME|REASON|COMMENT", *rows))
+
+    def hosts_of(text: str) -> list[tuple[str, ...]]:
+        return [one.hosts for one in parse_peers(text, MARK, "mine", "me")]
+
+    pilot, holder = "bftrainer-pilot", "bftrainer-holder"
+    assert hosts_of(answer("RUNNING", "None", pilot, "n[1-2]")) == [("n[1-2]",)]
+    assert hosts_of(answer("PENDING", "Resources", pilot, "n[1-2]")) == []
+    assert hosts_of(answer("PENDING", "Resources", holder, "n[1-2]")) == [()], "it counts, its claim does not yet"
+    assert hosts_of(answer("PENDING", "JobHeldUser", holder, "n[1-2]")) == []
+    many = hosts_of(answer("RUNNING", "None", holder, *(f"x{i}" + "y" * 690 for i in range(50))))
+    assert 15 <= sum(bool(hosts) for hosts in many) <= 20
+
+
+def test_words_of_administrators_are_no_fields_of_a_node() -> None:
+    nodes = {node.name: node for node in slurm_text.parse_nodes(recorded("hostile.nodes.txt"))}
+    assert "and State=DOWN" in recorded("hostile.nodes.txt")
+    assert (nodes["node02"].state.partition("+")[0], nodes["node02"].partitions) == ("ALLOCATED", ("main", "scavenge"))
+    text = recorded("empty.nodes.txt").replace(
+        "ExtSensorsTemp=n/s\n", "ExtSensorsTemp=n/s Comment=a\r\n\u2028State=DOWN\n"
+    )
+    assert {node.state for node in slurm_text.parse_nodes(text)} == {"IDLE"}
+
+
+@settings(deadline=None)
+@given(st.text(max_size=100))
+def test_a_parser_fails_only_with_our_own_errors(text: str) -> None:
+    for end in ("", f"|{MARK}\n"):
+        with contextlib.suppress(BFTrainerError):
+            parse_peers(text + end, MARK, "a", "b")

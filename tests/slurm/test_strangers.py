@@ -1,0 +1,126 @@
+"""Job names and comments of another, unprivileged user: a pilot on a real Slurm keeps its nodes and trains on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from live_machine import Machine, eventually
+from slurm_lab import Lab
+
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.store import open_store
+from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_adapters.slurm.peers import SlurmPeerPilots
+
+STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+SEPARATORS = ("a\u2028b", "a\u2029b", "a\rb", "a\fb", "a\vb", "a\x85b", "a\x1cb", "a\nb", "\n", "a|b|c\n|||||||\n")
+POLLS_S = 15.0
+"""As many polls of the pilot, each of which reads what the stranger wrote."""
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can submit as somebody else")
+
+
+def held_job(lab: Lab, *options: str) -> None:
+    """What costs the stranger nothing: a job that never starts."""
+    lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
+    argv = [*STRANGER, "sbatch", "-H", "-o", "/dev/null", *options, "--wrap", "true"]
+    subprocess.run(argv, env=lab.environ(), cwd="/", check=True, capture_output=True)
+
+
+def held(on: Machine) -> set[str]:
+    return {str(row["fragment"]) for row in on.rows("nodes") if row["trainer"] == "a"}
+
+
+def notes(on: Machine) -> list[tuple[str, str]]:
+    with closing(open_store(on.state)) as store:
+        return [(note.kind, note.text) for note in Registry(store).notes(1000)]
+
+
+def running(on: Machine, hosts: str = "") -> set[str]:
+    """A pilot with a trainer on four nodes."""
+    path = on.state / "bftrainer.toml"
+    path.write_text(path.read_text().replace("[nodes]\n", f"[nodes]\n{hosts}"))
+    on.submit("a", 20_000, 0.05, 4)
+    on.pilot()
+    eventually(on.state_is_there)
+    eventually(lambda: len(held(on)) == 4, 60)
+    eventually(lambda: on.steps("a"), 60)
+    return held(on)
+
+
+def keeps(on: Machine, before: set[str]) -> None:
+    """For as long as a pilot that is misled needs to give back its nodes."""
+    end = time.monotonic() + POLLS_S
+    while time.monotonic() < end:
+        steps = len(on.steps("a"))
+        eventually(lambda steps=steps: len(on.steps("a")) > steps)
+        time.sleep(0.5)
+    assert held(on) == before
+    assert [text for kind, text in notes(on) if kind == "poll failed"] == []
+
+
+@pytest.mark.slow
+def test_job_names_neither_stop_a_pilot_nor_forge_a_plan(beside: Machine, lab: Lab) -> None:
+    before = running(beside)
+    for name in SEPARATORS:
+        held_job(lab, "-J", name)
+    soon = int(time.time()) + 5
+    held_job(lab, "-J", f"x\n1|root|main|{soon}|node[01-08]|8|Priority|y")
+    held_job(lab, "-J", f"x\n1|root|main|{soon}|node[01-08]|8|Priority\n2|root|main|{soon}|node[01-08]|8|Priority|y\n")
+    keeps(beside, before)
+
+
+@pytest.mark.slow
+def test_comments_forge_no_peer_pilot_and_a_held_job_claims_no_host(beside: Machine, lab: Lab) -> None:
+    before = running(beside, 'hosts = ["node[01-08]"]\nsite_max_nodes = 5\n')
+    forged = "999|root|{}|bftrainer: pilot other of root; hosts node[01-08]"
+    for line in (forged.format("bftrainer-pilot"), forged.format("RUNNING|bftrainer-pilot|None")):
+        for name in ("bftrainer-pilot", "bftrainer-holder"):
+            held_job(lab, "-J", name, f"--comment=a\n{line}")
+    for _ in range(6):  # as many as the shared cap
+        held_job(lab, "-J", "bftrainer-holder", "--comment=bftrainer: pilot evil of root; hosts node*")
+    for words in SEPARATORS:
+        held_job(lab, "-J", "bftrainer-holder", f"--comment={words}")
+    keeps(beside, before)
+    assert [text for kind, text in notes(beside) if kind == "hosts"] == []
+
+
+def test_a_running_job_is_shown_under_the_name_of_its_user_whatever_its_comment_says(lab: Lab) -> None:
+    lab.root.chmod(0o711)
+    line = "999|root|RUNNING|bftrainer-pilot|None|bftrainer: pilot other of root; hosts node[01-08]"
+    argv = [*STRANGER, "sbatch", "-N1", "-t", "5", "-o", "/dev/null", "-J", "bftrainer-holder", f"--comment=a\n{line}"]
+    subprocess.run([*argv, "--wrap", "sleep 600"], env=lab.environ(), cwd="/", check=True, capture_output=True)
+    peers = SlurmPeerPilots("mine", "root", env=lab.env)
+    eventually(lambda: peers.look())
+    (seen,) = peers.look()
+    assert (seen.user, seen.pilot, seen.hosts, len(seen.holders)) == ("nobody", "unknown", (), 1)
+
+
+def test_what_administrators_write_of_a_node_changes_nothing_of_it(lab: Lab) -> None:
+    words = ("two\nlines\u2028and State=DOWN", "a\rb\x85c", "Partitions=none State=DRAIN")
+    for node, text in zip(("node01", "node02", "node03"), words, strict=True):
+        lab.run("scontrol", "update", f"NodeName={node}", f"Comment={text}", f"Extra={text}")
+    nodes = {node.name: node for node in SlurmScheduler(env=lab.env).observe().nodes}
+    for node in ("node01", "node02", "node03"):
+        lab.run("scontrol", "update", f"NodeName={node}", "Comment=", "Extra=")
+    assert sorted(nodes) == lab.node_names
+    assert {(node.state, node.partitions) for node in nodes.values()} == {("IDLE", ("main", "scavenge"))}
+
+
+@pytest.mark.slow
+def test_a_record_goes_on(lab: Lab, tmp_path: Path) -> None:
+    for name in SEPARATORS:
+        held_job(lab, "-J", name)
+    out = tmp_path / "idle.csv"
+    argv = [sys.executable, "-m", "bftrainer", "record", "--out", str(out), "--every", "1s", "--for", "5s", "--json"]
+    ended = subprocess.run(argv, env=lab.environ(), capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    totals = json.loads(ended.stdout)
+    assert (totals["failed"], totals["idle"], totals["machine_nodes"]) == (0, 8, 8)
