@@ -15,13 +15,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from bftrainer.domain import events, measurements, model, problem, state
 from bftrainer.errors import InvalidValueError, Reason
+from bftrainer.persistence.field_types import field_checks
 from bftrainer.policies import flowcon, guard, loss_phase
 from bftrainer.system.printable import printable
 
@@ -81,6 +82,8 @@ class _Shape:
     fields: tuple[tuple[str, str], ...]
     attributes: Mapping[str, str]
     """Name on the wire -> attribute, where they differ."""
+    checks: Mapping[str, Callable[[Any], bool]]
+    """Attribute -> whether a value is of its type, for our own dataclasses. A row is data: it may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +111,18 @@ def dumps(value: object) -> str:
     return json.dumps(_encode(value), separators=(",", ":"), ensure_ascii=False)
 
 
-def loads(text: str, *, strict: bool = True) -> Any:
+def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
     """The value that :func:`dumps` wrote.
 
-    A class that is not on the list is refused. Where policy memories do not matter, ``strict=False`` makes values of such
-    classes :class:`Unread` instead. Raises :class:`InvalidValueError` for either, and for a damaged row.
+    A class that is not on the list is refused, and so are a value that is no ``kind`` and a field of another type than in our
+    classes. Where policy memories do not matter, or the row is the pilot's own, ``strict=False`` makes values of classes that
+    are not on the list :class:`Unread` instead. Raises :class:`InvalidValueError` for a refused or damaged row.
     """
     try:
-        return _decode(json.loads(text), strict)
+        value = _decode(json.loads(text), strict)
+        if not isinstance(value, kind):
+            raise TypeError(f"it holds a {type(value).__name__}, expected a {kind.__name__}")
+        return value
     except InvalidValueError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -180,6 +187,10 @@ def _decode(value: Any, strict: bool) -> Any:
     for wire, attribute in shape.attributes.items():
         if wire in fields:
             fields[attribute] = fields.pop(wire)
+    if strict:
+        for attribute, is_right in shape.checks.items():
+            if attribute in fields and not is_right(fields[attribute]):
+                raise TypeError(f"{shape.name}.{attribute} is {fields[attribute]!r:.80}")
     return shape.kind(**fields)
 
 
@@ -195,7 +206,9 @@ def _shape(name: str, kind: Any) -> _Shape:
     else:
         own = tuple(field.name for field in dataclasses.fields(kind) if field.init)
     fields = tuple((attribute, renamed.get(attribute, attribute)) for attribute in own)
-    return _Shape(name, kind, fields, {wire: attribute for attribute, wire in renamed.items()})
+    attributes = {wire: attribute for attribute, wire in renamed.items()}
+    checked = name in WIRE and not issubclass(kind, Enum)
+    return _Shape(name, kind, fields, attributes, field_checks(kind) if checked else {})
 
 
 _BY_NAME = {name: _shape(name, kind) for name, kind in WIRE.items()}

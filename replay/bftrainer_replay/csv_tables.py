@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.system.printable import printable
 from bftrainer_replay.text_files import read_text
 
 MOST_COLUMNS = 10_000
@@ -80,7 +81,7 @@ def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterato
                 continue
             where = f"{path}:{line}"
             if len(cells) != len(header):
-                expected = f"{len(header)} ({','.join(header):.300})"
+                expected = f"{len(header)} ({printable(','.join(header)):.300})"
                 raise InputFileError(where, f"has {len(cells)} fields, expected {expected}")
             yield CsvRow(where, dict(zip(header, cells, strict=True)))
     except csv.Error as error:

@@ -151,7 +151,8 @@ def _packed(rng: random.Random, sample: bytes) -> bytes:
 _VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**18, 10**400, 1e308, -1e308, 1e-320, float("nan"), float("inf"),
     0.5, "", " ", "\0", "a", "1", "\x1b[2J", "\u2028", "\ud800", "n[1-199999]", "NaN", "x" * 3000, [], {}, [[]], [None],
-    {"a": 1}, {"$": "Event"}, {"$": 1}, {"$set": [[]]}, {"$set": 1}, {"$map": [[1]]}, {"$map": {}}, {"$enum": "Reason", "name": "X"},
+    {"a": 1}, {"$": "Event"}, {"$": 1}, {"$set": [[]]}, {"$set": 1}, {"$map": [[1]]}, {"$map": {}},
+    {"$enum": "Reason", "name": "X"},
     {"$enum": []}, {"set": True, "infinite": False, "number": 10**30}, {"number": "x"},
 )  # fmt: skip
 

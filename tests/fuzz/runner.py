@@ -108,23 +108,34 @@ def warm_up(reader: Reader, folder: Path) -> list[bytes]:
     return good
 
 
-def child(name: str, seed: int, seconds: float, count: int, folder: Path) -> None:
-    """Fuzz one reader; the result is one line of JSON on stdout. The present input is in ``folder/input``."""
-    reader = readers()[name]
+def child(names: list[str], seed: int, seconds: float, count: int, folder: Path) -> None:
+    """Fuzz readers one after the other, each for ``seconds`` or with ``count`` inputs. Prints the results as JSON.
+
+    The present input is in ``folder/input``, its reader in ``folder/reader``.
+    """
     signal.signal(signal.SIGPROF, _alarm)
     faulthandler.enable()
-    good = warm_up(reader, folder)
+    good = {name: warm_up(readers()[name], folder) for name in names}
     limit_memory()
+    results = {}
+    for name in names:
+        (folder / "reader").write_text(name)
+        results[name] = _fuzzed(readers()[name], good[name], random.Random(f"{seed}:{name}"), seconds, count, folder)
+    print(json.dumps(results), flush=True)
+
+
+def _fuzzed(
+    reader: Reader, good: list[bytes], rng: random.Random, seconds: float, count: int, folder: Path
+) -> dict[str, Any]:
     before_mb = memory_mb("VmRSS")
-    rng = random.Random(f"{seed}:{name}")
-    corpus = tuple(path.read_bytes() for path in sorted((CORPUS / _slug(name)).glob("*")))
+    corpus = tuple(path.read_bytes() for path in sorted((CORPUS / slug(reader.name)).glob("*")))
     samples = (*reader.samples, *corpus)
     totals = {"read": 0, "refused": 0, "finding": 0}
     findings: dict[str, str] = {}
     slowest_s, number, until = 0.0, 0, time.monotonic() + seconds
     while time.monotonic() < until if seconds else number < count:
         if number < len(samples):
-            data = samples[number]
+            data = samples[-1 - number]  # those of the corpus first
         else:
             sample = rng.choice(good if good and rng.random() < 0.8 else samples)
             data = mutated(rng, sample, samples, reader.is_json)
@@ -138,11 +149,11 @@ def child(name: str, seed: int, seconds: float, count: int, folder: Path) -> Non
         key = _DIGITS.sub("N", told.partition(": ")[0])
         if outcome == "finding" and len(findings) < 20 and key not in findings:
             findings[key] = told
-            kept(name, data, told)
+            kept(reader.name, data, told)
     faulthandler.cancel_dump_traceback_later()
-    peak_mb = memory_mb("VmHWM") - before_mb
-    result = {"inputs": number, **totals, "findings": list(findings.values())}
-    print(json.dumps({**result, "slowest_s": round(slowest_s, 2), "peak_mb": round(max(peak_mb, 0))}), flush=True)
+    peak_mb = round(max(memory_mb("VmHWM") - before_mb, 0))
+    found = list(findings.values())
+    return {"inputs": number, **totals, "findings": found, "slowest_s": round(slowest_s, 2), "peak_mb": peak_mb}
 
 
 def attack(name: str, room: int) -> dict[str, Any]:
@@ -166,14 +177,14 @@ def attack(name: str, room: int) -> dict[str, Any]:
 
 def kept(name: str, data: bytes, told: str) -> None:
     """Write a finding, with what happened beside it."""
-    folder = FOUND / _slug(name)
+    folder = FOUND / slug(name)
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(data).hexdigest()[:12]
     (folder / digest).write_bytes(data)
     (folder / f"{digest}.txt").write_text(f"{told}\n", errors="backslashreplace")
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
     return name.replace(" ", "-")
 
 
@@ -190,20 +201,22 @@ def run_child(*arguments: str, timeout_s: float) -> tuple[dict[str, Any] | None,
     return json.loads(lines[-1]), "\n".join(lines[:-1])
 
 
-def fuzz(name: str, seed: int, seconds: float, count: int = 0) -> dict[str, Any]:
-    """Fuzz one reader in a child. A child that dies is a finding, too."""
+def fuzz(names: list[str], seed: int, seconds: float, count: int = 0) -> dict[str, dict[str, Any]]:
+    """Fuzz readers in one child, each for ``seconds`` or with ``count`` inputs. A child that dies is a finding, too."""
     with tempfile.TemporaryDirectory(prefix="bftrainer-fuzz.") as folder:
-        arguments = ("--child", name, "--seed", str(seed), "--seconds", str(seconds), "--count", str(count))
-        result, told = run_child(*arguments, "--folder", folder, timeout_s=seconds + 2 * STUCK_S + 60)
-        if result is None:
-            last = Path(folder, "input")
+        arguments = ("--child", ",".join(names), "--seed", str(seed), "--seconds", str(seconds), "--count", str(count))
+        limit_s = len(names) * (seconds + count * HANG_S) + 2 * STUCK_S
+        results, told = run_child(*arguments, "--folder", folder, timeout_s=limit_s)
+        if results is None:
+            last, reader = Path(folder, "input"), Path(folder, "reader")
+            name = reader.read_text() if reader.exists() else names[0]
             if last.exists():
                 kept(name, last.read_bytes(), told)
-            result = {"inputs": 0, "read": 0, "refused": 0, "finding": 1, "findings": [f"the process died: {told}"]}
-            result |= {"slowest_s": 0.0, "peak_mb": 0}
-        elif told:
-            result["findings"].append(f"a sample is not read: {told}")
-    return result
+            died: dict[str, Any] = {"inputs": 0, "read": 0, "refused": 0, "finding": 1, "slowest_s": 0.0, "peak_mb": 0}
+            return {name: died | {"findings": [f"the process died: {told}"]}}
+        if told:
+            results[names[-1]]["findings"].append(f"a sample is not read: {told}")
+    return results
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
@@ -237,7 +250,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        child(given.child, given.seed, given.seconds, given.count, given.folder)
+        child(given.child.split(","), given.seed, given.seconds, given.count, given.folder)
         return 0
     if given.attack:
         print(json.dumps(attack(given.attack, given.room_mb * MB)))
@@ -246,9 +259,9 @@ def main() -> int:
     if given.attacks:
         return _attacks(chosen, given.room_mb)
     names = chosen or list(readers())
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
     for name in names:
-        results[name] = fuzz(name, given.seed, given.seconds / len(names))
+        results |= fuzz([name], given.seed, given.seconds / len(names))
         print(table({name: results[name]}).split("\n", 1)[1].rpartition("\n")[0], flush=True)
     print()
     print(table(results))

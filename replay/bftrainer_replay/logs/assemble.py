@@ -52,7 +52,8 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
     if not 1 <= size <= MOST_NODES:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
     ran = table.end_s > table.start_s
-    source.rows.take_room(0, size + int(np.minimum(table.asked[ran], size).sum()))
+    # A simulated node takes 770 bytes at the peak: its name, and an idle period or two.
+    source.rows.take_room(0, 6 * size + int(np.minimum(table.asked[ran], size).sum()))
     placed, short = place(table, size)
     source.remarks.append(f"{NOTE}; a cluster of {size:,} nodes ({why})")
     if short:

@@ -50,7 +50,7 @@ _LITERAL_WORDS = (
 )
 _LITERALS = frozenset(_LITERAL_WORDS.split())
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (), "MARK": _MARK}
-MOST_OPCODES = 3_000_000
+MOST_OPCODES = 1_000_000
 """A table of 158,976 nodes has two for each name. Every opcode may make an object, which takes up to 100 times its bytes."""
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
