@@ -13,6 +13,7 @@ BFTrainerError                    exit status 1: an internal or external failure
 ├── CommandError                  a program is missing, timed out or failed; carries its argv and last output
 ├── SchedulerError                the batch scheduler did not answer, or its answer is invalid
 │   └── UnknownStateError         it reported an unknown state, which is never treated as idle
+├── PilotFailedError              a running pilot met a user's error: status 1, so that its job script starts it again
 ├── LeaseLostError                another pilot has taken over this state directory; stop without further changes
 └── RejectedAnswerError           an answer of a solver or policy broke a rule and was not used
 """
@@ -107,6 +108,10 @@ class UnknownStateError(SchedulerError):
 
 class StoreError(BFTrainerError):
     """SQLite or the disk failed. What could not be written must not be carried out."""
+
+
+class PilotFailedError(BFTrainerError):
+    """A running pilot met what would be a user's error elsewhere; it ends, and its job script starts it again."""
 
 
 class LeaseLostError(BFTrainerError):

@@ -41,6 +41,7 @@ def pilot(state: Path, config: Path | None) -> None:
     from bftrainer.live.signals import Signals
     from bftrainer.live.site import batch_job, build_site, reconfigure
     from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.system.background import InThread
     from bftrainer.system.clock import SystemClock
 
     folder = open_state_dir(state, create=True)
@@ -53,6 +54,7 @@ def pilot(state: Path, config: Path | None) -> None:
     parts = PilotDependencies(
         folder, site.scheduler, site.holder, clock, site.ours, site.driver, job.id, job.is_gone, own_job=job.own,
         peers=site.peers, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
+        background=InThread(),
     )  # fmt: skip
     try:
         with Signals().caught() as signals:

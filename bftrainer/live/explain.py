@@ -127,6 +127,9 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
         return Explanation(
             trainer, entry, pool, len(state.queue), places[trainer], NodeShare(trainer, 0, 0), shares, None, why
         )
+    if kept := entry.plan.decision.kept:
+        why = f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
+        return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
     stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, shares.index(mine)) or _why(mine, stake, shares, _of_class(state, mine), entry)
     return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why)

@@ -69,6 +69,11 @@ RENAMED: Mapping[type, Mapping[str, str]] = {
 }
 """Class -> {field or enum member: its name on the wire}, where the two differ."""
 
+ADDED: Mapping[type, frozenset[str]] = {state.Decision: frozenset({"kept", "blamed"})}
+"""Class -> fields that earlier versions did not have. Written only where they are not empty: other rows stay as they were, and
+earlier versions can read them.
+"""
+
 _PLAIN = frozenset({str, float, int, bool, type(None)})  # themselves
 _allowed: set[str] = set()
 
@@ -84,6 +89,8 @@ class _Shape:
     """Name on the wire -> attribute, where they differ."""
     checks: Mapping[str, Callable[[Any], bool]]
     """Attribute -> whether a value is of its type, for our own dataclasses. A row is data: it may hold anything."""
+    added: frozenset[str] = frozenset()
+    """Attributes of ADDED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,8 @@ def _encode(value: object) -> object:
         fields: dict[str, object] = {"$": shape.name}
         for attribute, name in shape.fields:
             item = getattr(value, attribute)
+            if attribute in shape.added and not item:
+                continue
             fields[name] = item if type(item) in _PLAIN else _encode(item)
         return fields
     item = getattr(value, "item", None)  # numpy scalars that inherit from nothing
@@ -207,8 +216,8 @@ def _shape(name: str, kind: Any) -> _Shape:
         own = tuple(field.name for field in dataclasses.fields(kind) if field.init)
     fields = tuple((attribute, renamed.get(attribute, attribute)) for attribute in own)
     attributes = {wire: attribute for attribute, wire in renamed.items()}
-    checked = name in WIRE and not issubclass(kind, Enum)
-    return _Shape(name, kind, fields, attributes, field_checks(kind) if checked else {})
+    checks = field_checks(kind) if name in WIRE and not issubclass(kind, Enum) else {}
+    return _Shape(name, kind, fields, attributes, checks, ADDED.get(kind, frozenset()))
 
 
 _BY_NAME = {name: _shape(name, kind) for name, kind in WIRE.items()}

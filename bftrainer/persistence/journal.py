@@ -114,6 +114,8 @@ class LiveJournal:
     def record(self, event: Event, state: State, plan: Plan) -> None:
         """Write event, plan and the state after it in one commit. Raises :class:`~bftrainer.errors.StoreError`."""
         answers, self._recorder.answers = tuple(self._recorder.answers), []
+        if plan.decision.kept:
+            answers = ()  # those of trials, which nothing was decided on
         with self._store.writing("decision") as db:
             cursor = db.execute(
                 "INSERT INTO journal (at_s, settings, event, plan, answers, took_s) VALUES (?, ?, ?, ?, ?, ?)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
@@ -54,6 +55,15 @@ class TrainerRecord:
     @property
     def name(self) -> str:
         return self.spec.name
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A trainer to be registered, and the name of its spool file."""
+
+    spec: TrainerSpec
+    owner: str
+    spool_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +144,24 @@ class Registry:
 
     def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
         """Register a submission. False if the name is taken; the same spool file twice is one submission."""
+        return self.add_all((Submission(spec, owner, spool_name),), at_s)[0]
+
+    def add_all(self, submissions: Sequence[Submission], at_s: float) -> tuple[bool, ...]:
+        """Register submissions in one commit; of each whether its name was free, or it is the same submission."""
+        added = []
         with self.store.writing("submission") as db:
-            db.execute(
-                "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO NOTHING",
-                (spec.name, spec.model_dump_json(), owner, spool_name, at_s, TrainerStatus.QUEUED.value),
-            )
-            row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (spec.name,)).fetchone()
-            return row is not None and bool(row[0] == spool_name)
+            for one in submissions:
+                db.execute(
+                    "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) VALUES (?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT DO NOTHING",
+                    (
+                        one.spec.name, one.spec.model_dump_json(), one.owner, one.spool_name, at_s,
+                        TrainerStatus.QUEUED.value,
+                    ),
+                )  # fmt: skip
+                row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (one.spec.name,)).fetchone()
+                added.append(row is not None and bool(row[0] == one.spool_name))
+        return tuple(added)
 
     def change(self, name: str, change: TrainerChange) -> None:
         """Change one trainer."""

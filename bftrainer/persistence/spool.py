@@ -10,10 +10,12 @@ import os
 import secrets
 import stat
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +27,8 @@ from bftrainer.errors import InvalidValueError, StateDirError
 
 MAX_BYTES = 1 << 20
 MAX_FILES_AT_ONCE = 200
+MAX_FILES_LISTED = 50_000
+"""A listing takes some 30 ms for so many."""
 _SUFFIX = ".json"
 
 
@@ -72,6 +76,7 @@ class Spool:
     def __init__(self, state_dir: Path, uid: int | None = None) -> None:
         self.path = state_dir / "spool"
         self._uid = os.getuid() if uid is None else uid
+        self._listed: deque[str] = deque()
 
     def put(self, request: Request) -> str:
         """Write a request and return its name. It is on disk when this returns; names sort by time."""
@@ -101,13 +106,37 @@ class Spool:
         if not self.path.is_dir():
             return ()
         with _opened(self.path) as folder:
-            names = sorted(e.name for e in self.path.iterdir() if e.suffix == _SUFFIX and not e.name.startswith("."))
-            return tuple(self._receive(folder, name) for name in names[:MAX_FILES_AT_ONCE])
+            found = []
+            for name in _names(folder)[:MAX_FILES_AT_ONCE]:
+                with suppress(FileNotFoundError):  # the pilot has just taken it
+                    found.append(self._receive(folder, name))
+            return tuple(found)
 
-    def take_away(self, name: str) -> None:
-        """Remove the file of a request that has been carried out."""
-        with _opened(self.path) as folder, suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+    def take(self, most: int) -> Iterator[Received]:
+        """Up to ``most`` pending requests, oldest first, each read when it is asked for. Files stay.
+
+        The folder is listed again only when everything of the last listing has been taken: the work of a call does not depend
+        on how much there is.
+        """
+        if not self._listed:
+            if not self.path.is_dir():
+                return
+            with _opened(self.path) as folder:
+                self._listed = deque(_names(folder))
+        for _ in range(min(most, len(self._listed))):
+            with _opened(self.path) as folder:
+                name = self._listed.popleft()
+                with suppress(FileNotFoundError):
+                    yield self._receive(folder, name)
+
+    def take_away(self, *names: str) -> None:
+        """Remove the files of requests that have been carried out."""
+        if not names:
+            return
+        with _opened(self.path) as folder:
+            for name in names:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
@@ -129,6 +158,8 @@ class Spool:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             return Received(name, None, f"is not a request: {where}: {first['msg']}"[:200])
+        except FileNotFoundError:
+            raise
         except (OSError, InvalidValueError) as error:
             return Received(name, None, str(error))
 
@@ -169,6 +200,13 @@ def _check_folder(folder: Path, found: os.stat_result, *, is_state_dir: bool) ->
         raise StateDirError(f"{folder}: belongs to uid {found.st_uid}, who could replace the state directory below it")
     elif mode & 0o022 and not mode & stat.S_ISVTX:
         raise StateDirError(f"{folder}: has mode {mode:o}: others could replace the state directory below it")
+
+
+def _names(folder: int) -> list[str]:
+    """The names of requests, oldest first; of very many files only so many are looked at."""
+    with os.scandir(folder) as found:
+        seen = [entry.name for entry in islice(found, MAX_FILES_LISTED)]
+    return sorted(name for name in seen if name.endswith(_SUFFIX) and not name.startswith("."))
 
 
 @contextmanager

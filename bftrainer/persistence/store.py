@@ -114,6 +114,11 @@ class Store:
         self._holder = process
         return last
 
+    @property
+    def has_lease(self) -> bool:
+        """Whether this process has taken the lease, and not dropped it."""
+        return self._holder is not None
+
     def drop_lease(self) -> None:
         with self.writing("lease dropped") as db:
             db.execute("DELETE FROM lease")

@@ -149,7 +149,7 @@ def test_what_cannot_be_counted_is_not_nobody(tmp_path: Path) -> None:
     assert home.cluster.acquired == []
     nodes = configuration({"nodes": {"site_max_nodes": 6}}).nodes
     with pytest.raises(UserError, match="PrivateData"):
-        Sharing(FakeNeighbours()).observe(nodes, Observation(0.0, (), hidden=frozenset({Hidden.JOBS})))
+        Sharing(FakeNeighbours()).read(nodes, Observation(0.0, (), hidden=frozenset({Hidden.JOBS})), ())
 
 
 @settings(deadline=None)

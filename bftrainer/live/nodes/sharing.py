@@ -74,13 +74,21 @@ class Sharing:
     _port: PeerPilots | None = None
     _holders: tuple[str, ...] = field(default=(), init=False)
 
-    def observe(self, nodes: NodesConfig, seen: Observation) -> str:
-        """Look at the peer pilots. Returns the complaint about one that claims hosts of ours, or nothing.
+    def look(self, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
+        """Ask for the peer pilots, in the background of the loop; None if there is nothing to look at.
 
-        Without a shared cap and without a host list there is nothing to look at. Raises ``UserError`` where the site hides
-        what has to be counted: hidden is not none.
+        That is so without a shared cap and without a host list.
         """
         if self._port is None or (nodes.site_max_nodes is None and not nodes.hosts):
+            return None
+        return self._port.look()
+
+    def read(self, nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None) -> str:
+        """Take over what was seen. Returns the complaint about a peer pilot that claims hosts of ours, or nothing.
+
+        Raises ``UserError`` where the site hides what has to be counted: hidden is not none.
+        """
+        if others is None:
             self._holders = ()
             return ""
         if Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
@@ -88,7 +96,6 @@ class Sharing:
                 "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other pilots' nodes cannot be "
                 "counted; remove the key, or have an operator run the pilot"
             )
-        others = self._port.look()
         self._holders = tuple(job for other in others for job in other.holders)
         return overlap(nodes.hosts, others, (node.name for node in seen.nodes))
 
