@@ -58,7 +58,7 @@ class _Headers:
         return data
 
 
-class Member:
+class ArchiveMember:
     """A regular file of an archive, to be read before the next one is asked for."""
 
     def __init__(self, name: str, size: int, content: IO[bytes], headers: _Headers) -> None:
@@ -74,7 +74,7 @@ class Member:
             self._headers.in_content = False
 
 
-def members(path: Path, file: IO[bytes]) -> Iterator[Member]:
+def members(path: Path, file: IO[bytes]) -> Iterator[ArchiveMember]:
     """The regular files of the archive in ``file``, in order. Raises :class:`InputFileError`, or one of ``TAR_DAMAGE``."""
     headers = _Headers(path, file)
     with tarfile.open(fileobj=headers, mode="r:") as archive:  # type: ignore[call-overload]  # it needs no more of a file
@@ -82,4 +82,4 @@ def members(path: Path, file: IO[bytes]) -> Iterator[Member]:
             if count >= MOST_MEMBERS:
                 raise InputFileError(str(path), f"has more than {MOST_MEMBERS:,} members, expected an archive of logs")
             if info.isreg() and not info.issparse() and (content := archive.extractfile(info)) is not None:
-                yield Member(info.name, info.size, content, headers)
+                yield ArchiveMember(info.name, info.size, content, headers)
