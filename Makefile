@@ -17,6 +17,7 @@ help:
 	@echo "make test    install the test dependencies (announced, no questions asked), then run make check"
 	@echo "make check   ruff, mypy, import-linter, pytest: every change must pass them"
 	@echo "make bench   run every benchmark in tests/bench"
+	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod and torchrun trainers (after make test)"
 	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
 	@echo "make slurm-versions   run every test on a real Slurm on each version that there is (after make test; VERSIONS=sid for one)"
@@ -69,6 +70,10 @@ stalls: environment-dev
 	@sh .ci/horovod.sh install
 	$(RUN) tests/horovod/stalls.py
 	$(RUN) tests/torchrun/stalls.py
+
+training: environment-dev
+	@sh .ci/horovod.sh install
+	$(RUN) tests/training_schedules.py
 
 RUNS = 20
 zero-impact: environment-dev

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import json_option, show_json, show_rows
+from bftrainer.cli.output import json_option, say, show_json, show_rows
 from bftrainer.cli.state import opened_registry, state_option
 from bftrainer.errors import UserError
 
@@ -45,11 +45,11 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
         if as_json:
             show_json([{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}])
         else:
-            click.echo(f"{trainer} has no nodes: {reason}")
+            say(f"{trainer} has no nodes: {reason}")
     elif as_json:
         show_json([as_dict(found)])
     else:
-        click.echo(headline(found))
+        say(headline(found))
         show_rows(("", ""), rows(found))
 
 

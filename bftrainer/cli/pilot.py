@@ -43,6 +43,7 @@ def pilot(state: Path, config: Path | None) -> None:
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.background import InThread
     from bftrainer.system.clock import SystemClock
+    from bftrainer.system.locks import require_locks
 
     folder = open_state_dir(state, create=True)
     settings = read(folder, config)
@@ -57,6 +58,7 @@ def pilot(state: Path, config: Path | None) -> None:
         background=InThread(),
     )  # fmt: skip
     try:
+        require_locks(folder)
         with Signals().caught() as signals:
             run_pilot(parts, settings, signals, lambda: read(folder, config))
     except OSError as error:

@@ -15,6 +15,7 @@ from bftrainer.domain.state import Decision, Plan, State
 from bftrainer.errors import InvalidValueError
 from bftrainer.persistence import codec
 from bftrainer.persistence.store import Store
+from bftrainer.persistence.usable import usable
 
 STATE_EVERY = 200
 """Decisions between two snapshots of the state, kept in addition to the last state."""
@@ -141,8 +142,7 @@ def last_state(store: Store) -> State | None:
     A policy memory of a class that is not loaded comes as :class:`~bftrainer.persistence.codec.Unread`.
     """
     for row in store.read("SELECT state FROM last_state"):
-        state: State = codec.loads(row["state"], strict=False, kind=State)
-        return state
+        return usable(codec.loads(row["state"], strict=False, kind=State))
     return None
 
 

@@ -149,7 +149,9 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
         )
         try:
             connection.row_factory = sqlite3.Row
-            for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+            # EXTRA: FULL does not sync the folder after the journal's unlink, so that after a power loss the journal may
+            # be there again and undo a commit whose decision was carried out (sqlite.org/pragma.html#pragma_synchronous).
+            for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             _bring_up_to_date(connection, path, create)
         except BaseException:
