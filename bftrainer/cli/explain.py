@@ -32,13 +32,16 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
       bftrainer explain digits --at 14:05
     """
     from bftrainer.cli.explanation import as_dict, headline, idle_reason, rows
+    from bftrainer.cli.pilot import read
     from bftrainer.live import explain as live
 
     at_s = math.inf if at is None else _seconds(at)
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
         reason = idle_reason(record) if at is None else None
-        found = None if reason else live.explain(registry.store, trainer, at_s)
+        own = read(state, None).decisions  # what the pilot itself imports
+        may_import = (own.policy.partition("?")[0], own.objective)
+        found = None if reason else live.explain(registry.store, trainer, at_s, may_import)
         has_ended = at is None and pilot_has_ended(registry.store, time.time())
     if found is None:
         if as_json:

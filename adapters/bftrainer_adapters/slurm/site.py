@@ -17,7 +17,7 @@ from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
 from bftrainer.system.users import own_name
-from bftrainer_adapters.holding.reload import pilot_name, reloaded
+from bftrainer_adapters.holding.reload import check_times, pilot_name, reloaded
 from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm
@@ -111,7 +111,9 @@ class SlurmBatch:
 
 
 def _settings(config: PilotConfig, where: str) -> SlurmSettings:
-    return check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
+    settings = check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
+    check_times(NAME, settings.timeout_s, config.times.lease_s, where)
+    return settings
 
 
 SITE: SitePlugin = SlurmSite()
