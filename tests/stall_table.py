@@ -112,6 +112,7 @@ def print_stalls(description: str | None, kinds: Mapping[str, Kind], once: Seque
         "--pairs", nargs="*", type=int, default=[4, 2], help="nodes with two workers each (default 4 2)"
     )
     chosen = options.parse_args()
+    chosen.kinds = chosen.kinds or [kind for kind in kinds if "cold" not in kind]
     found: dict[str, Found] = {}
     with tempfile.TemporaryDirectory(prefix="bftrainer-stalls-") as folder:
         for kind in chosen.kinds:

@@ -22,6 +22,7 @@ from stall_table import Cluster, hosts_of, print_stalls
 
 KINDS: dict[str, dict[str, Any]] = {
     "bftrainer": {},
+    "bftrainer, cold": {"warm": False},
     "stock horovodrun": {
         "driver": "horovodrun",
         "allow_stock_horovodrun": True,
@@ -47,6 +48,5 @@ def made(folder: Path, slots: int, kind: dict[str, Any]) -> AbstractContextManag
 
 
 if __name__ == "__main__":
-    cold = {"bftrainer, cold": {"warm": False}} if "bftrainer, cold" in sys.argv else {}
-    kinds = {name: functools.partial(made, kind=kind) for name, kind in {**KINDS, **cold}.items()}
-    print_stalls(__doc__, kinds, once=["stock horovodrun"])
+    kinds = {name: functools.partial(made, kind=kind) for name, kind in KINDS.items()}
+    print_stalls(__doc__, kinds, once=["bftrainer, cold", "stock horovodrun"])
