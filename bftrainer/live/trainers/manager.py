@@ -422,8 +422,12 @@ class TrainerManager:
 
     def _close(self, name: str, now_s: float) -> None:
         """Final, and no driver is left."""
-        if self._records[name].finished_s is None:
-            self.change(name, TrainerChange(finished_s=now_s))
+        record = self._records[name]
+        if record.finished_s is None:
+            change = TrainerChange(finished_s=now_s)
+            if record.status is TrainerStatus.FAILED:  # its row cannot be read any more, and does not say so itself
+                change = replace(change, status=record.status, reason=record.reason)
+            self.change(name, change)
         self._forget(name)
 
     def _write_usage_of(self, name: str) -> None:
