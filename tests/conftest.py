@@ -15,25 +15,24 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from promises import PromiseBrokenError
-from slurm_lab import Lab, Settings, missing_programs
+from slurm_lab import Lab, Settings
+from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
 
-def need_slurm() -> None:
-    """Skip, visibly, where Slurm is not installed; in CI that is a failure."""
-    missing = missing_programs()
-    if missing:
-        message = f"Slurm is not installed ({', '.join(missing)}); .ci/system-packages.txt lists its packages"
+def need_slurm(version: SlurmVersion = INSTALLED) -> None:
+    """Skip, visibly, where this Slurm is missing; in CI that is a failure."""
+    if reason := version.missing():
         if os.environ.get("CI"):
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
 
 
-def started(settings: Settings) -> Iterator[Lab]:
+def started(settings: Settings, version: SlurmVersion = INSTALLED) -> Iterator[Lab]:
     """A cluster with these settings, and its end."""
-    need_slurm()
+    need_slurm(version)
     # Not pytest's tmp_path: the path of a socket has 107 letters at most.
     folder = Path(tempfile.mkdtemp(prefix="bftrainer-slurm."))
-    lab = Lab(folder, settings)
+    lab = Lab(folder, settings, version)
     try:
         lab.start()
         yield lab
@@ -73,6 +72,28 @@ REAL = frozenset({"contract", "drivers", "horovod", "live", "lsf", "record", "re
 """Folders whose tests run other programs against the clock."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slurm", choices=[*VERSIONS], help="run every test that needs a Slurm on this one, and only on it"
+    )
+
+
+def pytest_report_header() -> str:
+    return "Slurm: " + ", ".join(f"{name} {version.number or 'missing'}" for name, version in VERSIONS.items())
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests with the mark ``every_slurm`` run on each version, others on the default.
+
+    The default's parameter is None, as for tests without one, so that they share one cluster.
+    """
+    if "slurm_version" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_slurm"):
+        default = _default_version(metafunc.config)
+        names = [default] if metafunc.config.getoption("--slurm") else [*VERSIONS]
+        values = [None if name == default else name for name in names]
+        metafunc.parametrize("slurm_version", values, ids=names, indirect=True, scope="session")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A story on a real machine is told a second time if it fails, unless a promise was broken: decision 6."""
     for item in items:
@@ -83,8 +104,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def running_lab() -> Iterator[Lab]:
-    yield from started(Settings())
+def slurm_version(request: pytest.FixtureRequest) -> SlurmVersion:
+    """The version that a test runs on: see :func:`pytest_generate_tests`."""
+    return VERSIONS[getattr(request, "param", None) or _default_version(request.config)]
+
+
+def _default_version(config: pytest.Config) -> str:
+    return config.getoption("--slurm") or INSTALLED.name
+
+
+@pytest.fixture(scope="session")
+def running_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
+    yield from started(Settings(), slurm_version)
 
 
 @pytest.fixture
@@ -95,6 +126,6 @@ def lab(running_lab: Lab) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def site_lab() -> Iterator[Lab]:
+def site_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
     """Eight nodes for everybody, and two more for pilots, in a partition of their own."""
-    yield from started(Settings(service=2))
+    yield from started(Settings(service=2), slurm_version)

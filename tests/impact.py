@@ -71,6 +71,7 @@ class Impact:
     seed: int = 0
     by: str = "sbatch"
     """One of :data:`WAYS`."""
+    holder_script: Path | None = None
     slurm: RealSlurm = field(init=False)
     holder: SlurmHolder = field(init=False)
     jobs: int = 0
@@ -78,7 +79,8 @@ class Impact:
 
     def __post_init__(self) -> None:
         self.slurm = RealSlurm(self.lab, self.state)
-        self.holder = self.slurm.holder("impact", lease_s=600.0, start_within_s=60.0)
+        script = {} if self.holder_script is None else {"holder_script": self.holder_script}
+        self.holder = self.slurm.holder("impact", lease_s=600.0, start_within_s=60.0, **script)
         self.holder.poll()
         self.random = random.Random(self.seed)
 
@@ -146,7 +148,8 @@ class Impact:
         nodes = parse_hostlist(self.lab.run("squeue", "-h", "-j", job, "-o", "%N").strip())
         left = self.workers_on(nodes)
         started_s = float(told.read_text())
-        marks = {node_of(path.parent.name): path for path in self.holder.holders.glob("*#*/leaving")}
+        written = [path for path in self.holder.holders.glob("*#*/leaving") if path.read_bytes()]
+        marks = {node_of(path.parent.name): path for path in written}
         notices, late, killed = [], [], 0
         for node in sorted(nodes & marks.keys()):
             noticed, _, count, took = marks[node].read_text().split()

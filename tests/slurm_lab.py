@@ -1,7 +1,8 @@
 """A real Slurm cluster on this machine for as long as a test needs it: munged, slurmctld and a slurmd per node.
 
 Everything is below one folder, listens on 127.0.0.1 only, on ports that were free, and needs no systemd, no cgroups and no
-root (as an ordinary user that user is SlurmUser). Tried with Debian's 22.05.8: 8 nodes are idle after about a second.
+root (as an ordinary user that user is SlurmUser). Tried with Debian's 22.05.8, 24.11.5 and 26.05.5 (slurm_versions.py): 8 nodes
+are idle after one to three seconds.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patience import PATIENCE
+from slurm_versions import INSTALLED, SlurmVersion
 
 from bftrainer.system.command import run, scrubbed
 from bftrainer.system.processes import send, with_variable
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "scontrol", "sdiag")
 FOLDERS = ("etc", "ctld", "log", "run", "spool", "munge", "cgroup", "bin")
 BAD_ANSWERS = {
     "empty": "exit 0",
@@ -35,19 +36,27 @@ BAD_ANSWERS = {
 }
 """Scripts in place of squeue whose answers cannot be trusted."""
 CGROUPS = Path("/sys/fs/cgroup")
-_PATH = f"/usr/sbin:/sbin:{os.environ['PATH']}"
 
 
-def missing_programs() -> list[str]:
-    return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
-
-
-def missing_cgroups() -> str:
-    """Why slurmd cannot track processes by cgroup here; empty if it can: root, and a freezer of cgroup v1."""
-    freezer = CGROUPS / "freezer"
+def missing_cgroups(kind: str = "v1") -> str:
+    """Why slurmd cannot track processes by cgroup here; empty if it can: root, and a freezer of cgroup v1, or cgroup v2."""
     if os.geteuid() != 0:
         return "not root"
-    return "" if os.access(freezer / "tasks", os.W_OK) else f"no freezer of cgroup v1 in {freezer}"
+    if kind == "v1":
+        freezer = CGROUPS / "freezer"
+        return "" if os.access(freezer / "tasks", os.W_OK) else f"no freezer of cgroup v1 in {freezer}"
+    if not os.access(cgroup2() / "cgroup.procs", os.W_OK):
+        return f"no cgroup v2 in {cgroup2()}"
+    return "" if not _is_hybrid() or shutil.which("cc") else "no C compiler for slurm_shim.c"
+
+
+def cgroup2() -> Path:
+    """Where cgroup v2 is mounted: alone, or beside v1."""
+    return CGROUPS if (CGROUPS / "cgroup.controllers").exists() else CGROUPS / "unified"
+
+
+def _is_hybrid() -> bool:
+    return cgroup2() != CGROUPS
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,8 @@ class Settings:
     slurmd_debug: str = "info"
     proctrack: str = "linuxproc"
     """How slurmd finds a step's processes: by /proc, anywhere, or as sites do by ``cgroup`` (:func:`missing_cgroups`)."""
+    cgroups: str = "v1"
+    """Or v2, of which slurmd only tracks processes here: no controllers, no systemd."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
@@ -102,7 +113,8 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SwitchType=switch/none
 MpiDefault=none
-ReturnToService=2
+# With 2, 24.11 and later revive a node in 2 s that a test has set DOWN.
+ReturnToService=1
 SlurmctldTimeout=30
 SlurmdTimeout=300
 InactiveLimit=0
@@ -138,6 +150,7 @@ class Lab:
 
     root: Path
     settings: Settings = field(default_factory=Settings)
+    version: SlurmVersion = INSTALLED
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -146,7 +159,7 @@ class Lab:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"SLURM_CONF": str(self.conf), "PATH": f"{self.root}/bin:{_PATH}"}
+        return {"SLURM_CONF": str(self.conf), "PATH": f"{self.root}/bin:{self.version.path}"}
 
     @property
     def node_names(self) -> list[str]:
@@ -197,6 +210,10 @@ class Lab:
             self.stop_daemon(name)
         for process in self.processes():
             send(process, signal.SIGKILL)
+        if self.uses_cgroup2:
+            for folder in sorted(cgroup2().glob("system.slice/*slurmstepd.scope/**/"), reverse=True):
+                with suppress(OSError):  # another lab's, or a process is still ending
+                    folder.rmdir()
 
     def processes(self) -> list[object]:
         """Everything that was started with this cluster's configuration: daemons, steps, jobs."""
@@ -227,8 +244,27 @@ class Lab:
                 self.run("scontrol", "update", f"NodeName={','.join(self.node_names)}", "State=RESUME")
         self.wait_idle()
 
+    @property
+    def uses_cgroup2(self) -> bool:
+        return (self.settings.proctrack, self.settings.cgroups) == ("cgroup", "v2")
+
     def start_node(self, name: str) -> None:
-        self._start(f"slurmd {name}", "-D", "-N", name)
+        more = {"LD_PRELOAD": str(self._shim())} if self.uses_cgroup2 and _is_hybrid() else {}
+        self._start(f"slurmd {name}", "-D", "-N", name, *self.version.slurmd_options, **more)
+
+    def _shim(self) -> Path:
+        """slurm_shim.c, compiled."""
+        library = self.root / "run" / "shim.so"
+        if not library.exists():
+            source = Path(__file__).with_name("slurm_shim.c")
+            run(["cc", "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(source), "-ldl"], timeout_s=60)
+        return library
+
+    def real(self, program: str) -> str:
+        """The path of a program that a fake has replaced."""
+        path = shutil.which(program, path=self.version.path)
+        assert path, program
+        return path
 
     def put_fake(self, program: str, script: str) -> None:
         """A program that is found before the real one."""
@@ -264,14 +300,13 @@ class Lab:
             return self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T").split()
         return []
 
-    def _start(self, name: str, *arguments: str) -> None:
-        program = shutil.which(name.split()[0], path=_PATH)
-        assert program, name
+    def _start(self, name: str, *arguments: str, **variables: str) -> None:
+        program = self.real(name.split()[0])
         log = (self.root / "log" / f"{name.replace(' ', '.')}.err").open("ab")
         with log:
             self.daemons[name] = subprocess.Popen(
                 [program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env=self.environ(), start_new_session=True,
+                env={**self.environ(), **variables}, start_new_session=True,
             )  # fmt: skip
 
     def _service_partition(self) -> str:
@@ -292,17 +327,23 @@ class Lab:
             for name, port in zip(names, ports, strict=True)
         )
         chosen = {"PrivateData": self.settings.private_data, "Epilog": self.settings.epilog}
-        more = "\n".join(f"{key}={value}" for key, value in chosen.items() if value)
+        more = self.version.settings + "\n".join(f"{key}={value}" for key, value in chosen.items() if value)
         text = _SLURM_CONF.format(
             host=host, port=controller, first_job=controller * 1000, user=getpass.getuser(), root=self.root,
             settings=self.settings, nodes=nodes,
             more=more, of_main=",".join(self.node_names), of_service=self._service_partition(),
         )  # fmt: skip
         self.conf.write_text(text)
+        self.conf.with_name("cgroup.conf").write_text(self._cgroup_conf())
+
+    def _cgroup_conf(self) -> str:
+        if self.uses_cgroup2:
+            (cgroup2() / "system.slice").mkdir(exist_ok=True)  # systemd's; 24.11 and later make it
+            return f"CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nCgroupMountpoint={cgroup2()}\n"
         # slurmd starts a cgroup plugin even if nothing uses one; with v1 named it starts on any machine, and makes no cgroup.
         mounted = CGROUPS if self.settings.proctrack == "cgroup" else self.root / "cgroup"
-        cgroup = f"CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint={mounted}\n"
-        self.conf.with_name("cgroup.conf").write_text(cgroup)
+        automount = "CgroupAutomount=no\n" if self.version.release < (24, 5) else ""  # a later one's error
+        return f"CgroupPlugin=cgroup/v1\n{automount}CgroupMountpoint={mounted}\n"
 
 
 def free_ports(count: int) -> list[int]:

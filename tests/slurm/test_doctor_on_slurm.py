@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import started
 from slurm_lab import DEFAULTS, Lab
+from slurm_versions import SlurmVersion
 
 CONFIG = """
 [nodes]
@@ -25,8 +26,8 @@ partition = "scavenge"
 
 
 @pytest.fixture(scope="module")
-def plain_lab() -> Iterator[Lab]:
-    yield from started(DEFAULTS)
+def plain_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
+    yield from started(DEFAULTS, slurm_version)
 
 
 def doctor(lab: Lab, path: Path, config: str = CONFIG, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:

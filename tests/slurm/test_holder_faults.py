@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -77,6 +76,7 @@ def test_a_squeue_that_lists_nobody_is_asked_twice_and_scontrol_has_the_last_wor
     assert held
 
 
+@pytest.mark.every_slurm
 def test_a_holder_that_was_cancelled_by_hand_is_gone(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 2)
     first, second = held.values()
@@ -87,6 +87,7 @@ def test_a_holder_that_was_cancelled_by_hand_is_gone(cluster: RealSlurm) -> None
     assert [f.name for f in holder.poll()] == [second.name]
 
 
+@pytest.mark.every_slurm
 def test_a_holder_on_a_node_that_goes_down_is_gone_and_says_so(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 2)
     node, other = cluster.nodes[:2]
@@ -96,6 +97,7 @@ def test_a_holder_on_a_node_that_goes_down_is_gone_and_says_so(cluster: RealSlur
     assert [f.node for f in holder.poll()] == [other]
 
 
+@pytest.mark.every_slurm
 def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 1)
     fragment = held[cluster.nodes[0]]
@@ -107,6 +109,7 @@ def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
     assert list(holder.holders.glob("*#*")) == []
 
 
+@pytest.mark.every_slurm
 def test_released_while_slurmctld_is_down_the_payload_still_ends(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 1, timeout_s=2.0)
     fragment = held[cluster.nodes[0]]
@@ -146,11 +149,11 @@ def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSl
     assert 0 < waits[0] <= 11
 
 
+@pytest.mark.every_slurm
 def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind(cluster: RealSlurm) -> None:
     holder = cluster.holder(timeout_s=8.0)
     holder.poll()
-    sbatch = shutil.which("sbatch")
-    assert sbatch is not None
+    sbatch = cluster.lab.real("sbatch")
     cluster.lab.put_fake("sbatch", f'#!/bin/sh\n{sbatch} "$@" >/dev/null\nsleep 1000\n')
     (refusal,) = holder.acquire((NodeRequest(cluster.nodes[0]),)).refusals
     assert "no response within 8 s" in refusal.reason

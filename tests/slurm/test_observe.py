@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from slurm_lab import Lab, Settings
+from slurm_versions import SlurmVersion
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Hidden
@@ -20,10 +20,10 @@ from bftrainer_adapters.slurm.states import flags_of
 
 
 @pytest.fixture
-def secretive() -> Iterator[Lab]:
+def secretive(slurm_version: SlurmVersion) -> Iterator[Lab]:
     """A site with PrivateData=jobs."""
     folder = Path(tempfile.mkdtemp(prefix="bftrainer-slurm."))
-    lab = Lab(folder, replace(Settings(), nodes=2, private_data="jobs,usage"))
+    lab = Lab(folder, replace(Settings(), nodes=2, private_data="jobs,usage"), slurm_version)
     try:
         lab.start()
         yield lab
@@ -56,8 +56,7 @@ def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch:
 def test_json_says_what_text_says_or_is_refused(lab: Lab) -> None:
     """scontrol --json came with 23.02, scheduled nodes in squeue --json with 23.11."""
     by_json = SlurmScheduler(format=AnswerFormat.JSON, env=lab.env)
-    release = tuple(int(part) for part in re.findall(r"\d+", lab.run("sinfo", "--version"))[:2])
-    if release < (23, 11):
+    if lab.version.release < (23, 11):
         with pytest.raises((CommandError, SchedulerError)):
             by_json.observe()
         return

@@ -11,6 +11,7 @@ from slurm_lab import Lab
 
 
 @pytest.mark.slow
+@pytest.mark.every_slurm
 def test_a_trainer_on_nodes_that_nobody_wants(beside: Machine, lab: Lab) -> None:
     beside.submit("a", 100_000, 0.05, 4)
     pilot = beside.pilot()

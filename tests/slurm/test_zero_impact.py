@@ -16,6 +16,7 @@ import pytest
 from impact import WAYS, WORKERS, Impact
 from promises import promise
 from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups, wait_until
+from slurm_versions import SlurmVersion
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
@@ -49,8 +50,8 @@ def test_a_main_job_finds_nobody_on_its_nodes(lab: Lab, folder: Path, worker: st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [DEFAULTS, replace(Settings(), grace_s=0)], ids=["defaults", "no grace"])
-def test_other_sites(settings: Settings, folder: Path) -> None:
-    lab = Lab(folder / "slurm", settings)
+def test_other_sites(settings: Settings, folder: Path, slurm_version: SlurmVersion) -> None:
+    lab = Lab(folder / "slurm", settings, slurm_version)
     try:
         lab.start()
         impact = Impact(lab, folder)
@@ -65,9 +66,12 @@ def test_other_sites(settings: Settings, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing_cgroups()), reason=f"no cgroups for slurmd: {missing_cgroups()}")
-def test_with_cgroups_a_step_leaves_nothing_behind_that_it_would_wait_for(folder: Path) -> None:
+def test_with_cgroups_a_step_leaves_nothing_behind_that_it_would_wait_for(
+    folder: Path, slurm_version: SlurmVersion
+) -> None:
     """slurmstepd looks again a second later if a step's first process ends before the others: "inherited" ones."""
-    lab = Lab(folder / "slurm", replace(Settings(), nodes=2, proctrack="cgroup", slurmd_debug="debug2"))
+    settings = replace(Settings(), nodes=2, proctrack="cgroup", slurmd_debug="debug2")
+    lab = Lab(folder / "slurm", settings, slurm_version)
     try:
         lab.start()
         impact = Impact(lab, folder)

@@ -32,7 +32,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from impact import WAYS, WORKERS, Impact, Start
-from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups, missing_programs
+from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups
+from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
 EMPTY, PLAIN, ALL = "", "plain jobs", "all workers"
 SITES = {"defaults": (DEFAULTS, 1.5), "recommended": (Settings(), 0.1)}
@@ -45,11 +46,11 @@ def p95(values: list[float]) -> float:
 
 
 def measure(
-    site: str, tracking: str, by: str, sizes: list[int], workers: list[str], runs: int
+    site: str, tracking: str, by: str, sizes: list[int], workers: list[str], runs: int, version: SlurmVersion
 ) -> dict[tuple[int, str], list[Start]]:
     """Starts by size and who was there: :data:`EMPTY`, :data:`PLAIN`, or a kind of worker."""
     folder = Path(tempfile.mkdtemp(prefix="bftrainer-impact."))
-    lab = Lab(folder / "slurm", replace(SITES[site][0], proctrack=tracking))
+    lab = Lab(folder / "slurm", replace(SITES[site][0], proctrack=tracking), version)
     found: dict[tuple[int, str], list[Start]] = {}
     try:
         lab.start()
@@ -120,9 +121,13 @@ def main() -> int:
     tracking = "linuxproc" if missing_cgroups() else "cgroup"
     parser.add_argument("--tracking", choices=["cgroup", "linuxproc"], default=tracking, help=f"here: {tracking}")
     parser.add_argument("--json", type=Path, help="write every single start there, too")
+    parser.add_argument(
+        "--slurm", choices=[*VERSIONS], default=INSTALLED.name, help=f"version (default {INSTALLED.name})"
+    )
     options = parser.parse_args()
-    if missing := missing_programs():
-        print(f"zero impact: Slurm is not installed ({', '.join(missing)})", file=sys.stderr)
+    version = VERSIONS[options.slurm]
+    if missing := version.missing():
+        print(f"zero impact: {missing}", file=sys.stderr)
         return 2
     workers = [list(WORKERS)[int(number)] for number in options.workers.split(",")]
     for number in (signal.SIGINT, signal.SIGTERM):  # which a job in the background would not hear
@@ -131,12 +136,13 @@ def main() -> int:
     single = []
     sizes = [int(size) for size in options.sizes.split(",")]
     for site, by in itertools.product(options.sites.split(","), options.by.split(",")):
-        found = measure(site, options.tracking, by, sizes, workers, options.runs)
-        rows += report(f"{site} ({options.tracking})", by, SITES[site][1], found)
+        found = measure(site, options.tracking, by, sizes, workers, options.runs, version)
+        rows += report(f"{site} ({options.tracking}, Slurm {version.number})", by, SITES[site][1], found)
         bad += sum(s.left + len(s.late) for starts in found.values() for s in starts)
         single += [
             {
                 "site": site,
+                "slurm": version.number,
                 "tracking": options.tracking,
                 "by": by,
                 "nodes": size,

@@ -23,6 +23,8 @@ from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 
 _END_AGAIN_S = 5.0
+ROUND_S = 2.0
+"""No submission begins this long after the first one of a round: a tick of the pilot must not wait for 16 slow commands."""
 _MARKS_AT_ONCE = 125
 """Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8 s."""
 
@@ -65,7 +67,8 @@ class JobHolder:
         self._settings, self._poll_s = settings, poll_s
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """One job per request, until too many in a row have failed."""
+        """One job per request, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the next call."""
+        began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
         failed = 0
@@ -73,6 +76,8 @@ class JobHolder:
         taken = {held.fragment.node for held in self._held.values()} if requests else set()
         waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.values())
         for request in requests:
+            if self._clock.elapsed_s() - began_s >= ROUND_S:
+                break
             refusal = self._reason_against(request, why_no_holder, taken, waiting)
             if refusal is None:
                 try:

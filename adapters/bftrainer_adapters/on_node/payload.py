@@ -89,7 +89,12 @@ def contents(path):  # type: (str) -> bytes
         return b""
 
 
-def folder_of_job(job, lines, mounts):  # type: (str, str, str) -> str
+def name_of_folder(job, sluid, lines):  # type: (str, str, str) -> str
+    """Name of a Slurm job's cgroup folder: ``job_12``; with cgroup v2 of 26.05 the SLUID, unless CgroupJobIdPaths is set."""
+    return sluid if sluid and "/" + sluid + "/step_" in lines else "job_" + job
+
+
+def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
     """The cgroup folder of a Slurm job on this node; empty if there is none.
 
     ``lines`` is a /proc/PID/cgroup of the job's, ``mounts`` /proc/PID/mountinfo. Slurm's proctrack/cgroup uses the freezer of
@@ -97,7 +102,7 @@ def folder_of_job(job, lines, mounts):  # type: (str, str, str) -> str
     """
     for line in lines.splitlines():
         kind, path = line.partition(":")[2].partition(":")[::2]
-        before, its, _ = path.partition("/job_" + job + "/step_")
+        before, its, _ = path.partition("/" + name + "/step_")
         if not its or kind not in ("", "freezer"):
             continue
         for mount in mounts.splitlines():
@@ -105,7 +110,7 @@ def folder_of_job(job, lines, mounts):  # type: (str, str, str) -> str
             same = tail[:1] == ["cgroup"] and kind in tail[-1].split(",") if kind else tail[:1] == ["cgroup2"]
             root = root.rstrip("/")
             if same and (before + "/").startswith(root + "/"):
-                return where + before[len(root) :] + "/job_" + job
+                return where + before[len(root) :] + "/" + name
     return ""
 
 
@@ -156,10 +161,11 @@ class Sweep:
         self.job = job.encode()
         self.me = me
         # .../job_12/step_0/user/task_0 (cgroup v1 and v2); the holder's script is in step_batch.
-        self.place = b"/job_" + self.job + b"/step_"
         lines = read(me, "cgroup")
+        name = name_of_folder(job, os.environ.get("SLURM_JOB_SLUID", ""), lines.decode())
+        self.place = ("/" + name + "/step_").encode()
         self.has_cgroups = self.place in lines
-        self.steps = Steps(folder_of_job(job, lines.decode(), read(me, "mountinfo").decode()), me)
+        self.steps = Steps(folder_of_job(name, lines.decode(), read(me, "mountinfo").decode()), me)
         self.by_cgroup = self.steps.usable()
         self.foreign = set()  # type: set[tuple[int, bytes]]
         # Pids that a pass has ruled out: the next pass, milliseconds later, skips them.
@@ -172,7 +178,8 @@ class Sweep:
         environ = read(pid, "environ")
         variables = environ.split(b"\0")
         if b"SLURM_JOB_ID=" + self.job in variables:
-            return any(v.startswith(b"SLURM_STEP_ID=") for v in variables)
+            # Negative: the holder's script (-5 since 26.05) and Slurm's other steps that are no workers.
+            return any(v.startswith(b"SLURM_STEP_ID=") and v[14:15] != b"-" for v in variables)
         lines = read(pid, "cgroup").split(b"\n") if self.has_cgroups else []
         if any(self.place in line and b"/step_batch" not in line for line in lines):
             return True
@@ -303,13 +310,27 @@ class Lease:
         self.released = False
 
     def watch(self):  # type: () -> None
-        """Read the files forever."""
+        """Read the files forever.
+
+        The lease exists before it is looked for: a host that once found no file may believe that for a minute (NFS).
+        """
+        exists = False
         while True:
+            exists = exists or ensure_exists(self.own)
             pilot, renewed = line_of(self.own), line_of(self.common)
             if pilot and renewed.split()[:1] == [pilot]:
                 self.text = renewed
             self.released = self.released or pilot == RELEASED
             time.sleep(CHECK_S)
+
+
+def ensure_exists(path):  # type: (str) -> bool
+    """Make an empty file where there is none; whether there is one now."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        return True
+    except OSError:
+        return False
 
 
 def line_of(path):  # type: (str) -> bytes

@@ -107,10 +107,13 @@ def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
 
 
 def parse_has_epilog(text: str) -> bool:
-    """``scontrol show config``: whether slurmd runs a program after each job."""
+    """``scontrol show config``: whether slurmd runs a program after each job.
+
+    22.05 prints ``Epilog = (null)`` where there is none; 24.11 and later print no line, or ``Epilog[0] = ...``.
+    """
     found = re.findall(r"^Epilog(?:\[\d+\])?\s*=\s*(\S*)", text, re.MULTILINE)
-    if not found:
-        raise SchedulerError("scontrol show config does not show Epilog")
+    if not found and not re.search(r"^Epilog(MsgTime|Slurmctld)\s*=", text, re.MULTILINE):
+        raise SchedulerError("scontrol show config shows no line of Epilog: the output is truncated")
     return any(value not in NOTHING for value in found)
 
 

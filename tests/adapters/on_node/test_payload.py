@@ -114,8 +114,19 @@ def test_a_second_pass_looks_only_at_what_is_new_or_ours(
     assert sweep.find() == {first.pid, second.pid}
 
 
+def test_the_holders_script_is_no_worker(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    """26.05 gives the environment of batch scripts a step, too: SLURM_STEP_ID=-5."""
+    script = start_worker(started, "UP; exec sleep 1000", tmp_path / "1", SLURM_STEP_ID="-5")
+    worker = start_worker(started, "UP; exec sleep 1000", tmp_path / "2")
+    found = payload.Sweep(JOB, 0).find()
+    assert worker.pid in found
+    assert script.pid not in found
+
+
 V1 = "11:memory:/slurm/uid_7/job_12/step_3/task_0\n5:freezer:/slurm_n1/uid_7/job_12/step_3\n1:name=systemd:/slurmd\n0::/\n"
 V2 = "0::/system.slice/slurmstepd.scope/job_12/step_3/user/task_0\n"
+SLUID = "sE9SM81GPPN200"
+V2_SLUID = f"0::/system.slice/node01_slurmstepd.scope/{SLUID}/step_3/user/task_special\n"
 MOUNTS = """\
 24 1 0:22 / /sys rw - sysfs sysfs rw
 30 24 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
@@ -129,16 +140,17 @@ MOUNTS = """\
     [
         ("12", V1, MOUNTS, "/sys/fs/cgroup/freezer/slurm_n1/uid_7/job_12"),
         ("12", V2, MOUNTS, "/sys/fs/cgroup/unified/system.slice/slurmstepd.scope/job_12"),
+        ("12", V2_SLUID, MOUNTS, f"/sys/fs/cgroup/unified/system.slice/node01_slurmstepd.scope/{SLUID}"),
         ("12", V2, "32 24 0:28 /system.slice /c rw - cgroup2 cgroup2 rw\n", "/c/slurmstepd.scope/job_12"),
         ("12", V2, "32 24 0:28 /user.slice /c rw - cgroup2 cgroup2 rw\n", ""),
         ("1", V1, MOUNTS, ""),
         ("12", "0::/user.slice\n", MOUNTS, ""),
         ("12", "", "", ""),
     ],
-    ids=["v1", "v2", "mounted in part", "not mounted", "another job", "no job", "no cgroups"],
+    ids=["v1", "v2", "v2 by SLUID", "mounted in part", "not mounted", "another job", "no job", "no cgroups"],
 )
 def test_the_jobs_cgroup_is_found(job: str, lines: str, mounts: str, folder: str) -> None:
-    assert payload.folder_of_job(job, lines, mounts) == folder
+    assert payload.folder_of_job(payload.name_of_folder(job, SLUID, lines), lines, mounts) == folder
 
 
 def write_step(folder: Path, step: str, *pids: int) -> None:
@@ -222,6 +234,7 @@ def test_a_file_system_that_hangs_does_not_keep_the_node(
     """A file that blocks whoever opens it (a FIFO here), as on a dead file server."""
     files = HolderFiles(tmp_path)
     (tmp_path / NAME).mkdir()
+    (tmp_path / hangs).unlink(missing_ok=True)
     os.mkfifo(tmp_path / hangs)
     holder = start_payload(tmp_path, started)
     time.sleep(0.2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -86,6 +87,11 @@ def test_settings() -> None:
     assert slurm_text.parse_hidden(hides, "root") == frozenset()
     assert slurm_text.parse_has_epilog(text)
     assert not slurm_text.parse_has_epilog(text.replace("/bin/true", "(null)"))
+    without = re.sub(r"^Epilog .*\n", "", text, flags=re.MULTILINE)
+    assert not slurm_text.parse_has_epilog(without), "as 24.11 and later print it"
+    assert slurm_text.parse_has_epilog("Epilog[0]               = /bin/true\n" + without)
+    with pytest.raises(SchedulerError, match="truncated"):
+        slurm_text.parse_has_epilog(without.replace("EpilogSlurmctld", "Later"))
     assert not slurm_text.parse_has_cgroups("ProctrackType           = proctrack/linuxproc\n")
     assert slurm_text.parse_has_cgroups("PrologFlags = Alloc\nProctrackType           = proctrack/cgroup\nX = (null)\n")
 

@@ -1,0 +1,82 @@
+"""Holding, giving back and handing over, on each version of Slurm and each way that sites track processes and end jobs.
+
+``make test`` runs the stories with the mark ``every_slurm`` on every version, the others on one; ``make slurm-versions`` runs
+all on all.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from impact import Impact
+from promises import promise
+from slurm_lab import Lab, Settings, missing_cgroups
+from slurm_versions import SlurmVersion
+
+from bftrainer.system.installed import Installed, installed_file
+
+SITES = {
+    "no Epilog": Settings(nodes=2, epilog=""),
+    "Epilog": Settings(nodes=2),
+    "cgroup v1": Settings(nodes=2, proctrack="cgroup", slurmd_debug="debug2"),
+    "cgroup v2": Settings(nodes=2, proctrack="cgroup", cgroups="v2", slurmd_debug="debug2"),
+    "cgroup v2, no Epilog": Settings(nodes=2, proctrack="cgroup", cgroups="v2", epilog="", slurmd_debug="debug2"),
+}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="bftrainer-versions."))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.every_slurm
+@pytest.mark.parametrize("site", SITES)
+def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
+    site: str, folder: Path, slurm_version: SlurmVersion
+) -> None:
+    """Held, trained on, taken by a main job, held again and released: nothing is left, and nobody had to be killed by Slurm."""
+    settings = SITES[site]
+    if settings.proctrack == "cgroup" and (reason := missing_cgroups(settings.cgroups)):
+        pytest.skip(f"no cgroups for slurmd: {reason}")
+    lab = Lab(folder / "slurm", replace(settings), slurm_version)
+    try:
+        lab.start()
+        script, ended = noting_its_end(folder)
+        impact = Impact(lab, folder, holder_script=script)
+        start = impact.start_on_held(2, "has setsid children")
+        print(f"{site}: {start.took_s:.2f} s, notice after {start.notice_s}, killed {start.killed}")
+        assert len(start.nodes) == 2
+        promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
+        assert start.killed >= 4, "a shell and its child on each node"
+        assert len(list(ended.iterdir())) == 2, "the holders' scripts ended by themselves, not by the payload's hand"
+        if settings.proctrack == "cgroup":
+            assert_first_processes_died_last(lab)
+    finally:
+        lab.stop()
+
+
+def noting_its_end(folder: Path) -> tuple[Path, Path]:
+    """The holder script that is installed, which notes at its end that nobody has killed it; and the folder of the notes."""
+    ended = folder / "ended"
+    ended.mkdir()
+    script = folder / "holder.slurm"
+    text = installed_file(Installed.JOBSCRIPT, "holder.slurm").read_text()
+    script.write_text(text.replace("trap 'exit 0' USR1", f"trap ': >{ended}/$$; exit 0' USR1") + f": >{ended}/$$\n")
+    return script, ended
+
+
+def assert_first_processes_died_last(lab: Lab) -> None:
+    """Otherwise slurmstepd kills the others ("inherited" ones) and looks again a second later: decision 7."""
+    logs = "".join((lab.root / "log" / f"slurmd.{name}.log").read_text() for name in lab.node_names)
+    assert re.search(r"proctrack[/_]cgroup|cgroup/v[12]", logs), "cgroups are in use"
+    late = set(re.findall(r"\[(\d+\.\d+)\] .*\(inherited_task\) with signal 9", logs))
+    assert len(late) <= 1, "on a busy machine Slurm's SIGCONT may come too late, now and then"
