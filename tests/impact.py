@@ -148,7 +148,8 @@ class Impact:
         nodes = parse_hostlist(self.lab.run("squeue", "-h", "-j", job, "-o", "%N").strip())
         left = self.workers_on(nodes)
         started_s = float(told.read_text())
-        marks = {node_of(path.parent.name): path for path in self.holder.holders.glob("*#*/leaving")}
+        written = [path for path in self.holder.holders.glob("*#*/leaving") if path.read_bytes()]
+        marks = {node_of(path.parent.name): path for path in written}
         notices, late, killed = [], [], 0
         for node in sorted(nodes & marks.keys()):
             noticed, _, count, took = marks[node].read_text().split()

@@ -22,6 +22,7 @@ from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.persistence.store import Store, open_store
+from bftrainer.system.background import AtOnce, Background
 from bftrainer.system.processes import this_process
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -58,6 +59,7 @@ class House:
         self.spool = Spool(self.path)
         self.fresh: dict[str, dict[str, Any]] = {}
         self.reconfigures = False
+        self.background: Background = AtOnce()
         self.after_tick: Callable[[], None] = lambda: None
 
     def submit(self, *specs: TrainerSpec) -> None:
@@ -75,6 +77,7 @@ class House:
         try:
             parts = PilotDependencies(
                 self.path, self.cluster, self.cluster, self.clock, peers=self.neighbours,
+                background=self.background,
                 reconfigure=(lambda _: ()) if self.reconfigures else None,
             )  # fmt: skip
             until_s = self.clock.now_s() + seconds
@@ -102,6 +105,14 @@ class House:
         if writes:
             store.take_lease(this_process(), "", self.clock.now_s(), 60.0, lambda _: None)
         return store
+
+    def reasons(self) -> list[str]:
+        """Why each fragment was released."""
+        store = self.store()
+        try:
+            return [it.reason for it in Registry(store).fragments()]
+        finally:
+            store.close()
 
     def status(self, name: str) -> str:
         store = self.store()

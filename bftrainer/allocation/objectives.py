@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.needs import Need
 from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
@@ -21,13 +22,14 @@ class Objective:
     """A named objective: ``value(trainer, remaining_samples)`` gives the trainer's value curve.
 
     ``weight(active, now_s)``, if present, multiplies the curve by a factor from the reports or the history of the trainer.
-    ``unit`` is the unit of O_j(n) times seconds, for messages.
+    ``unit`` is the unit of O_j(n) times seconds, for messages. ``needs`` is what a trainer must have for it.
     """
 
     name: str
     value: Callable[[Trainer, float | None], Curve]
     weight: Callable[[Active, float], float] | None = None
     unit: str = "of the objective"
+    needs: frozenset[Need] = frozenset()
 
     def of(self, active: Active, now_s: float) -> Curve:
         """The value curve of an admitted trainer at ``now_s``."""
@@ -94,9 +96,9 @@ OBJECTIVES = {
     for objective in (
         Objective("throughput", throughput, unit="samples"),
         Objective("scaling-efficiency", scaling_efficiency, unit="one-node seconds"),
-        Objective("priority", priority, unit="weighted one-node seconds"),
-        Objective("progress", progress, unit="shares of the remaining work"),
-        Objective("growth", throughput, growth_weight, unit="shares of the first loss"),
+        Objective("priority", priority, unit="weighted one-node seconds", needs=frozenset({Need.PRIORITY})),
+        Objective("progress", progress, unit="shares of the remaining work", needs=frozenset({Need.LENGTH})),
+        Objective("growth", throughput, growth_weight, "shares of the first loss", frozenset({Need.LENGTH})),
         Objective("ageing", scaling_efficiency, aging_weight, unit="aged one-node seconds"),
     )
 }

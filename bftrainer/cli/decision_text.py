@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.state import Plan
+from bftrainer.system.printable import printable
 
 
 def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
@@ -24,4 +25,6 @@ def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
     counts = " ".join(map(str, plan.decision.counts)) or "no trainers"
     answer = plan.decision.answer
     by = "" if answer is None else f" ({answer.solver}, {1e3 * took_s:.0f} ms)"
+    if plan.decision.kept:
+        by = f" (sizes kept: {printable(plan.decision.kept)})"
     return f"{', '.join(what)} -> {counts}{by}"

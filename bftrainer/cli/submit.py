@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import LAUNCHER
-from bftrainer.cli.output import json_option, show_json
+from bftrainer.cli.output import json_option, say, show_json
 from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
 from bftrainer.errors import InputFileError
 
@@ -59,7 +59,7 @@ def submit(
       bftrainer submit digits.toml --name digits-2 --max-nodes 8
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
     """
-    from bftrainer.cli.pilot import read
+    from bftrainer.cli.pilot import CONFIG_NAME, read
     from bftrainer.config.trainer_file import settle
     from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
     from bftrainer.plugins import driver_module
@@ -75,18 +75,19 @@ def submit(
     driver_module(spec.launcher, where)
     home = Path.cwd() if file is None or options.get("cwd") is not None else file.absolute().parent
     spec = settle(spec, where, home, os.environ)
-    _note_missing_script(spec, where)
     folder = open_state_dir(state, create=True)
     config = read(folder, None)
     if config.workers.require_rehearsal:
         require(folder, spec, where)
+    _check_launcher(spec, where, (folder / CONFIG_NAME).exists(), config.workers.allow_stock_horovodrun)
+    _note_missing_script(spec, where)
     _note_unknown_class(spec, config.classes, where)
     _check_name(folder, spec.name, where)
-    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner=_user()))
+    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec))
     if as_json:
         show_json([{"trainer": spec.name, "spool": spool_name}])
         return
-    click.echo(f"submitted {spec.name}: {spec.min_nodes} to {spec.max_nodes} nodes, launcher {spec.launcher}")
+    say(f"submitted {spec.name}: {spec.min_nodes} to {spec.max_nodes} nodes, launcher {spec.launcher}")
 
 
 def _table(file: Path | None) -> dict[str, Any]:
@@ -113,18 +114,38 @@ def _checked(table: dict[str, Any], where: str) -> TrainerSpec:
     return check_table(table, TrainerSpec, where)
 
 
+def _check_launcher(spec: TrainerSpec, where: str, is_configured: bool, allows_stock: bool) -> None:
+    """Reject what can only fail once it has nodes."""
+    from bftrainer.config.trainer_file import own_launcher
+
+    if found := own_launcher(spec):
+        raise InputFileError(
+            f"{where}: command",
+            f"begins with {found}, but launcher = {spec.launcher!r} starts the workers itself; expected the command of one "
+            'worker, such as ["python", "train.py"]',
+        )
+    if spec.launcher == "horovodrun" and not allows_stock:
+        problem = (
+            "'horovodrun' lets everybody who can reach its port run code, and the pilot's configuration does not allow it; "
+            "use launcher = 'horovod', or set workers.allow_stock_horovodrun (docs/security-horovod.md)"
+        )
+        if is_configured:
+            raise InputFileError(f"{where}: launcher", problem)
+        say(f"note: {where}: launcher: {problem}", err=True)  # a pilot may have its configuration elsewhere
+
+
 def _note_missing_script(spec: TrainerSpec, where: str) -> None:
     """A note if SCRIPT in `python SCRIPT` does not exist: it may appear later, but usually the name or the folder is wrong."""
     program, script = Path(spec.command[0]).name, (*spec.command, "")[1]
     if program.startswith("python") and script.endswith(".py") and not Path(spec.cwd or "", script).exists():
-        click.echo(f"note: {where}: command: {script} does not exist in {spec.cwd}", err=True)
+        say(f"note: {where}: command: {script} does not exist in {spec.cwd}", err=True)
 
 
 def _note_unknown_class(spec: TrainerSpec, classes: Collection[str], where: str) -> None:
     """A note if the configuration names node classes and this is not one of them: usually a typo, but hardware is allowed."""
     if classes and spec.node_class not in (None, *classes):
         names = ", ".join(sorted(classes))
-        click.echo(
+        say(
             f"note: {where}: node_class: {spec.node_class!r} is not a class of the pilot's configuration ({names}); "
             "the trainer waits for a node with that hardware",
             err=True,
@@ -141,12 +162,3 @@ def _check_name(state: Path, name: str, where: str) -> None:
         raise InputFileError(
             f"{where}: name", f"{name!r} is taken; expected a name that no trainer of this state directory has had"
         )
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

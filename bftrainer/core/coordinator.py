@@ -11,7 +11,7 @@ from bftrainer.core import node_classes
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
-from bftrainer.domain.state import Active, Decision, Losses, Nodes, Plan, Rescale, State
+from bftrainer.domain.state import Active, Losses, Nodes, Plan, Rescale, State
 from bftrainer.errors import InvalidValueError
 from bftrainer.estimation.update import updated, wake_s, with_estimates
 
@@ -80,7 +80,7 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
         counts = tuple(len(placed) for placed in nodes)
         if counts != decision.counts:
-            decision = Decision(counts, decision.wake_at_s)
+            decision = replace(decision, counts=counts, answer=None)
     check_placement(state.pool, held, decision.counts, nodes)
     node_classes.check_one_class(parts, nodes)
     return Plan(decision, nodes, memory)

@@ -149,7 +149,9 @@ def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
     wakes = [d.wake_at_s for d in decisions if d.wake_at_s is not None]
     answers = [d.answer for d in decisions if d.answer is not None]
     answer = _one_answer(in_order, answers) if len(answers) == len(decisions) else None
-    return Decision(in_order, min(wakes, default=None), answer)
+    kept = "; ".join(dict.fromkeys(d.kept for d in decisions if d.kept))
+    blamed = tuple(name for d in decisions for name in d.blamed)
+    return Decision(in_order, min(wakes, default=None), answer, kept, blamed)
 
 
 def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:

@@ -81,7 +81,8 @@ class NodeHolder(Protocol):
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         """Request nodes without waiting; fragments begin as PENDING.
 
-        A request that the scheduler rejects, or that exceeds a limit, comes back as a refusal.
+        A request that the scheduler rejects, or that exceeds a limit, comes back as a refusal. While the scheduler is slow,
+        the last ones are left for the next call: they come back as neither.
         """
 
     def poll(self) -> tuple[Fragment, ...]:
@@ -101,7 +102,10 @@ class NodeHolder(Protocol):
         """
 
     def renew(self) -> None:
-        """Renew the lease of every fragment; a fragment ends by itself ``lease_s`` after the last renewal."""
+        """Renew the lease of every fragment; a fragment ends by itself ``lease_s`` after the last renewal.
+
+        Called by a thread of its own as well as by the loop, while any other method is running.
+        """
 
 
 class PeerPilots(Protocol):

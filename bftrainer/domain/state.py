@@ -95,12 +95,15 @@ class Decision:
     """The decision of a policy: one count N_j (Eqn 2) per admitted trainer, in the order of ``State.active``.
 
     ``wake_at_s`` requests a :class:`~bftrainer.domain.events.TimerDue` event at that time. ``answer`` is the answer of the
-    solver, if there was one.
+    solver, if there was one. ``kept`` is the error of the policy if the counts are not its own but the present ones, and
+    ``blamed`` are the trainers that cause it.
     """
 
     counts: tuple[int, ...]
     wake_at_s: float | None = None
     answer: Answer | None = None
+    kept: str = ""
+    blamed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

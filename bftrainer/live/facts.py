@@ -5,15 +5,14 @@ A listener hears of a fact once it is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Plan, State
 from bftrainer.persistence.journal import LiveJournal, TimedPolicy
-from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus, Usage
+from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus, Usage
 from bftrainer.persistence.store import Store
 
 
@@ -74,7 +73,39 @@ class FragmentChanged:
     reason: str = ""
 
 
-Fact = DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged
+class TickStage(Enum):
+    """What a tick of the loop is made of."""
+
+    JOURNAL = "journal"
+    HOLDERS = "holders"
+    DRIVERS = "drivers"
+    RELEASES = "releases"
+    REQUESTS = "requests"
+    POLLS = "polls"
+    NODES = "nodes"
+    STEPS = "steps"
+    EVENTS = "events"
+    DECISION = "decision"
+
+
+@dataclass(frozen=True, slots=True)
+class TickTook:
+    """One tick of the loop: the seconds of each stage."""
+
+    at_s: float
+    stages: tuple[tuple[TickStage, float], ...]
+
+    @property
+    def whole_s(self) -> float:
+        return sum(seconds for _, seconds in self.stages)
+
+    @property
+    def largest(self) -> tuple[TickStage, float]:
+        """The stage that took most of it."""
+        return max(self.stages, key=lambda stage: stage[1])
+
+
+Fact = DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
 Listener = Callable[[Fact], None]
 
 
@@ -86,11 +117,12 @@ class TellingRegistry(Registry):
         self._now_s = now_s
         self._listeners = listeners
 
-    def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
-        added = super().add(spec, owner, spool_name, at_s)
-        if added:
-            status: TrainerStatus = self.trainer(spec.name).status
-            self._tell(TrainerChanged(at_s, spec.name, TrainerChange(status=status)))
+    def add_all(self, submissions: Sequence[Submission], at_s: float) -> tuple[bool, ...]:
+        added = super().add_all(submissions, at_s)
+        for one, is_added in zip(submissions, added, strict=True):
+            if is_added:
+                status: TrainerStatus = self.trainer(one.spec.name).status
+                self._tell(TrainerChanged(at_s, one.spec.name, TrainerChange(status=status)))
         return added
 
     def change(self, name: str, change: TrainerChange) -> None:

@@ -16,6 +16,7 @@ from bftrainer.live.facts import (
     FragmentChanged,
     FragmentEvent,
     NoteAdded,
+    TickTook,
     TrainerChanged,
     UsageAdded,
 )
@@ -71,6 +72,12 @@ class Metrics:
             prometheus.Histogram, "release_seconds", "Time from preemption to release.", buckets=_RELEASE
         )
         self._failures = made(prometheus.Counter, "trainer_failures", "Failed starts and runs of trainers.")
+        self._tick = made(
+            prometheus.Histogram, "tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS
+        )
+        self._stages = made(
+            prometheus.Histogram, "tick_stage_seconds", "Time of one stage of a round.", "stage", buckets=_SECONDS
+        )
         self._polls = made(
             prometheus.Counter, "polls_failed", "Failed polls of the scheduler, the first of each outage."
         )
@@ -96,6 +103,10 @@ class Metrics:
                     self._used(usage)
                 case FragmentChanged():
                     self._fragment(fact)
+                case TickTook():
+                    self._tick.observe(fact.whole_s)
+                    for stage, seconds in fact.stages:
+                        self._stages.labels(stage.value).observe(seconds)
                 case NoteAdded(_, kind):
                     counter = {"failure": self._failures, "poll failed": self._polls, "refused": self._refused}
                     if (one := counter.get(kind)) is not None:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.loop import run
+from bftrainer.errors import PilotFailedError, UserError
+from bftrainer.live.decision_maker import check_decisions
 from bftrainer.live.facts import Fact, Listener, TellingRegistry
 from bftrainer.live.metrics import Metrics
 from bftrainer.live.metrics_server import MetricsServer, is_served
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
 from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 from bftrainer.protocol.paths import TRAINERS
 from bftrainer.system.processes import this_process
@@ -26,13 +29,16 @@ def run_pilot(
 ) -> None:
     """Take the lease, run the loop until told to end, release everything.
 
-    Raises :class:`~bftrainer.errors.StateDirError` if another pilot runs there, and ``StoreError`` if the disk fails: then
-    drivers go on, and the next pilot adopts them.
+    Raises :class:`~bftrainer.errors.StateDirError` if another pilot runs there, another ``UserError`` if it cannot start, and
+    ``StoreError`` if the disk fails: then drivers go on, and the next pilot adopts them. Once it runs, no error has the exit
+    status 2: a job script does not restart a pilot after that, and all trainers would stop for good.
     """
     store = open_store(parts.state_dir, create=True, at_step=parts.at_step)
     served: MetricsServer | None = None
+    runs = False
     try:
         clock = parts.clock
+        check_decisions(config, [r.spec.trainer() for r in Registry(store).trainers() if not r.status.is_final])
         store.take_lease(this_process(), parts.job_id, clock.now_s(), config.times.lease_s, parts.job_is_gone)
         running: PilotRuntime | None = None
 
@@ -50,10 +56,18 @@ def run_pilot(
             served = MetricsServer(metrics, config.metrics, parts.state_dir)
             for place in served.places:
                 registry.note(clock.now_s(), "metrics", "", place)
-        run(running.world, running.state, running.decisions.policy, running)
+        runs = True
+        with running.heartbeat.running():
+            run(running.world, running.state, running.decisions.policy, running)
         running.close()
         registry.note(clock.now_s(), "pilot", "", "has ended")
         store.drop_lease()
+    except UserError as error:
+        if runs:
+            raise PilotFailedError(f"the pilot cannot go on: {error}") from error
+        if store.has_lease:
+            store.drop_lease()
+        raise
     finally:
         if served is not None:
             served.end()

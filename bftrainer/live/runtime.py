@@ -14,6 +14,7 @@ from bftrainer.domain.state import Plan, State
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
 from bftrainer.live.facts import Fact, Listener
+from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.job_chaining import JobChain, OwnJob
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
@@ -21,11 +22,14 @@ from bftrainer.live.nodes.sharing import Sharing, claim_hosts
 from bftrainer.live.notices import Notices
 from bftrainer.live.reload import changed, described, merged
 from bftrainer.live.signals import Signals
+from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.manager import Launcher, TrainerManager
 from bftrainer.live.world import LiveWorld
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Spool
+from bftrainer.system.background import AtOnce, Background
+from bftrainer.system.users import own_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class PilotDependencies:
     """A pilot's site and state directory.
 
     ``reconfigure`` applies the site's own table and returns the keys that it cannot apply. ``log`` prints a fact in one of the
-    formats of the configuration.
+    formats of the configuration. ``background`` runs polls of the scheduler beside the loop.
     """
 
     state_dir: Path
@@ -49,6 +53,7 @@ class PilotDependencies:
     peers: PeerPilots | None = None
     reconfigure: Callable[[PilotConfig], tuple[str, ...]] | None = None
     log: Callable[[Fact, str], None] = lambda _fact, _format: None
+    background: Background = field(default_factory=AtOnce)
 
 
 class PilotRuntime:
@@ -75,15 +80,19 @@ class PilotRuntime:
         self._signals = signals
         self._reread = reread
         self._drains = False
+        self._listeners = listeners
+        self._kept = ""
         self.decisions = DecisionMaker(config, registry.store, listeners)
         max_parallel = config.decisions.max_parallel
         self.state = replace(last_state(registry.store) or State(max_parallel), max_parallel=max_parallel)
-        if unseen := claim_hosts(parts.peers, parts.scheduler, config.nodes.hosts):
+        if unseen := claim_hosts(parts.peers, parts.scheduler, config.nodes.hosts, refused_by=own_name()):
             registry.note(clock.now_s(), "pilot", "", unseen)
         classes = NodeClassifier(config.classes, self.state)
         self.nodes = NodeManager(
-            config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers)
-        )
+            config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers),
+            parts.background,
+        )  # fmt: skip
+        self.heartbeat = Heartbeat(self.nodes.renew, clock, config.times.lease_s)
         self.trainers = TrainerManager(
             registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()
         )
@@ -92,8 +101,10 @@ class PilotRuntime:
         listeners.append(self._notices.hear)
         spool = Spool(parts.state_dir)
         self.world = LiveWorld(
-            registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.decisions.refusal
-        )
+            registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.heartbeat,
+            TickTimer(clock, self._tell, lambda text: registry.note(clock.now_s(), "slow tick", "", text)),
+            self.decisions.refusal,
+        )  # fmt: skip
 
     @property
     def config(self) -> PilotConfig:
@@ -121,6 +132,11 @@ class PilotRuntime:
         """Write a decision to the journal, then note the trainers that it admitted."""
         self.decisions.journal.record(event, state, plan)
         self.world.decided(state)
+        if plan.decision.kept != self._kept and plan.decision.kept:
+            self._registry.note(event.at_s, "decision failed", "", f"trainers keep their sizes: {plan.decision.kept}")
+        self._kept = plan.decision.kept
+        for name in plan.decision.blamed:
+            self.trainers.quarantine(name, plan.decision.kept, event.at_s)
 
     def close(self) -> None:
         """Wait for notices that are on their way."""
@@ -141,7 +157,8 @@ class PilotRuntime:
         if read is None:
             return "there is no configuration file to reread"
         fresh, kept = merged(self._config, read)
-        prepared = self.decisions.prepare(fresh)
+        trainers = [r.spec.trainer() for r in self._registry.trainers() if not r.status.is_final]
+        prepared = self.decisions.prepare(fresh, trainers)
         kept += self._reload_site(fresh, now_s)
         # Nothing above changes anything if it fails; nothing below fails, except for the disk.
         self.decisions.use(prepared, now_s)
@@ -174,6 +191,10 @@ class PilotRuntime:
                 parts.peers.announce(self._config.nodes.hosts)
             raise
         return kept
+
+    def _tell(self, fact: Fact) -> None:
+        for listener in self._listeners:
+            listener(fact)
 
     def _note(self, text: str) -> None:
         self._registry.note(self._parts.clock.now_s(), "hand-over", "", text)

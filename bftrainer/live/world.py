@@ -6,7 +6,8 @@ core's last state is in the journal. So a new pilot and one that comes back do t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import islice
 from typing import Protocol
 
 from bftrainer.domain.events import (
@@ -23,15 +24,22 @@ from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.derived import Derived
+from bftrainer.live.facts import TickStage
+from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
+from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.for_core import for_core
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.live.trainers.requests import carry_out
+from bftrainer.live.trainers.requests import carry_out, submit
 from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.spool import Spool
+from bftrainer.persistence.spool import Request, RequestKind, Spool
 
-BEAT_S = 5.0
+REQUESTS_AT_ONCE = 40
+REQUESTS_S = 0.05
+"""A tick takes so many requests from the spool, for so long at most."""
+QUEUED_TOLD = 100
+"""Of the queue, the core is told so many trainers beyond those that it may admit: its state is written at every decision."""
 
 
 class Control(Protocol):
@@ -57,6 +65,9 @@ class Told:
 
     def __contains__(self, trainer: str) -> bool:
         return trainer in self._trainers
+
+    def __len__(self) -> int:
+        return len(self._trainers)
 
     def is_measured(self, trainer: str) -> bool:
         return self._trainers.get(trainer, False)
@@ -96,6 +107,8 @@ class LiveWorld:
         clock: Clock,
         told: State,
         control: Control,
+        heartbeat: Heartbeat,
+        timer: TickTimer,
         refusal: Callable[[Trainer], str | None] = lambda _: None,
     ) -> None:
         self._registry = registry
@@ -105,9 +118,11 @@ class LiveWorld:
         self._classes = classes
         self._clock = clock
         self._control = control
+        self._heartbeat = heartbeat
+        self._timer = timer
         self._refusal = refusal
         self._told = Told(told)
-        self._next_beat = self._next_renewal = clock.elapsed_s()
+        self._next_beat = clock.elapsed_s()
         self._drains_since: float | None = None
         self._has_cleared = False
         for active in told.active:
@@ -115,14 +130,21 @@ class LiveWorld:
 
     def next_event(self, wake_at_s: float | None) -> Event | None:
         """Wait until something has happened. None once the pilot was told to end and everything is released."""
+        timer = self._timer
+        timer.passed(TickStage.DECISION)
         while True:
             self._tick()
             if self._drains_since is not None:
                 if self._is_drained():
                     return None
-            elif self._nodes.settled and (event := self._difference(wake_at_s)) is not None:
-                return event
+            elif self._nodes.settled:
+                event = self._difference(wake_at_s)
+                timer.passed(TickStage.EVENTS)
+                if event is not None:
+                    return event
+            timer.ends()
             self._clock.sleep(self._nodes.config.times.file_poll_s)
+            timer.begins()
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
         """Pass the core's allocation to the trainers, and take the steps that can be taken at once."""
@@ -137,6 +159,7 @@ class LiveWorld:
 
     def _tick(self) -> None:
         """Look at everything that is due, and take the next steps."""
+        timer = self._timer
         self._control.tick()
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         self._beat(elapsed, now_s)
@@ -144,36 +167,45 @@ class LiveWorld:
             self._drains_since = elapsed
             self._registry.note(now_s, "pilot", "", "shutting down: trainers checkpoint, then nodes are released")
             self._trainers.drain()
+        timer.passed(TickStage.JOURNAL)
         self._nodes.look()
+        timer.passed(TickStage.HOLDERS)
         lost = self._trainers.look(now_s)
         withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
         self._nodes.give_back(withheld, "a worker there was killed")
+        timer.passed(TickStage.DRIVERS)
+        # Before anything that may take long: nodes that were given back do not wait for it.
+        self._nodes.release(self._trainers.held(now_s))
+        timer.passed(TickStage.RELEASES)
         if self._drains_since is None:
             self._read_spool(now_s)
+            timer.passed(TickStage.REQUESTS)
             self._nodes.poll_if_due()
+        timer.passed(TickStage.POLLS)
         if self._nodes.settled and not self._has_cleared:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
-            core = frozenset(self._trainers.for_core(now_s))
+            core = frozenset(islice(self._trainers.for_core(now_s), self._max_parallel))
             demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel))
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+        timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._nodes.pool)
         elif self._drains_since is not None:  # no trainer is started any more, so it does not matter where
             self._trainers.step(now_s)
+        timer.passed(TickStage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
+        timer.passed(TickStage.RELEASES)
 
     def _beat(self, elapsed: float, now_s: float) -> None:
-        """Count usage, write the heartbeat, renew the holders' leases."""
+        """Count usage, write the heartbeat, renew the holders' leases. They live only while the journal can be written."""
         self._trainers.account(now_s)
         if elapsed >= self._next_beat:
-            self._next_beat = elapsed + BEAT_S
+            self._next_beat = elapsed + self._heartbeat.interval_s
             self._trainers.write_usage(now_s)
-        # Holders live on the lease only while the journal can be written: the heartbeat above comes first.
-        if elapsed >= self._next_renewal:
-            self._next_renewal = elapsed + min(BEAT_S, self._nodes.config.times.lease_s / 6)
-            self._nodes.renew()
+            self._heartbeat.wrote()
+        self._heartbeat.renew_if_due()
 
     @property
     def _max_parallel(self) -> int:
@@ -189,7 +221,8 @@ class LiveWorld:
         known = self._trainers.for_core(now_s)
         gone = told.gone(known)
         changes += [TrainerFinished(name) for name in gone]
-        new = [record for name, record in known.items() if name not in told]
+        room = self._max_parallel + QUEUED_TOLD - len(told) + len(gone)
+        new = list(islice((record for name, record in known.items() if name not in told), max(room, 0)))
         submitted = [for_core(record, self._nodes.config.learning) for record in new]
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         if wake_at_s is not None and wake_at_s <= now_s:
@@ -205,19 +238,39 @@ class LiveWorld:
         return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured)
 
     def _read_spool(self, now_s: float) -> None:
-        """Carry out requests. Each is in the registry before its file is removed, so that none is lost."""
-        for received in self._spool.pending():
+        """Carry out some requests, in order. Each is in the registry before its file is removed, so that none is lost.
+
+        However many there are, a tick takes a few of them: no release waits for a bulk of submissions.
+        """
+        began_s = self._clock.elapsed_s()
+        submissions: list[tuple[str, Request]] = []
+        for received in self._spool.take(REQUESTS_AT_ONCE):
             if received.request is None:
                 self._registry.note(now_s, "spool", received.name[:80], f"request rejected: {received.refused}")
                 self._spool.put_aside(received.name)
-                continue
-            try:
-                carry_out(received.name, received.request, self._registry, self._trainers, now_s, self._refusal)
-            except BFTrainerError as error:
-                if error.exit_status != 2:
-                    raise
-                self._registry.note(now_s, "spool", received.request.trainer, str(error))
-            self._spool.take_away(received.name)
+            elif received.request.kind is RequestKind.SUBMIT:
+                submissions.append((received.name, received.request))
+            else:
+                self._submit(submissions, now_s)
+                submissions = []
+                self._carry_out(received.name, received.request, now_s)
+            if self._clock.elapsed_s() - began_s >= REQUESTS_S:
+                break
+        self._submit(submissions, now_s)
+
+    def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: float) -> None:
+        for name, why in submit(submissions, self._registry, self._trainers, now_s, self._refusal):
+            self._registry.note(now_s, "spool", name, why)
+        self._spool.take_away(*(spool_name for spool_name, _ in submissions))
+
+    def _carry_out(self, spool_name: str, request: Request, now_s: float) -> None:
+        try:
+            carry_out(spool_name, request, self._registry, self._trainers, now_s)
+        except BFTrainerError as error:
+            if error.exit_status != 2:
+                raise
+            self._registry.note(now_s, "spool", request.trainer, str(error))
+        self._spool.take_away(spool_name)
 
     def _is_drained(self) -> bool:
         """Whether all trainers have stopped and all holders have ended, or the time for that is over."""

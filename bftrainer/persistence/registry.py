@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from pydantic import ValidationError
+
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import UserError
 from bftrainer.persistence.store import Store
+from bftrainer.protocol.bounds import MAX_SAMPLES
 
 
 class TrainerStatus(Enum):
@@ -54,6 +58,15 @@ class TrainerRecord:
     @property
     def name(self) -> str:
         return self.spec.name
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A trainer to be registered, and the name of its spool file."""
+
+    spec: TrainerSpec
+    owner: str
+    spool_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +147,30 @@ class Registry:
 
     def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
         """Register a submission. False if the name is taken; the same spool file twice is one submission."""
+        return self.add_all((Submission(spec, owner, spool_name),), at_s)[0]
+
+    def add_all(self, submissions: Sequence[Submission], at_s: float) -> tuple[bool, ...]:
+        """Register submissions in one commit; of each whether its name was free, or it is the same submission."""
+        added = []
         with self.store.writing("submission") as db:
-            db.execute(
-                "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO NOTHING",
-                (spec.name, spec.model_dump_json(), owner, spool_name, at_s, TrainerStatus.QUEUED.value),
-            )
-            row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (spec.name,)).fetchone()
-            return row is not None and bool(row[0] == spool_name)
+            for one in submissions:
+                db.execute(
+                    "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) VALUES (?, ?, ?, ?, ?, ?) "
+                    "ON CONFLICT DO NOTHING",
+                    (
+                        one.spec.name, one.spec.model_dump_json(), one.owner, one.spool_name, at_s,
+                        TrainerStatus.QUEUED.value,
+                    ),
+                )  # fmt: skip
+                row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (one.spec.name,)).fetchone()
+                added.append(row is not None and bool(row[0] == one.spool_name))
+        return tuple(added)
 
     def change(self, name: str, change: TrainerChange) -> None:
         """Change one trainer."""
         columns = change.columns()
         sets = ", ".join(f"{column} = ?" for column in columns)
-        values = [v.value if isinstance(v, Enum) else v for v in columns.values()]
+        values = [v.value if isinstance(v, Enum) else _text(v) for v in columns.values()]
         with self.store.writing("trainer") as db:
             db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # field names
 
@@ -203,14 +226,17 @@ class Registry:
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
         with self.store.writing("fragment released") as db:
             db.execute(
-                "UPDATE fragments SET released_s = ?, asked_back_s = coalesce(asked_back_s, ?), "
-                "reason = CASE reason WHEN '' THEN ? ELSE reason END WHERE name = ? AND released_s IS NULL",
-                (at_s, at_s, reason, name),
+                "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), reason = CASE "
+                # Only when the job is over does the scheduler say that a user has canceled it.
+                "WHEN reason = '' OR (reason LIKE 'preempted%' AND ?2 LIKE 'canceled%') THEN ?2 ELSE reason END "
+                "WHERE name = ?3 AND released_s IS NULL",
+                (at_s, reason, name),
             )
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
         with self.store.writing("note") as db:
-            db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", (at_s, kind, subject, text))
+            values = at_s, kind, _text(subject), _text(text)
+            db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", values)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""
@@ -229,7 +255,26 @@ def _spec(text: str) -> TrainerSpec:
 
 
 def _trainer(row: object) -> TrainerRecord:
-    r: dict[str, object] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
-    values = {name: r[name] for name in TrainerRecord.__dataclass_fields__ if name not in ("spec", "status")}
-    spec = _spec(str(r["spec"]))
-    return TrainerRecord(spec=spec, status=TrainerStatus(r["status"]), **values)  # type: ignore[arg-type]
+    r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
+    # Earlier versions stored what scripts reported as it was.
+    r["samples_done"] = _samples(r["samples_done"]) or 0.0
+    r["samples_at_failure"] = _samples(r["samples_at_failure"])
+    r["status"] = TrainerStatus(r["status"])
+    try:
+        r["spec"] = _spec(r["spec"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        r["spec"] = TrainerSpec.model_construct(name=r["name"], command=("false",), max_nodes=1)
+        if not r["status"].is_final:
+            r |= {"status": TrainerStatus.FAILED, "reason": f"this version does not accept its submission: {problem}"}
+    return TrainerRecord(**{name: r[name] for name in TrainerRecord.__dataclass_fields__})
+
+
+def _samples(value: float | None) -> float | None:
+    return value if value is not None and 0 <= value <= MAX_SAMPLES else None
+
+
+def _text(value: object) -> object:
+    """Text that SQLite takes: file names and JSON may contain halves of surrogate pairs."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

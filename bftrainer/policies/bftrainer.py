@@ -9,6 +9,7 @@ from bftrainer.allocation.objectives import Objective
 from bftrainer.allocation.window_ends import lasts_s
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Active, Decision, State
@@ -23,6 +24,11 @@ class BFTrainer:
     objective: Objective
     forward_s: float
     name: str = "bftrainer"
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Those of the objective."""
+        return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Solve the allocation problem of this state. T_fwd ends no later than the last node's window. No memory."""

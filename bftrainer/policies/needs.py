@@ -1,30 +1,54 @@
-"""What a policy must know of a trainer. Checked at submission, where a trainer can still be rejected with a reason."""
+"""What a policy must know of a trainer. Checked at submission, where a trainer can still be rejected with a reason, and for all
+trainers before a pilot starts or applies a new configuration.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Iterable
 
 from bftrainer.domain.model import Trainer
+from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
+__all__ = ["Need", "check_needs", "check_needs_of_all", "is_rigid", "refusal", "remaining"]
 
-class Need(Enum):
-    """A policy lists its needs in an attribute ``needs``; without it, every trainer will do."""
 
-    LENGTH = "the total number of samples (samples_total)"
-    LOSSES = "the value of the evaluation function in progress reports (reports_loss)"
+def _lacks(trainer: Trainer, need: Need) -> bool:
+    match need:
+        case Need.LENGTH:
+            return trainer.samples_total is None
+        case Need.LOSSES:
+            return not trainer.reports_loss
+        case Need.PRIORITY:
+            return trainer.priority == 0
 
 
 def refusal(policy: Policy, trainer: Trainer) -> str | None:
     """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a replay before the start."""
     for need in sorted(getattr(policy, "needs", frozenset()), key=lambda need: need.name):
-        if (need is Need.LENGTH and trainer.samples_total is None) or (
-            need is Need.LOSSES and not trainer.reports_loss
-        ):
-            return f"trainer {trainer.id}: policy {policy.name} requires {need.value}"
+        if _lacks(trainer, need):
+            return f"trainer {trainer.id}: {_who(policy, need)} requires {need.value}"
     return None
+
+
+def _who(policy: Policy, need: Need) -> str:
+    """The policy, or its objective if that is where the need comes from."""
+    objective = getattr(policy, "objective", None) or getattr(getattr(policy, "policy", None), "objective", None)
+    if objective is not None and need in objective.needs:
+        return f"objective {objective.name}"
+    return f"policy {policy.name}"
+
+
+def check_needs_of_all(policy: Policy, trainers: Iterable[Trainer]) -> None:
+    """Raise :class:`InvalidValueError` with the first trainer that the policy cannot serve, and how many more there are."""
+    reasons = [reason for trainer in trainers if (reason := refusal(policy, trainer)) is not None]
+    if reasons:
+        more = f" (and {len(reasons) - 1} more trainers)" if len(reasons) > 1 else ""
+        raise InvalidValueError(
+            f"decisions: {reasons[0]}{more}; choose another decisions.policy or decisions.objective, or cancel the trainer"
+        )
 
 
 def check_needs(policy: Policy, trainer: Trainer) -> None:

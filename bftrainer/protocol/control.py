@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from bftrainer.errors import InputFileError
 from bftrainer.protocol.typed_json import read_json
 
 STOPPED_STATUS = 83
@@ -30,4 +31,9 @@ class ControlMessage:
 
 def is_stop_requested(control: Path) -> bool:
     """Whether the pilot's ``control`` says stop; a missing file means run. Raises :class:`InputFileError`."""
-    return control.exists() and read_json(ControlMessage, control).request is ControlRequest.STOP
+    try:
+        return read_json(ControlMessage, control).request is ControlRequest.STOP
+    except InputFileError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return False
+        raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.system.shared_files import ensure_exists
+
 TRAINERS = "trainers"
 """The folder of a state directory that holds one trainer directory per trainer."""
 
@@ -56,6 +58,15 @@ class TrainerDirectory:
         return self.path / "progress.jsonl"
 
     @property
+    def ranks(self) -> Path:
+        """What each rank reports of itself, one file per rank (``protocol.rank_line``)."""
+        return self.path / "ranks"
+
+    def rank(self, number: int) -> Path:
+        """One rank's file."""
+        return self.ranks / f"{number}.jsonl"
+
+    @property
     def driver_pid(self) -> Path:
         """Which process the driver is (``protocol.driver_pid``)."""
         return self.path / "driver.pid"
@@ -88,7 +99,12 @@ class TrainerDirectory:
         return max((int(path.name) for path in found if path.name.isdecimal()), default=0)
 
     def new_incarnation(self) -> int:
-        """Make the log folder of the next incarnation and return its number."""
+        """Make the log folder of the next incarnation and return its number.
+
+        Also make the files that hosts wait for: workers wait for ``leave``, the driver and the pilot for ``progress.jsonl``.
+        """
+        for path in (self.leave, self.progress):
+            ensure_exists(path)
         self.logs.mkdir(exist_ok=True)
         number = self.last_incarnation() + 1
         self.incarnation_logs(number).mkdir()

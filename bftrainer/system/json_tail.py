@@ -5,6 +5,7 @@ A writer may rename a long file to ``.1`` and start a new one; the unread rest o
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import dataclass
@@ -109,7 +110,12 @@ class JsonTail:
     def _new_lines(self, handle: int, size: int) -> list[dict[str, Any] | BadLine]:
         if size <= self.offset:
             return []
-        data = os.pread(handle, min(size - self.offset, PIECE_BYTES), self.offset)
+        try:
+            data = os.pread(handle, min(size - self.offset, PIECE_BYTES), self.offset)
+        except OSError as error:
+            if error.errno == errno.ESTALE:  # another host has just replaced the file: the next call opens the new one
+                return []
+            raise
         end = data.rfind(b"\n") + 1
         if not end:
             if len(data) < PIECE_BYTES:

@@ -11,6 +11,8 @@ import os
 import stat
 from pathlib import Path
 
+from bftrainer.system.shared_files import while_replaced
+
 MAX_BYTES = 1 << 20
 """No message between programs is longer."""
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -43,9 +45,12 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600) 
 
 def read_regular(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
     """The content of a regular file. Raises ``OSError``; ``EFBIG`` for one that is longer."""
-    handle = open_regular(path)
-    with os.fdopen(handle, "rb") as file:
-        data = file.read(max_bytes + 1)
+
+    def read() -> bytes:
+        with os.fdopen(open_regular(path), "rb") as file:
+            return file.read(max_bytes + 1)
+
+    data = while_replaced(read)
     if len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes", str(path))
     return data

@@ -125,7 +125,7 @@ class Machine:
             self.nodes[claim.node] = self._view(claim.node, Availability.BUSY)
             folder = self.files.root / fragment_name(claim.node, job.id)
             folder.mkdir(mode=0o700)
-            (folder / "ready").touch()
+            (folder / "ready").write_text("1.0\n")
             return job.id
 
     def listed(self) -> Mapping[str, Job]:

@@ -37,10 +37,14 @@ class Watched:
 def hold(cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: float = 60.0) -> Watched:
     watched = Watched(cluster.holder(pilot, lease_s))
     watched.poll()
-    acquired = watched.holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes[:count]))
-    assert not acquired.refusals
-    assert [f.phase for f in acquired.fragments] == [FragmentPhase.PENDING] * count
-    assert [f.node for f in acquired.fragments] == cluster.nodes[:count]
+    fragments: list[Fragment] = []
+    while len(fragments) < count:  # a slow scheduler leaves the last ones for the next call
+        acquired = watched.holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes[len(fragments) : count]))
+        assert acquired.fragments
+        assert not acquired.refusals
+        fragments += acquired.fragments
+    assert [f.phase for f in fragments] == [FragmentPhase.PENDING] * count
+    assert [f.node for f in fragments] == cluster.nodes[:count]
     cluster.until(lambda: watched.all_are(FragmentPhase.READY), "holders to be ready")
     return watched
 

@@ -16,6 +16,7 @@ import pytest
 from command_line import bftrainer, complaint
 from live_machine import eventually
 from patience import PATIENCE
+from wrong_scripts import WRONG
 
 TRAINER = Path(__file__).parent / "trainer.py"
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
@@ -25,8 +26,15 @@ FOUND_BY = {
     "ignores-sigterm": {"stops"},
     "forgets-optimizer": {"state"},
     "counts-twice": {"samples"},
+    "own-rate": {"ranks"},
 }
 """The checks that fail, for each fault."""
+OPTIONS = {
+    "restart": ["--steps=1000000", "--pace-s=0.01"],
+    "torchrun": ["--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"],
+    "horovod": ["--epochs=100000", "--step-s=0.02"],
+}
+"""Of the shipped examples: enough work for a rehearsal."""
 
 
 def trainer_file(folder: Path, command: list[str], **keys: Any) -> Path:
@@ -54,7 +62,7 @@ def verdicts(found: dict[str, Any], verdict: str) -> set[str]:
 @pytest.mark.slow
 def test_a_sound_script_passes_every_check_in_a_copy_of_its_directory(tmp_path: Path) -> None:
     status, found = rehearsed(planted(tmp_path, "sound"))
-    assert len(verdicts(found, "pass")) == len(found["checks"]) == 10, found
+    assert len(verdicts(found, "pass")) == len(found["checks"]) == 13, found
     assert status == 0
     assert found["passed"] is True
     assert found["scale_up_s"] > 0
@@ -75,15 +83,15 @@ def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("launcher", "script", "options", "package"),
+    ("launcher", "script", "package"),
     [
-        ("restart", "numpy_parallel.py", ["--steps=1000000", "--pace-s=0.01"], "numpy"),
-        ("torchrun", "torch_digits.py", ["--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"], "torch"),
-        ("horovod", "horovod_digits.py", ["--epochs=100000", "--step-s=0.02"], "horovod"),
+        ("restart", "numpy_parallel.py", "numpy"),
+        ("torchrun", "torch_digits.py", "torch"),
+        ("horovod", "horovod_digits.py", "horovod"),
     ],
 )
 def test_the_shipped_examples_pass(
-    launcher: str, script: str, options: list[str], package: str, tmp_path: Path, request: pytest.FixtureRequest
+    launcher: str, script: str, package: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if launcher == "horovod":
         request.getfixturevalue("elastic_horovod")
@@ -92,13 +100,32 @@ def test_the_shipped_examples_pass(
             f"{package} is not installed; sh .ci/horovod.sh installs it"
         )
     shutil.copy(EXAMPLES / script, tmp_path)
-    file = trainer_file(tmp_path, [script, *options], launcher=launcher)
+    file = trainer_file(tmp_path, [script, *OPTIONS[launcher]], launcher=launcher)
     status, found = rehearsed(file, "--quick")
     assert verdicts(found, "FAIL") == set(), found
     assert status == 0
     # Its order of data after a start is another one, so Horovod's sampler need not give the same losses.
     assert verdicts(found, "cannot tell") <= ({"state"} if launcher == "horovod" else set()), found
     assert found["scale_up_s"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRONG)
+def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    wrong = WRONG[name]
+    if wrong.launcher == "horovod":
+        request.getfixturevalue("elastic_horovod")
+    if importlib.util.find_spec(wrong.needs) is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("torch is not installed; sh .ci/horovod.sh installs it")
+    wrong.write(tmp_path)
+    file = trainer_file(tmp_path, ["wrong.py", *OPTIONS[wrong.launcher]], launcher=wrong.launcher)
+    status, found = rehearsed(file, "--quick", "--steps", "4")
+    failed = {check["check"]: check["seen"] for check in found["checks"] if check["verdict"] == "FAIL"}
+    assert status == 1
+    assert wrong.words in failed.get(wrong.check, ""), found
+    assert set(failed) <= {wrong.check, "samples", "order"}, "no other check is misled"
 
 
 @pytest.mark.slow

@@ -5,6 +5,9 @@ renewed: if its lease cannot be changed, the pilot takes another name and writes
 
 Files are rewritten in place. That works on a full disk; a reader that sees half of a write takes it for no renewal or for a new
 one; and network file systems show it at the next open.
+
+A payload's marks, ``ready`` and ``leaving``, exist from the beginning and are empty: a host that once found no file would not
+look again for up to a minute (docs/shared-files.md). The payload replaces them by rename.
 """
 
 from __future__ import annotations
@@ -12,14 +15,18 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
+from bftrainer.system.shared_files import ensure_exists
 from bftrainer_adapters.on_node.payload import RELEASED
 
 _NAME_BYTES = 8
 _LEASE_BYTES = 20
 _LAST_BYTES = 500
+_MARK_BYTES = 500
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -31,41 +38,41 @@ class HolderFiles:
         self._prefix = f"{holders}/"  # files below it are read hundreds of times a second
         self._held: set[str] = set()
         self._untold: set[str] = set()  # those whose leases do not name this pilot yet
+        self._made: set[str] = set()  # those whose folders are complete
         self._renewals = 0
         self._pilot = secrets.token_hex(_NAME_BYTES).encode()
+        self._lock = threading.RLock()  # leases are renewed by a thread of their own
         holders.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(OSError):  # a pilot without a disk does not renew: see below
+            ensure_exists(holders / "renewed")  # before a payload looks for it
 
     def hold(self, name: str) -> None:
         """Give this pilot the lease of the fragment."""
-        self._held.add(name)
-        if not self._write_lease(name, self._pilot):
-            self._untold.add(name)
+        with self._lock:
+            self._held.add(name)
+            if not self._write_lease(name, self._pilot):
+                self._untold.add(name)
 
     def renew(self) -> None:
         """Renew the leases of all fragments that are held."""
-        self._untold = {name for name in self._untold & self._held if not self._write_lease(name, self._pilot)}
-        self._renewals += 1
-        # If the write fails, holders end after lease_s, as they should when the pilot has no disk.
-        _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
+        with self._lock:
+            self._untold = {name for name in self._untold & self._held if not self._write_lease(name, self._pilot)}
+            self._renewals += 1
+            # If the write fails, holders end after lease_s, as they should when the pilot has no disk.
+            _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
 
     def mark_released(self, name: str) -> None:
         """Make the payload end by itself within a second, even while the scheduler does not answer."""
-        self._let_go(name, self._write_lease(name, RELEASED))
+        with self._lock:
+            self._let_go(name, self._write_lease(name, RELEASED))
 
     def is_ready(self, name: str) -> bool:
         """Whether the payload has started."""
-        return os.access(f"{self._prefix}{name}/ready", os.F_OK)
+        return bool(_read(f"{self._prefix}{name}/ready"))
 
     def leaving(self, name: str) -> str | None:
         """What the payload wrote when it left; None if it has not left."""
-        path = f"{self._prefix}{name}/leaving"
-        if not os.access(path, os.F_OK):  # nearly always, and cheaper than an exception
-            return None
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123  # a text, for speed: see _prefix
-                return file.read().strip()
-        except OSError:
-            return None
+        return _read(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
 
     def log(self, node: str, job: str) -> Path:
         """The file of the holder's output; the scheduler fills in a job ``%j`` (LSF: ``%J``)."""
@@ -86,8 +93,10 @@ class HolderFiles:
     def remove(self, name: str) -> None:
         """Delete what belongs to a fragment that is gone."""
         node, job = node_of(name), id_of(name)
-        shutil.rmtree(self.root / name, ignore_errors=True)
-        self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
+        with self._lock:
+            self._made.discard(name)
+            shutil.rmtree(self.root / name, ignore_errors=True)
+            self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
         self.log(node, job).unlink(missing_ok=True)
 
     def names(self) -> list[str]:
@@ -100,14 +109,32 @@ class HolderFiles:
         self._held.discard(name)
 
     def _write_lease(self, name: str, text: bytes) -> bool:
+        """Write the lease; where there is none, make the fragment's folder with everything that hosts wait for."""
         path, data = f"{self._prefix}{name}/lease", text.ljust(_LEASE_BYTES - 1) + b"\n"
-        if _write(path, data):
-            return True
+        if name in self._made:
+            return _write(path, data)
         try:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
+            for mark in ("ready", "leaving"):
+                ensure_exists(f"{self._prefix}{name}/{mark}")
         except OSError:
             return False
+        self._made.add(name)
         return _write(path, data)
+
+
+def _read(path: str) -> bytes:
+    """The beginning of a short file; empty if there is none, and while it is being replaced."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(handle, _MARK_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)
 
 
 def _write(path: str, data: bytes) -> bool:

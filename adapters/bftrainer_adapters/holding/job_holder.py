@@ -18,13 +18,15 @@ from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer_adapters.holding.failure_backoff import FailureBackoff
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, why_left
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 from bftrainer_adapters.holding.job_limit import JobLimit
 from bftrainer_adapters.holding.start_times import StartTimes
 
 _END_AGAIN_S = 5.0
+ROUND_S = 2.0
+"""No submission begins this long after the first one of a round: a tick of the pilot must not wait for 16 slow commands."""
 _MARKS_AT_ONCE = 125
 """Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8 s."""
 
@@ -70,7 +72,8 @@ class JobHolder:
         self._settings, self._poll_s = settings, poll_s
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """One job per request, until too many in a row have failed."""
+        """One job per request, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the next call."""
+        began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
         failed = 0
@@ -78,6 +81,8 @@ class JobHolder:
         taken = {held.fragment.node for held in self._held.values()} if requests else set()
         waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.values())
         for request in requests:
+            if self._clock.elapsed_s() - began_s >= ROUND_S:
+                break
             refusal = self._reason_against(request, why_no_holder, taken, waiting)
             if refusal is None:
                 try:
@@ -196,7 +201,7 @@ class JobHolder:
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
         if why is not None and held.phase is not FragmentPhase.GONE:
-            held.become(FragmentPhase.LEAVING, now_s, why)
+            held.become(FragmentPhase.LEAVING, now_s, why_left(why))
         elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
             held.become(FragmentPhase.READY, now_s)
             self._nodes.succeeded(held.fragment.node)

@@ -14,6 +14,7 @@ import shutil
 import time
 from bisect import bisect_right
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,7 +158,8 @@ class TraceCluster:
     def renew(self) -> None:
         now = time.time()
         for folder in self._folders():
-            os.utime(folder / "lease", (now, now))
+            with suppress(FileNotFoundError):  # renewed by a thread of its own, and just removed
+                os.utime(folder / "lease", (now, now))
 
     def _folders(self) -> list[Path]:
         return sorted(p for p in self._holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))

@@ -56,13 +56,21 @@ def _follow(holder: Path, order: Path) -> int:
             next_s = time.monotonic() + _ALIVE_EVERY_S
             _write_alive(order)
         over = (order / "exit").exists()
-        lost = not over and ((holder / "leaving").exists() or not holder.exists())
+        lost = not over and (_has_left(holder) or not holder.exists())
         offset = _copy_output(order, offset)
         if over:
             return int((order / "exit").read_text())
         if lost:
             return _LOST
         time.sleep(_POLL_S)
+
+
+def _has_left(holder: Path) -> bool:
+    """Whether the payload has marked it: the mark is empty before."""
+    try:
+        return bool((holder / "leaving").read_bytes())
+    except OSError:
+        return False
 
 
 def _copy_output(order: Path, offset: int) -> int:

@@ -310,13 +310,27 @@ class Lease:
         self.released = False
 
     def watch(self):  # type: () -> None
-        """Read the files forever."""
+        """Read the files forever.
+
+        The lease exists before it is looked for: a host that once found no file may believe that for a minute (NFS).
+        """
+        exists = False
         while True:
+            exists = exists or ensure_exists(self.own)
             pilot, renewed = line_of(self.own), line_of(self.common)
             if pilot and renewed.split()[:1] == [pilot]:
                 self.text = renewed
             self.released = self.released or pilot == RELEASED
             time.sleep(CHECK_S)
+
+
+def ensure_exists(path):  # type: (str) -> bool
+    """Make an empty file where there is none; whether there is one now."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+        return True
+    except OSError:
+        return False
 
 
 def line_of(path):  # type: (str) -> bytes

@@ -32,6 +32,7 @@ from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.nodes.survey import Survey
 from bftrainer.persistence.registry import Registry
+from bftrainer.system.background import AtOnce, Background
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,16 @@ class NodeManager:
         pilot_jobs: PilotJobs,
         classes: NodeClassifier,
         sharing: Sharing | None = None,
+        background: Background | None = None,
     ) -> None:
         self._config = config
         self._registry = registry
         self._holder = holder
         self._clock = clock
         self._classes = classes
-        self._survey = Survey(config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes)
+        self._survey = Survey(
+            config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce()
+        )
         self._backoff = NodeBackoff(config.nodes.flap_back_off_s)
         self._fragments = FragmentBook(registry, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
@@ -136,9 +140,8 @@ class NodeManager:
         return answered or self._clock.elapsed_s() - before.since_s > times.stale_after_s
 
     def poll_if_due(self) -> None:
-        """Poll the scheduler, if it is time."""
-        if self._survey.is_due():
-            self._survey.poll(self._config, frozenset(h.fragment.id for h in self._fragments.all()))
+        """Poll the scheduler if it is time, and take its answer once it is there."""
+        if self._survey.attend(self._config, frozenset(h.fragment.id for h in self._fragments.all())):
             self._fragments.classify()
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.cluster import NodeRequest, Observation, PeerPilot
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.derived import Table
@@ -17,30 +18,52 @@ from bftrainer.live.nodes.decisions import Candidate
 from bftrainer.live.nodes.selection import offered, window_ends_here
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.persistence.registry import Registry
+from bftrainer.system.background import Background
 
 _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
 
 
 @dataclass(frozen=True, slots=True)
 class PollRecord:
-    """How polls went. Times are of the clock that never goes back; ``first_s`` is None before the first success.
+    """How polls went. ``first_s`` is by the clock that never goes back; None before the first success.
 
     ``error`` is the last failure's text (empty: none since a success), ``complaint`` what was last said of peer pilots.
     """
 
-    last_good_s: float
     first_s: float | None = None
     failures: int = 0
     error: str = ""
     complaint: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An observation, the time on this host's clock at which it was complete, and the peer pilots if they matter."""
+
+    observation: Observation
+    at_s: float
+    peers: tuple[PeerPilot, ...] | None
+
+
+@dataclass(slots=True)
+class _Poll:
+    """A poll on its way since ``begun_s``. ``holders`` are all fragments' ids since then: their jobs end no window."""
+
+    begun_s: float
+    answer: Future[_Seen]
+    holders: set[str] = field(default_factory=set)
+    took_s: float = 0.0
+
+
 class Survey:
-    """Asks the scheduler when it is time, and keeps what the pilot may request."""
+    """Asks the scheduler when it is time, and keeps what the pilot may request.
+
+    A poll is half a dozen commands of up to ten seconds each; the loop goes on meanwhile.
+    """
 
     def __init__(
         self, config: PilotConfig, registry: Registry, scheduler: Scheduler, clock: Clock, pilot_jobs: PilotJobs,
-        sharing: Sharing, classes: NodeClassifier,
+        sharing: Sharing, classes: NodeClassifier, background: Background,
     ) -> None:  # fmt: skip
         self._registry = registry
         self._scheduler = scheduler
@@ -48,9 +71,13 @@ class Survey:
         self._pilot_jobs = pilot_jobs
         self._sharing = sharing
         self._classes = classes
+        self._background = background
+        self._poll: _Poll | None = None
         self._random = random.Random(config.decisions.seed)
         self._next_s = clock.elapsed_s()
-        self._polls = PollRecord(clock.elapsed_s())
+        self._polls = PollRecord()
+        self._silent_s = 0.0
+        self._attended_s = clock.elapsed_s()
         self._idle = DebounceState()
         self._candidates: Table[Candidate] = Table()
         self._window_ends: tuple[tuple[str, float], ...] = ()
@@ -62,8 +89,11 @@ class Survey:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last success."""
-        return self._clock.elapsed_s() - self._polls.last_good_s
+        """Seconds since the last answer. Time in which this process was stopped, and did not look, is no silence.
+
+        Nor is a poll that is on its way and not yet as old as a silence: many slow commands follow one another in it.
+        """
+        return max(self._silent_s, 0.0 if self._poll is None else self._poll.took_s)
 
     @property
     def answered_for_s(self) -> float:
@@ -92,29 +122,50 @@ class Survey:
         """Forget the candidates: they were selected by the old configuration."""
         self._candidates = Table()
 
-    def is_due(self) -> bool:
-        return self._clock.elapsed_s() >= self._next_s
+    def attend(self, config: PilotConfig, holders: frozenset[str]) -> bool:
+        """Begin a poll if one is due, and take its answer once it is there. Returns whether an answer came.
 
-    def poll(self, config: PilotConfig, holders: frozenset[str]) -> None:
-        """Ask the scheduler. After failures, ask less often; a failure changes nothing of what is known."""
-        elapsed, now_s, poll_s = self._clock.elapsed_s(), self._clock.now_s(), config.times.poll_s
-        try:
-            complaint = self._observe(config, holders, now_s)
-        except BFTrainerError as error:
-            self._failed(str(error), elapsed - poll_s, now_s)
+        After failures, ask less often; a failure changes nothing of what is known.
+        """
+        elapsed, poll_s = self._clock.elapsed_s(), config.times.poll_s
+        passed_s, self._attended_s = min(elapsed - self._attended_s, poll_s), elapsed
+        if self._poll is None:
+            self._silent_s += passed_s
         else:
-            self._succeeded(complaint, elapsed, now_s)
+            self._poll.took_s += passed_s
+        if self._poll is None:
+            if elapsed < self._next_s:
+                return False
+            self._poll = _Poll(elapsed, self._background.start(lambda: self._ask(config)))
+        self._poll.holders |= holders
+        if not self._poll.answer.done():
+            return False
+        poll, self._poll = self._poll, None
+        now_s = self._clock.now_s()
+        try:
+            complaint = self._read(poll.answer.result(), config, frozenset(poll.holders))
+        except BFTrainerError as error:
+            self._silent_s += poll.took_s
+            self._failed(str(error), now_s)
+        else:
+            self._succeeded(complaint, now_s)
         slower = min(2.0 ** min(self._polls.failures, 10), _SLOWEST_POLL)
-        self._next_s = elapsed + poll_s * slower * self._random.uniform(0.9, 1.1)
+        self._next_s = poll.begun_s + poll_s * slower * self._random.uniform(0.9, 1.1)
+        return True
 
-    def _observe(self, config: PilotConfig, holders: frozenset[str], now_s: float) -> str:
-        """One observation. Returns the complaint about a peer pilot, if any."""
-        seen = self._scheduler.observe()
+    def _ask(self, config: PilotConfig) -> _Seen:
+        """In the background: nothing here is changed."""
+        observation, at_s = self._scheduler.observe(), self._clock.now_s()
+        return _Seen(observation, at_s, self._sharing.look(config.nodes))
+
+    def _read(self, answer: _Seen, config: PilotConfig, holders: frozenset[str]) -> str:
+        """Take over an observation. Returns the complaint about a peer pilot, if any."""
+        seen = answer.observation
         pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | holders)
-        complaint = self._sharing.observe(config.nodes, seen)
+        complaint = self._sharing.read(config.nodes, seen, answer.peers)
         self._classes.observe(seen)
         free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)
-        self._window_ends = tuple(window_ends_here(seen, pilot_jobs, now_s).items())
+        self._window_ends = tuple(window_ends_here(seen, pilot_jobs, answer.at_s).items())
         # Nothing above offers a node; nothing below fails.
         self._idle, _ = debounce(self._idle, frozenset(free))
         self._candidates = Table()
@@ -123,19 +174,18 @@ class Survey:
             self._candidates[node] = Candidate(request, self._classes.of_node(node) or "")
         return complaint
 
-    def _succeeded(self, complaint: str, elapsed: float, now_s: float) -> None:
+    def _succeeded(self, complaint: str, now_s: float) -> None:
         polls = self._polls
         if polls.failures:
             self._registry.note(now_s, "poll", "", f"the scheduler responds again after {polls.failures} failed polls")
         if complaint and complaint != polls.complaint:
             self._registry.note(now_s, "hosts", "", complaint)
-        self._polls = PollRecord(elapsed, elapsed if polls.first_s is None else polls.first_s, complaint=complaint)
+        first_s = self._clock.elapsed_s() if polls.first_s is None else polls.first_s
+        self._polls, self._silent_s = PollRecord(first_s, complaint=complaint), 0.0
 
-    def _failed(self, error: str, before_s: float, now_s: float) -> None:
+    def _failed(self, error: str, now_s: float) -> None:
         polls = self._polls
-        # Time in which this process was stopped, and did not poll, is no silence of the scheduler.
-        last_good_s = polls.last_good_s if polls.failures else max(polls.last_good_s, before_s)
         if error != polls.error:  # once, not at every poll of a long outage
             self._registry.note(now_s, "poll failed", "", error)
-        self._polls = replace(polls, last_good_s=last_good_s, failures=polls.failures + 1, error=error)
+        self._polls = replace(polls, failures=polls.failures + 1, error=error)
         self._idle, _ = debounce(self._idle, None)

@@ -98,7 +98,6 @@ class DirectoryLauncher:
         try:
             driver.request(ControlRequest.RUN)
             write_hosts(directory.hosts, hosts)
-            directory.leave.unlink(missing_ok=True)
             directory.driver_pid.unlink(missing_ok=True)
             for path in (directory.events, directory.progress):
                 with suppress(FileNotFoundError):

@@ -23,7 +23,7 @@ from bftrainer.errors import UserError
 from bftrainer.live.derived import Derived, Table
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
-from bftrainer.live.trainers.remarks import last_words, refused_text, remark
+from bftrainer.live.trainers.remarks import disagreement_text, last_words, refused_text, remark
 from bftrainer.live.trainers.steps import (
     AskToStop,
     ChangeHosts,
@@ -86,8 +86,9 @@ def _retry_times(records: tuple[TrainerRecord, ...]) -> tuple[float, ...]:
 
 
 def _for_core(records: tuple[TrainerRecord, ...], latest_s: float) -> Mapping[str, TrainerRecord]:
-    wanted = (r for r in records if not r.status.is_final and r.status is not TrainerStatus.PAUSED)
-    return MappingProxyType({r.name: r for r in wanted if r.not_before_s <= latest_s})
+    queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
+    wanted = (r for r in records if r.status is queued or r.status is waiting or r.status is running)
+    return MappingProxyType({r.spec.name: r for r in wanted if r.not_before_s <= latest_s})
 
 
 def _wants(
@@ -116,6 +117,7 @@ class TrainerManager:
         self._meters = MeterBook(window_s)
         self._faults: dict[str, str] = {}  # why the drivers of trainers were killed by this pilot
         self._draining = False
+        self._next_number = 0
         self.reload_registry(now_s)
 
     def reconfigure(self, window_s: float) -> None:
@@ -124,7 +126,8 @@ class TrainerManager:
 
     def reload_registry(self, now_s: float) -> None:
         """Add the trainers that are new in the registry, and adopt drivers that run."""
-        for record in self._registry.trainers():
+        for record in self._registry.trainers_from(self._next_number):
+            self._next_number = record.number + 1
             if record.name in self._records or (record.status.is_final and record.finished_s is not None):
                 continue
             state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
@@ -183,6 +186,13 @@ class TrainerManager:
             if record is not None and record.status is TrainerStatus.QUEUED:
                 self.change(name, TrainerChange(status=TrainerStatus.WAITING, admitted_s=record.admitted_s or now_s))
 
+    def quarantine(self, name: str, why: str, now_s: float) -> None:
+        """Pause a trainer with which no decision can be made, until its user resumes it."""
+        if (record := self._records.get(name)) is not None and not record.status.is_final:
+            self._registry.note(now_s, "quarantine", name, f"paused, since no decision can be made with it: {why}")
+            reason = f"quarantined, since no decision can be made with it: {why}"
+            self.change(name, TrainerChange(status=TrainerStatus.PAUSED, reason=reason))
+
     def change(self, name: str, change: TrainerChange) -> None:
         """Change the registry, and what is known of it here."""
         self._registry.change(name, change)
@@ -193,8 +203,12 @@ class TrainerManager:
         """Read what all drivers say. Returns the ids of fragments that drivers withhold, since workers there were killed."""
         lost: set[str] = set()
         for name, it in list(self._states.items()):
+            if self._records[name].status is TrainerStatus.QUEUED and not it.view.alive:
+                continue  # no driver before this pilot starts one, and there may be thousands in the queue
             was, it.view = it.view, self._launcher.look(name)
             if it.view is not was and it.view != was:
+                if it.view.ranks_disagree and not was.ranks_disagree:
+                    self._registry.note(now_s, "report", name, disagreement_text(it.view.ranks_disagree))
                 self._hear(name, now_s, len(was.refused))
                 if fresh := it.view.withheld - was.withheld:
                     lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
@@ -408,8 +422,12 @@ class TrainerManager:
 
     def _close(self, name: str, now_s: float) -> None:
         """Final, and no driver is left."""
-        if self._records[name].finished_s is None:
-            self.change(name, TrainerChange(finished_s=now_s))
+        record = self._records[name]
+        if record.finished_s is None:
+            change = TrainerChange(finished_s=now_s)
+            if record.status is TrainerStatus.FAILED:  # its row cannot be read any more, and does not say so itself
+                change = replace(change, status=record.status, reason=record.reason)
+            self.change(name, change)
         self._forget(name)
 
     def _write_usage_of(self, name: str) -> None:

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bftrainer.domain.model import Trainer
 from bftrainer.errors import UserError
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
+from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus
 from bftrainer.persistence.spool import Request, RequestKind
+
+
+def submit(
+    received: Sequence[tuple[str, Request]],
+    registry: Registry,
+    trainers: TrainerManager,
+    now_s: float,
+    refusal: Callable[[Trainer], str | None] = lambda _: None,
+) -> tuple[tuple[str, str], ...]:
+    """Register submissions, (spool name, request) each, in one commit. Returns (trainer, why it was rejected)."""
+    rejected: list[tuple[str, str]] = []
+    good: list[Submission] = []
+    for spool_name, request in received:
+        assert request.spec is not None
+        if (reason := refusal(request.spec.trainer())) is None:
+            good.append(Submission(request.spec, request.owner, spool_name))
+        else:
+            rejected.append((request.trainer, f"submission of {request.trainer!r} rejected: {reason}"))
+    if good:
+        added = registry.add_all(good, now_s)
+        trainers.reload_registry(now_s)
+        taken = [one.spec.name for one, is_added in zip(good, added, strict=True) if not is_added]
+        rejected += [(name, f"submission of {name!r} rejected: the name is taken") for name in taken]
+    return tuple(rejected)
 
 
 def carry_out(
@@ -17,18 +41,8 @@ def carry_out(
     registry: Registry,
     trainers: TrainerManager,
     now_s: float,
-    refusal: Callable[[Trainer], str | None] = lambda _: None,
 ) -> None:
-    """Submit, cancel, pause or resume. Raises :class:`UserError` for a request that cannot be carried out."""
-    if request.kind is RequestKind.SUBMIT:
-        assert request.spec is not None
-        if (reason := refusal(request.spec.trainer())) is not None:
-            raise UserError(f"submission of {request.trainer!r} rejected: {reason}")
-        added = registry.add(request.spec, request.owner, spool_name, now_s)
-        trainers.reload_registry(now_s)
-        if not added:
-            raise UserError(f"submission of {request.trainer!r} rejected: the name is taken")
-        return
+    """Cancel, pause or resume. Raises :class:`UserError` for a request that cannot be carried out."""
     if registry.was_carried_out(spool_name):
         return
     record = trainers.record(request.trainer)

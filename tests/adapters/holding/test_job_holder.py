@@ -90,7 +90,7 @@ class House:
         return list(self.holder.poll())
 
     def mark_ready(self, fragment: Fragment) -> None:
-        (self.holder.holders / fragment.name / "ready").touch()
+        (self.holder.holders / fragment.name / "ready").write_text("1.0\n")
 
     def ready(self, node: str = "n1") -> Fragment:
         (fragment,) = self.holder.acquire((NodeRequest(node),)).fragments
@@ -149,6 +149,25 @@ def test_one_that_is_not_listed_is_gone_only_when_its_id_is_unknown_too(house: H
     del hidden[fragment.id]
     (gone,) = house.poll()
     assert (gone.phase, gone.why) == (FragmentPhase.GONE, "unknown to Fake")
+
+
+def test_a_round_of_slow_submissions_ends_early_and_the_rest_follows_later(house: House) -> None:
+    """16 sbatch of 5 s each in one tick were 80 s without a renewal, a release or a look at the drivers."""
+    submit = house.jobs.submit
+
+    def slow(claim: NodeRequest) -> str:
+        house.clock.sleep(5.0)
+        return submit(claim)
+
+    house.jobs.submit = slow  # type: ignore[method-assign]
+    requests = tuple(NodeRequest(f"n{i:02d}") for i in range(16))
+    held: list[str] = []
+    for round_ in range(1, 17):
+        acquired = house.holder.acquire(tuple(r for r in requests if r.node not in held))
+        assert acquired.refusals == (), "what was not tried is no refusal: no back-off"
+        held += [f.node for f in acquired.fragments]
+        assert len(held) == round_
+    assert sorted(held) == [r.node for r in requests]
 
 
 def test_all_that_are_not_listed_are_asked_for_in_one_command(house: House) -> None:

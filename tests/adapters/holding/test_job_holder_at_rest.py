@@ -89,7 +89,7 @@ class Held:
         found = self.holder.acquire(tuple(NodeRequest(f"n{i:04d}") for i in range(NODES)))
         self.names = [fragment.name for fragment in found.fragments]
         for name in self.names:
-            (files.root / name / "ready").touch()
+            (files.root / name / "ready").write_text("1.0\n")
         for _ in range(3):
             self.clock.sleep(5.1)
             self.shown = self.holder.poll()

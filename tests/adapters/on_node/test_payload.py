@@ -234,6 +234,7 @@ def test_a_file_system_that_hangs_does_not_keep_the_node(
     """A file that blocks whoever opens it (a FIFO here), as on a dead file server."""
     files = HolderFiles(tmp_path)
     (tmp_path / NAME).mkdir()
+    (tmp_path / hangs).unlink(missing_ok=True)
     os.mkfifo(tmp_path / hangs)
     holder = start_payload(tmp_path, started)
     time.sleep(0.2)

@@ -1,0 +1,13 @@
+"""What a policy or an objective must know of a trainer, beyond what every trainer file contains."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Need(Enum):
+    """A policy lists its needs in an attribute ``needs``, and so does an objective; without it, every trainer will do."""
+
+    LENGTH = "the total number of samples (samples_total)"
+    LOSSES = "the value of the evaluation function in progress reports (reports_loss)"
+    PRIORITY = "a priority above 0 (priority)"

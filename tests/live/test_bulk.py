@@ -1,0 +1,103 @@
+"""A bulk of requests: the work of a tick does not depend on how many there are, and nothing is lost or reordered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from live_house import House, house, spec
+
+from bftrainer.live.rerun import decide_again
+from bftrainer.live.world import QUEUED_TOLD, REQUESTS_AT_ONCE
+from bftrainer.persistence.journal import last_state
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.spool import Request, RequestKind
+from bftrainer.protocol.reports import DriverView
+
+MANY = 400
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> House:
+    it = house(tmp_path / "state", decisions={"max_parallel": 2}, nodes={"unused_after_s": 60.0})
+    it.cluster.give("n1", "n2", "n3", "n4")
+    it.submit(spec("a", max_nodes=2), spec("b", max_nodes=2))
+    return it
+
+
+def counted(home: House) -> list[Counter[str]]:
+    """The work of each tick: commits by kind, requests left in the spool at its begin, drivers looked at."""
+    ticks = [Counter[str]()]
+    home.at_step = lambda step: ticks[-1].update({step: 1}) if step.endswith(": committed") else None
+    look = home.launcher.look
+
+    def counting_look(name: str) -> DriverView:
+        ticks[-1]["look"] += 1
+        return look(name)
+
+    home.launcher.look = counting_look  # type: ignore[method-assign]
+    home.after_tick = lambda: ticks.append(Counter(left=len(list(home.spool.path.glob("*.json")))))
+    return ticks
+
+
+def test_a_tick_takes_a_few_requests_whatever_the_spool_holds(home: House) -> None:
+    ticks = counted(home)
+    home.at(10, lambda: home.submit(*(spec(f"t{i:03d}") for i in range(MANY))))
+    home.at(10.5, lambda: home.cluster.take("n1"))
+    home.pilot(40)
+    taken = [before["left"] - after["left"] for before, after in pairwise(ticks)]
+    assert sum(n for n in taken if n > 0) == MANY + 2
+    assert max(taken) <= REQUESTS_AT_ONCE
+    assert max(tick["submission: committed"] for tick in ticks) == 1, "one commit for all that a tick takes"
+    assert max(tick["look"] for tick in ticks) <= REQUESTS_AT_ONCE + 2, "each new one once, then those with a driver"
+    with closing(home.store()) as store:
+        names = [trainer.name for trainer in Registry(store).trainers()]
+        assert names == ["a", "b", *(f"t{i:03d}" for i in range(MANY))], "in the order of submission"
+        assert not any(v.differs for v in decide_again(store))
+    assert list(home.spool.take(1)) == []
+
+
+def test_the_state_that_every_decision_writes_stays_small(home: House) -> None:
+    home.submit(*(spec(f"t{i:03d}") for i in range(MANY)))
+    home.pilot(30)
+    with closing(home.store()) as store:
+        state = last_state(store)
+    assert state is not None
+    assert len(state.active) + len(state.queue) == 2 + QUEUED_TOLD
+    assert [trainer.id for trainer in state.queue] == [f"t{i:03d}" for i in range(QUEUED_TOLD)], (
+        "first come, first served"
+    )
+
+
+def test_those_behind_come_up_as_those_before_them_end(tmp_path: Path) -> None:
+    home = house(tmp_path / "state", decisions={"max_parallel": 50})
+    home.cluster.give(*(f"n{i}" for i in range(50)))
+    home.submit(*(spec(f"t{i:03d}", max_nodes=1) for i in range(200)))
+
+    def finish() -> None:
+        for name, driver in list(home.launcher.drivers.items()):
+            if driver.view.on:
+                home.launcher.finish(name)
+
+    for at_s in range(10, 100, 5):
+        home.at(at_s, finish)
+    home.pilot(110)
+    with closing(home.store()) as store:
+        done = [trainer.status.value for trainer in Registry(store).trainers()]
+    assert Counter(done)["done"] == 200
+
+
+def test_requests_keep_their_order_and_a_rejected_one_rejects_no_other(home: House) -> None:
+    home.spool.put(Request(kind=RequestKind.SUBMIT, trainer="c", spec=spec("c"), owner="me"))
+    home.ask(RequestKind.CANCEL, "c")
+    home.spool.put(Request(kind=RequestKind.SUBMIT, trainer="c", spec=spec("c"), owner="you"))
+    home.submit(spec("d"))
+    home.pilot(10)
+    assert home.status("c") == "cancelled"
+    assert home.status("d") in ("queued", "waiting", "running")
+    with closing(home.store()) as store:
+        notes = [(note.subject, note.text) for note in Registry(store).notes(1000)]
+    assert ("c", "submission of 'c' rejected: the name is taken") in notes

@@ -1,0 +1,126 @@
+"""What one host waits for while another writes, through caches that believe for an hour what they once saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_machine import STEPPER, eventually
+from two_hosts import TwoHosts, two_hosts
+
+from bftrainer.config.trainer_file import TrainerSpec, settle
+from bftrainer.config.validation import check_table
+from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.reports import Ending
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.on_node import payload
+
+pytestmark = pytest.mark.slow
+NAME = "n1#12"
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
+    tmp_path.chmod(0o700)
+    with two_hosts(tmp_path) as made:
+        yield made
+
+
+def test_the_file_system_remembers_what_was_missing_and_open_asks_the_server(hosts: TwoHosts) -> None:
+    """The caches are there: without them the other tests show nothing."""
+    assert not (hosts.other / "late").exists()
+    (hosts.one / "late").write_text("x")
+    assert not (hosts.other / "late").exists()
+    with pytest.raises(FileNotFoundError):
+        (hosts.other / "late").read_text()
+    (hosts.one / "early").touch()
+    assert (hosts.other / "early").stat().st_size == 0
+    (hosts.one / "early").write_text("one")
+    assert (hosts.other / "early").stat().st_size == 0, "attributes are remembered, too"
+    assert (hosts.other / "early").read_text() == "one"
+    (hosts.one / "new").write_text("other")
+    (hosts.one / "new").replace(hosts.one / "early")
+    assert (hosts.other / "early").read_text() == "other", "replaced by rename"
+
+
+def test_the_marks_of_a_payload_are_seen_and_it_sees_its_lease(hosts: TwoHosts) -> None:
+    files = HolderFiles(hosts.one / "holders")
+    files.hold(NAME)
+    files.renew()
+    assert not files.is_ready(NAME)
+    assert files.leaving(NAME) is None
+    environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
+    argv = [sys.executable, payload.__file__, str(hosts.other / "holders"), "600"]
+    held = subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: files.is_ready(NAME))
+        assert files.leaving(NAME) is None
+        held.send_signal(signal.SIGTERM)
+        eventually(lambda: files.leaving(NAME) is not None)
+        assert "SIGTERM" in str(files.leaving(NAME))
+    finally:
+        held.kill()
+        held.wait()
+
+
+def test_a_payload_that_starts_before_its_pilot_has_written_the_lease_sees_the_release(hosts: TwoHosts) -> None:
+    files = HolderFiles(hosts.one / "holders")
+    environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
+    argv = [sys.executable, payload.__file__, str(hosts.other / "holders"), "600"]
+    held = subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        eventually((hosts.one.parent / "behind" / "holders" / NAME / "lease").exists)
+        files.hold(NAME)
+        eventually(lambda: files.is_ready(NAME))
+        files.mark_released(NAME)
+        assert held.wait(60) == 0
+        eventually(lambda: "released" in str(files.leaving(NAME)))
+    finally:
+        held.kill()
+        held.wait()
+
+
+def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(hosts: TwoHosts, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    directory = TrainerDirectory.of(hosts.one, "t")
+    launcher = DirectoryLauncher(hosts.one / "trainers", {"poll_s": 0.05, "prefix": hosts.prefix(), "warm": False})
+    command = [sys.executable, str(STEPPER), str(work / "c.json"), str(work / "steps"), "1000000", "0.02"]
+    table = {
+        "name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 600.0, "cwd": str(work),
+    }  # fmt: skip
+    spec = settle(check_table(table, TrainerSpec, "test"), "test", work, os.environ)
+
+    def incarnations() -> set[int]:
+        path = work / "steps"
+        return {int(line.split()[0]) for line in path.read_text().splitlines()} if path.exists() else set()
+
+    def trained(incarnation: int) -> bool:
+        view = launcher.look("t")
+        return incarnation in incarnations() and view.trains and view.incarnation == incarnation
+
+    launcher.start(spec, [HostSlots("n1", 1, "f1")])
+    try:
+        eventually(lambda: trained(1), 60)
+        launcher.order("t", [HostSlots("n1", 1, "f1"), HostSlots("n2", 1, "f2")])
+        eventually(lambda: trained(2), 60)
+        launcher.ask_to_stop("t")
+        eventually(lambda: launcher.look("t").ending is not None, 60)
+        assert launcher.look("t").ending is Ending.STOPPED
+    finally:
+        launcher.kill("t")
+        eventually(lambda: not launcher.look("t").alive)
+    events = [json.loads(line) for line in directory.events.read_text().splitlines()]
+    exits = [event["status"] for event in events if event["event"] == "worker_exited"]
+    assert exits == [83, 83, 83], "every worker left after its checkpoint; none was killed"
+    assert events[-1]["checkpointed"] is True
+    steps = [int(line.split()[1]) for line in (work / "steps").read_text().splitlines()]
+    assert steps == list(range(1, len(steps) + 1)), "no step is missing or repeated"

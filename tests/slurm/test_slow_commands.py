@@ -1,0 +1,97 @@
+"""Every Slurm command takes 5 s, then 9 s: no holder's lease lapses, and no node is released for it.
+
+In CI 8 holders for a minute each; by hand, 64 holders for ten minutes::
+
+    BFTRAINER_SLOW_NODES=64 BFTRAINER_SLOW_S=600 pytest tests/slurm/test_slow_commands.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from live_machine import Machine, eventually, machine
+from slurm_lab import Lab, Settings, missing_programs
+
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.store import open_store
+
+NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "8"))
+SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", "60"))
+SLOW = (5, 9)
+COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sdiag", "sinfo")
+LEASE_S = 30 if NODES < 16 else 60  # the default; with few nodes there are fewer commands in a row
+CONFIG = """
+[decisions]
+solver = "exact"
+[nodes]
+holder = "slurm"
+min_window_s = 0
+[times]
+lease_s = LEASE
+shutdown_s = 60
+[workers]
+allow_root = true
+[slurm]
+partition = "scavenge"
+"""
+
+
+@pytest.fixture
+def slow_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    if missing := missing_programs():
+        pytest.skip(f"no {missing[0]}")
+    lab = Lab(tmp_path / "lab", Settings(nodes=NODES))
+    try:
+        lab.start()
+        for name, value in lab.env.items():
+            monkeypatch.setenv(name, value)
+        yield lab
+    finally:
+        lab.stop()
+
+
+def slow_down(lab: Lab, seconds: float) -> None:
+    for name in COMMANDS:
+        real = shutil.which(name, path=lab.env["PATH"].partition(":")[2])
+        lab.put_fake(name, f'#!/bin/sh\nsleep {seconds}\nexec {real} "$@"\n')
+
+
+def fragments(on: Machine) -> list[object]:
+    with closing(open_store(on.state)) as store:
+        return [(it.name, it.taken_s is not None, it.released_s, it.reason) for it in Registry(store).fragments()]
+
+
+@pytest.mark.slow
+def test_no_holder_lapses_while_every_command_takes_its_time(slow_lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "pilot").mkdir(mode=0o700)
+    on = machine(tmp_path / "pilot", [], CONFIG.replace("LEASE", str(LEASE_S)))
+    try:
+        on.bftrainer(
+            "submit", "--name", "a", "--max-nodes", NODES, "--samples-per-s", 10, "--cwd", on.work, "--", "sleep", "100000"
+        )  # fmt: skip
+        slow_down(slow_lab, SLOW[0])
+        on.pilot()
+        eventually(on.state_is_there, 60)
+        eventually(lambda: sum(taken for _, taken, _, _ in fragments(on)) == NODES, 60 + 12 * NODES)  # type: ignore[misc]
+        begun = fragments(on)
+        for seconds in SLOW:
+            slow_down(slow_lab, seconds)
+            until_s = time.monotonic() + SECONDS
+            while time.monotonic() < until_s:
+                time.sleep(min(5.0, SECONDS))
+                assert fragments(on) == begun, Counter(reason for *_, reason in fragments(on))  # type: ignore[misc]
+        with closing(open_store(on.state)) as store:
+            notes = [note.text for note in Registry(store).notes(1000) if note.kind == "slow tick"]
+        print(json.dumps({"holders": len(begun), "seconds": SECONDS, "slow ticks": notes}))
+        for name in COMMANDS:
+            (slow_lab.root / "bin" / name).unlink()
+    finally:
+        on.close()
