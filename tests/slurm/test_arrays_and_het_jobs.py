@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from slurm_lab import Lab, wait_until
 from slurm_versions import SlurmVersion
@@ -29,16 +31,17 @@ def test_their_ids_are_those_of_slurm_itself_in_text_and_json(lab: Lab, slurm_ve
         assert {(job.id, job.size) for job in by_json} == text
 
 
-def test_nodes_that_are_planned_for_later_tasks_of_an_array_are_not_free(lab: Lab) -> None:
-    """Slurm shows the plan of the first task only; of the other tasks' nodes it says no more than that they are planned."""
-    lab.submit("sleep 600", "-w", "node[01-05]", "-N5", "-t", "10")
+def test_nodes_that_are_planned_for_another_task_of_an_array_are_not_free(lab: Lab) -> None:
+    """Slurm shows the plan of one task only; of the other tasks' nodes, it says no more than that they are planned."""
+    lab.submit("sleep 600", "-w", "node[04-08]", "-N5", "-t", "10")
     lab.submit("sleep 600", "-N4", "--array=1-2", "-t", "10")
     scheduler = SlurmScheduler(env=lab.env)
-    wait_until(lambda: any(job.starts_s is not None for job in scheduler.observe().pending), "a plan")
+
+    def idle() -> dict[str, Availability]:
+        return {node.name: node.availability for node in scheduler.observe().nodes if node.name < "node04"}
+
+    wait_until(lambda: set(idle().values()) == {Availability.PLANNED}, "the idle nodes to be planned")
     seen = scheduler.observe()
     (job,) = seen.pending
-    states = {node.name: node.state for node in seen.nodes}
-    endless = [free.node.name for free in free_nodes(seen, PilotJobs()) if free.end.at_s == float("inf")]
-    print(sorted(job.nodes), states, endless)
-    assert endless == []
-    assert {node.availability for node in seen.nodes if node.name > "node05"} == {Availability.PLANNED}
+    assert job.size == 4
+    assert [free.node.name for free in free_nodes(seen, PilotJobs()) if math.isinf(free.end.at_s)] == []
