@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
 .PHONY: help demo test check lint format types imports pytest bench stalls zero-impact clean environment environment-dev
-.PHONY: docs generated coverage slurm-versions
+.PHONY: docs generated coverage fuzz slurm-versions
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -24,6 +24,7 @@ help:
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
 	@echo "make generated write the man pages and shell completion files; run it after changing the command line"
 	@echo "make coverage  run pytest with branch coverage, report in build/coverage (TESTS=tests/core for a part)"
+	@echo "make fuzz      mutate samples of every reader of files and scheduler output for a minute (SECONDS=3600 for an hour)"
 	@echo "make clean   remove everything that make created, including .venv, but not .cache (the Horovod wheel, Slurm's versions)"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
 
@@ -92,6 +93,11 @@ docs: environment-dev
 
 generated: environment-dev
 	$(RUN) packaging/generate.py
+
+SECONDS = 60
+SEED = 0
+fuzz: environment-dev
+	$(RUN) tests/fuzz/runner.py --seconds $(SECONDS) --seed $(SEED)
 
 TESTS = tests
 coverage: environment-dev

@@ -59,10 +59,10 @@ class UnknownNameError(UserError):
 
     def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = "") -> None:
         known = sorted(valid)
-        near = difflib.get_close_matches(name, known, n=1)
+        near = difflib.get_close_matches(name[:200], known, n=1)  # a name from a file may be long
         hint = f", did you mean {near[0]!r}?" if near else ";"
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}unknown {kind} {name!r}{hint} valid: {', '.join(known)}")
+        super().__init__(f"{place}unknown {kind} {name!r:.120}{hint} valid: {', '.join(known)}")
         self.kind = kind
         self.name = name
 

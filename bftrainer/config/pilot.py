@@ -131,7 +131,7 @@ class TraceConfig(ConfigTable):
     """Event log: a CSV file with the columns time,joined,left (format: docs/pilot.md). Without it, a log is generated."""
     nodes: Count = 48
     """Number of nodes in the generated log, or number of nodes to use from the given log."""
-    days: Positive = 1.0
+    days: Annotated[float, Field(gt=0, le=3660)] = 1.0
     """Length of the generated log, in days."""
     seed: int = 4
     """Random seed of the generated log. With the default, some nodes are idle at its start."""
