@@ -29,6 +29,8 @@ ROUND_S = 2.0
 """No submission begins this long after the first one of a round: a tick of the pilot must not wait for 16 slow commands."""
 _MARKS_AT_ONCE = 125
 """Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8 s."""
+_MARKS_S = 0.05
+"""How long one poll reads these marks: each is an ``open``, which asks the server of a network file system."""
 
 
 class JobHolder:
@@ -110,11 +112,15 @@ class JobHolder:
         now_s = self._clock.elapsed_s()
         for held in self._moving.values():
             self._look_at_marks(held, now_s)
+        looked = 0
         for held in islice(self._resting, _MARKS_AT_ONCE):
             if self._files.leaving(held.name) is not None:
                 self._look_at_marks(held, now_s)
                 self._move(held)
-        self._resting.rotate(-_MARKS_AT_ONCE)
+            looked += 1
+            if self._clock.elapsed_s() - now_s >= _MARKS_S:
+                break
+        self._resting.rotate(-looked)
         if now_s >= self._next_ask_s or (self._is_change_near(now_s) and not self._failed_asks):
             self._ask(now_s)
         return self._show()
