@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -221,8 +222,9 @@ class Lab:
 
     def cancel_all(self) -> None:
         """Cancel every job and wait until none is left."""
-        if jobs := self.run("squeue", "-h", "-a", "-o", "%A").split():  # of every user
-            self.run("scancel", *jobs)
+        # Of every user, by id: 26.05's scancel refuses the user nobody. Arrays and heterogeneous jobs as a whole.
+        if jobs := {re.split("[_+]", job)[0] for job in self.run("squeue", "-h", "-a", "-o", "%i").split()}:
+            self.run("scancel", *sorted(jobs))
         wait_until(lambda: not self.run("squeue", "-h"), "all jobs to end", seconds=45)
 
     def tidy_up(self) -> None:
