@@ -17,8 +17,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from conftest import started
 from live_machine import Machine, eventually, machine
-from slurm_lab import Lab, Settings, missing_programs
+from slurm_lab import Lab, Settings
 
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
@@ -45,17 +46,11 @@ partition = "scavenge"
 
 
 @pytest.fixture
-def slow_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    if missing := missing_programs():
-        pytest.skip(f"no {missing[0]}")
-    lab = Lab(tmp_path / "lab", Settings(nodes=NODES))
-    try:
-        lab.start()
+def slow_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    for lab in started(Settings(nodes=NODES)):
         for name, value in lab.env.items():
             monkeypatch.setenv(name, value)
         yield lab
-    finally:
-        lab.stop()
 
 
 def slow_down(lab: Lab, seconds: float) -> None:
