@@ -130,6 +130,8 @@ class TrainerManager:
             self._next_number = record.number + 1
             if record.name in self._records or (record.status.is_final and record.finished_s is not None):
                 continue
+            # Another pilot wrote it, and the clock may have been set back since.
+            record = replace(record, not_before_s=min(record.not_before_s, now_s + RETRY_S * 2**MAX_FAILURES))
             state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
             state.view = self._launcher.look(record.name)
             state.desired_s = state.ordered_s = now_s
