@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Plan, State
@@ -138,8 +139,9 @@ class TellingRegistry(Registry):
         return added
 
     def change(self, name: str, change: TrainerChange) -> None:
-        times = {key: value for key, value in change.columns().items() if key in _TIMES and value}
-        change = replace(change, **{key: self._to_wall(at_s) for key, at_s in times.items()})
+        times = {key: at_s for key, at_s in change.columns().items() if key in _TIMES and at_s}
+        on_wall: dict[str, Any] = {key: self._to_wall(at_s) for key, at_s in times.items()}
+        change = replace(change, **on_wall)
         super().change(name, change)
         self._tell(TrainerChanged(self._now_s(), name, change))
 

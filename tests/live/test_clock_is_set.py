@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from live_house import house, spec
 from bftrainer.live.facts import TellingRegistry
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.persistence.journal import entries
 from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
@@ -83,3 +85,36 @@ def test_a_clock_that_is_kept_in_step_changes_nothing() -> None:
     steady = SteadyClock(clock)
     clock.set_by = 0.3
     assert steady.to_wall(5.0) == 5.0
+
+
+def learned(path: Path, off_s: float) -> tuple[list[str], list[str]]:
+    """A trainer that grows, on a node whose clock is off by so much: measured kinds, notes."""
+    home = house(path, learning={"window_s": 5.0, "explore_after_s": 0.0})
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=2))
+    home.at(20, lambda: home.cluster.give("n2"))
+    home.at(150, lambda: home.submit(spec("b")))
+
+    def report() -> None:
+        if (driver := home.launcher.drivers.get("a")) is not None and driver.view.on:
+            at_s = home.clock.elapsed_s()
+            home.launcher.progress("a", 10.0 * (at_s if at_s < 20 else max(at_s - 8, 20)))  # a stall of 8 s
+            driver.view = replace(driver.view, heard_s=driver.view.heard_s + off_s)
+
+    for at_s in range(1, 160):
+        home.at(at_s, report)
+    home.pilot(160)
+    with closing(home.store()) as store:
+        seen = [type(m).__name__ for entry in entries(store) for m in entry.event.measured]
+        return seen, [note.text for note in Registry(store).notes(1000) if note.kind == "clock"]
+
+
+def test_the_clock_of_a_node_does_not_inflate_what_is_learned_of_stalls(tmp_path: Path) -> None:
+    seen, notes = learned(tmp_path / "right", 0.0)
+    assert "StallSeen" in seen
+    assert not notes
+    for off_s, where in ((-40.0, "40 s behind"), (40.0, "40 s ahead of")):
+        seen, notes = learned(tmp_path / f"off {off_s}", off_s)
+        assert "RateSeen" in seen, "rates are between two times of one clock"
+        assert "StallSeen" not in seen
+        assert [where in note for note in notes] == [True]

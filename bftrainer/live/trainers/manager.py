@@ -235,7 +235,8 @@ class TrainerManager:
     def _hear(self, name: str, now_s: float, refused_before: int) -> None:
         """Measure what a trainer has reported, and note what of it cannot be used."""
         try:
-            self._meters.hear(name, self._states[name].view)
+            if text := self._meters.hear(name, self._states[name].view, now_s):
+                self._registry.note(now_s, "clock", name, text)
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
             self._give_up(name, f"its reports cannot be measured: {type(error).__name__}: {error}")
         self._note_refused(name, refused_before, now_s)
