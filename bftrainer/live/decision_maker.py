@@ -32,6 +32,13 @@ def settings_of(config: PilotConfig) -> Settings:
     return Settings(policy, d.solver, d.objective, d.forward_s, d.seed, d.max_parallel)
 
 
+def shown_policy(policy: str) -> str:
+    """A policy of the journal's settings for people: without the parameter that :func:`settings_of` has added."""
+    name, _, parameters = policy.partition("?")
+    others = [one for one in parameters.split("&") if one and not one.startswith("gather_s=")]
+    return f"{name}?{'&'.join(others)}" if others else name
+
+
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
     """The policy of these settings, on this allocator. From now on its memories can be journaled."""
     objective = find_objective(settings.objective)
