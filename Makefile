@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
 .PHONY: help demo test check lint format types imports pytest bench stalls zero-impact clean environment environment-dev
-.PHONY: docs generated coverage slurm-versions
+.PHONY: docs generated coverage fuzz slurm-versions
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -17,12 +17,14 @@ help:
 	@echo "make test    install the test dependencies (announced, no questions asked), then run make check"
 	@echo "make check   ruff, mypy, import-linter, pytest: every change must pass them"
 	@echo "make bench   run every benchmark in tests/bench"
+	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod and torchrun trainers (after make test)"
 	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
 	@echo "make slurm-versions   run every test on a real Slurm on each version that there is (after make test; VERSIONS=sid for one)"
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
 	@echo "make generated write the man pages and shell completion files; run it after changing the command line"
 	@echo "make coverage  run pytest with branch coverage, report in build/coverage (TESTS=tests/core for a part)"
+	@echo "make fuzz      mutate samples of every reader of files and scheduler output for a minute (SECONDS=3600 for an hour)"
 	@echo "make clean   remove everything that make created, including .venv, but not .cache (the Horovod wheel, Slurm's versions)"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
 
@@ -69,6 +71,10 @@ stalls: environment-dev
 	$(RUN) tests/horovod/stalls.py
 	$(RUN) tests/torchrun/stalls.py
 
+training: environment-dev
+	@sh .ci/horovod.sh install
+	$(RUN) tests/training_schedules.py
+
 RUNS = 20
 zero-impact: environment-dev
 	$(RUN) tests/slurm/zero_impact.py --runs $(RUNS)
@@ -87,6 +93,11 @@ docs: environment-dev
 
 generated: environment-dev
 	$(RUN) packaging/generate.py
+
+SECONDS = 60
+SEED = 0
+fuzz: environment-dev
+	$(RUN) tests/fuzz/runner.py --seconds $(SECONDS) --seed $(SEED)
 
 TESTS = tests
 coverage: environment-dev

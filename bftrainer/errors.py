@@ -7,6 +7,7 @@ BFTrainerError                    exit status 1: an internal or external failure
 │   ├── UnknownNameError          a name that is not on the list; the message has the list
 │   ├── NoFeasibleCountsError     no allocation satisfies the legal sizes of all trainers
 │   ├── StateDirError             a state directory is unsafe, in use by another pilot, or of another version
+│   │   └── DirectoryInUseError   another pilot uses it
 │   └── WindowsUnknownError       the site hides the jobs that end windows, and assume_window_s is not set
 ├── SolverError                   a solver has no usable answer; carries the Reason for the fallback
 ├── StoreError                    the journal or registry could not be written or read (a disk problem)
@@ -58,10 +59,10 @@ class UnknownNameError(UserError):
 
     def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = "") -> None:
         known = sorted(valid)
-        near = difflib.get_close_matches(name, known, n=1)
+        near = difflib.get_close_matches(name[:200], known, n=1)  # a name from a file may be long
         hint = f", did you mean {near[0]!r}?" if near else ";"
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}unknown {kind} {name!r}{hint} valid: {', '.join(known)}")
+        super().__init__(f"{place}unknown {kind} {name!r:.120}{hint} valid: {', '.join(known)}")
         self.kind = kind
         self.name = name
 
@@ -72,6 +73,10 @@ class NoFeasibleCountsError(UserError):
 
 class StateDirError(UserError):
     """A state directory cannot be used: wrong owner or mode, in use by another pilot, or the schema of a newer version."""
+
+
+class DirectoryInUseError(StateDirError):
+    """Another pilot, which may be alive, uses the state directory."""
 
 
 class WindowsUnknownError(UserError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.output import json_option, show_json, show_rows
+from bftrainer.cli.output import json_option, say, show_json, show_rows
 from bftrainer.cli.state import opened_registry, state_option
 from bftrainer.errors import UserError
 
@@ -31,22 +31,25 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
       bftrainer explain digits --at 14:05
     """
     from bftrainer.cli.explanation import as_dict, headline, idle_reason, rows
+    from bftrainer.cli.pilot import read
     from bftrainer.live import explain as live
 
     at_s = math.inf if at is None else _seconds(at)
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
         reason = idle_reason(record) if at is None else None
-        found = None if reason else live.explain(registry.store, trainer, at_s)
+        own = read(state, None).decisions  # what the pilot itself imports
+        may_import = (own.policy.partition("?")[0], own.objective)
+        found = None if reason else live.explain(registry.store, trainer, at_s, may_import)
     if found is None:
         if as_json:
             show_json([{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}])
         else:
-            click.echo(f"{trainer} has no nodes: {reason}")
+            say(f"{trainer} has no nodes: {reason}")
     elif as_json:
         show_json([as_dict(found)])
     else:
-        click.echo(headline(found))
+        say(headline(found))
         show_rows(("", ""), rows(found))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.choices import HOLDER
+from bftrainer.cli.output import say
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
 
@@ -37,4 +38,4 @@ def init(holder: str, force: bool, state: Path) -> None:
     tables = {} if site.table is None else {holder: site.table}
     chosen = {"nodes_holder": holder, **site.init_values}
     write_atomically(path, commented_default(tables, **chosen).encode())
-    click.echo(f"written: {path}")
+    say(f"written: {path}")

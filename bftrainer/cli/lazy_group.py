@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bftrainer.cli.command_table import CommandEntry, CommandTable, contributed
+from bftrainer.cli.output import say
 from bftrainer.errors import UserError
 
 SECTIONS = ("Pilot", "Trainers", "Replay", "Tools")
@@ -27,7 +28,7 @@ class Commands:
     def everything(self) -> CommandTable:
         """Own and contributed entries; a table that cannot be read is a warning on stderr, once."""
         if self._all is None:
-            self._all = contributed(self._own, lambda text: click.echo(f"bftrainer: warning: {text}", err=True))
+            self._all = contributed(self._own, lambda text: say(f"bftrainer: warning: {text}", err=True))
         return self._all
 
     def find(self, path: str) -> CommandEntry | None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 import click
 
+from bftrainer.cli.output import say
 from bftrainer.cli.state import opened_registry, pending_submissions, state_option
 from bftrainer.errors import UserError
+from bftrainer.system.regular import open_regular
 
 _POLL_S = 0.5
+_TAIL_BYTES = 64 << 20
+"""Most that is read at once; a worker's log is no longer, unless somebody else writes it."""
 
 
 @click.command()
@@ -71,18 +76,26 @@ def _wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
 def _nothing_yet(text: str, follow: bool) -> None:
     if not follow:
         raise UserError(text)
-    click.echo(f"note: {text}; waiting", err=True)
+    say(f"note: {text}; waiting", err=True)
 
 
 def _print_new(path: Path, offsets: dict[Path, int], tail: int | None, *, named: bool) -> None:
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        begin = offsets.get(path, 0)
+    begin = offsets.get(path, 0)
+    try:
+        handle = open_regular(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    with os.fdopen(handle, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if tail is not None:
+            begin = max(begin, size - _TAIL_BYTES)
         file.seek(begin if begin <= size else 0)
-        data = file.read()
+        data = file.read(_TAIL_BYTES)
         offsets[path] = file.tell()
-    text = data.decode(errors="replace").splitlines()
+    text = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as progress bars write
+    if not text[-1]:
+        del text[-1]
     if tail is not None:
         text = text[-tail:] if tail else []
     for line in text:
-        click.echo(f"{path.stem}: {line}" if named else line)
+        say(f"{path.stem}: {line}" if named else line, keep="\t")

@@ -10,6 +10,7 @@ import click
 from bftrainer import __version__
 from bftrainer.cli.commands import TABLE
 from bftrainer.cli.lazy_group import Commands, LazyGroup
+from bftrainer.cli.output import say
 from bftrainer.errors import BFTrainerError
 
 EXIT_INTERRUPTED = 130
@@ -41,7 +42,7 @@ def run(arguments: list[str]) -> int:
     except click.Abort:
         return _complain("interrupted", EXIT_INTERRUPTED)
     except _NO_ARGUMENTS as error:
-        click.echo(error.format_message(), err=True)
+        say(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
         return _complain(_one_line(error.format_message()), error.exit_code)
@@ -64,5 +65,5 @@ def _one_line(text: str) -> str:
 
 
 def _complain(text: str, status: int) -> int:
-    click.echo(f"bftrainer: {text}", err=True)
+    say(f"bftrainer: {text}", err=True)
     return status

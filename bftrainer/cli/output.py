@@ -1,4 +1,8 @@
-"""How the commands print: tables, JSON lines, times."""
+"""How the commands print: text, tables, JSON lines, times.
+
+Everything that reaches a terminal passes here. Text that others wrote (logs of trainers, comments of other users, names in
+files) may contain terminal escapes and line breaks; they are shown as escapes. JSON stays exact.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,19 @@ from typing import Any, TypeVar
 
 import click
 
+from bftrainer.system.printable import printable
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def json_option(command: F) -> F:
     """``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(command)
+
+
+def say(text: str = "", *, err: bool = False, nl: bool = True, keep: str = "\n") -> None:
+    """Print text. Control characters are shown as escapes, but for those in ``keep``."""
+    click.echo(printable(text, keep), err=err, nl=nl)
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
@@ -27,7 +38,7 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: S
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
@@ -37,7 +48,7 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: S
 def show_json(rows: Sequence[dict[str, object]]) -> None:
     """Print one object per line."""
     for row in rows:
-        click.echo(json.dumps(row))
+        click.echo(json.dumps(row))  # ASCII: control characters are escapes of JSON
 
 
 def clock_time(at_s: float | None) -> str:

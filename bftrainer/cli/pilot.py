@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.state import state_option
-from bftrainer.errors import StoreError, UserError
+from bftrainer.errors import DirectoryInUseError, StoreError, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bftrainer.config.pilot import PilotConfig
+    from bftrainer.live.runtime import PilotDependencies
+    from bftrainer.live.signals import Signals
 
 CONFIG_NAME = "bftrainer.toml"
+_TRY_AGAIN_S, _SLICE_S = 10.0, 0.2
 
 
 @click.command()
@@ -29,7 +34,8 @@ def pilot(state: Path, config: Path | None) -> None:
     """Run the pilot: hold idle nodes, train on them, release each when the scheduler needs it.
 
     On SIGTERM, trainers checkpoint, every node is released, and the pilot exits. On SIGHUP, it rereads its configuration.
-    After a crash or a kill, run the pilot again: it finds its holders and drivers.
+    After a crash or a kill, run the pilot again: it finds its holders and drivers. Inside a batch job, the pilot waits while
+    another one uses the state directory.
 
     \b
     Example:
@@ -43,6 +49,7 @@ def pilot(state: Path, config: Path | None) -> None:
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.background import InThread
     from bftrainer.system.clock import SystemClock
+    from bftrainer.system.locks import require_locks
 
     folder = open_state_dir(state, create=True)
     settings = read(folder, config)
@@ -57,10 +64,37 @@ def pilot(state: Path, config: Path | None) -> None:
         background=InThread(),
     )  # fmt: skip
     try:
+        require_locks(folder)
         with Signals().caught() as signals:
-            run_pilot(parts, settings, signals, lambda: read(folder, config))
+            while not is_over(
+                parts, signals, lambda: run_pilot(parts, settings, signals, lambda: read(folder, config))
+            ):
+                pass
     except OSError as error:
         raise StoreError(f"{error.filename or folder}: {error.strerror or error}; expected a writable disk") from error
+
+
+def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None]) -> bool:
+    """Run the pilot; False after a while if another pilot uses the state directory.
+
+    Outside a job that is an error. A job that was submitted to succeed another one may start before that one has ended, and
+    its script would take the error for final: no pilot would be left.
+    """
+    from bftrainer.live.facts import NoteAdded
+
+    try:
+        run()
+    except DirectoryInUseError as error:
+        if not parts.job_id:
+            raise
+        now_s = parts.clock.now_s()
+        text = f"{error}; trying again every {_TRY_AGAIN_S:g} s, since this pilot runs in job {parts.job_id}"
+        parts.log(NoteAdded(now_s, "pilot", "", text), "text")
+        until_s = parts.clock.elapsed_s() + _TRY_AGAIN_S
+        while not signals.ends and parts.clock.elapsed_s() < until_s:
+            parts.clock.sleep(_SLICE_S)
+        return signals.ends
+    return True
 
 
 def refuse_root(config: PilotConfig) -> None:

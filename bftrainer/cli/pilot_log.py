@@ -12,6 +12,7 @@ import structlog
 
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.live.facts import DecisionMade, Fact, FragmentChanged, FragmentEvent, NoteAdded, TrainerChanged
+from bftrainer.system.printable import printable
 
 
 def print_fact(fact: Fact, format: str) -> None:
@@ -65,6 +66,10 @@ def _logger(format: str) -> Any:
 
 def _as_text(_logger: object, _method: str, fields: dict[str, Any]) -> str:
     """``2026-03-01T14:05:00.000+00:00 decision: +2 nodes -> 3 1 (exact, 1 ms)``."""
+    return printable(_line(fields))
+
+
+def _line(fields: dict[str, Any]) -> str:
     at, event = fields.pop("timestamp"), fields.pop("event")
     if "text" in fields:
         subject = f" {fields['subject']}" if "subject" in fields else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from bftrainer.cli.output import say
 from bftrainer.errors import UserError
 
 _PROJECT = """\
@@ -111,10 +112,10 @@ def list_policies() -> None:
         try:
             needs: frozenset[Need] = getattr(build_policy(name, settings), "needs", frozenset())
         except UserError as error:
-            click.echo(f"{name:<18} cannot run on a pool: {str(error).partition(': ')[2]}")
+            say(f"{name:<18} cannot run on a pool: {str(error).partition(': ')[2]}")
             continue
         known = " and ".join(sorted(need.value for need in needs))
-        click.echo(f"{name:<18} needs {known or 'nothing beyond what every trainer has'}")
+        say(f"{name:<18} needs {known or 'nothing beyond what every trainer has'}")
 
 
 @click.command()
@@ -154,4 +155,4 @@ def new(name: str, out: Path | None) -> None:
             write_atomically(folder / file, text.format(**words).encode())
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
-    click.echo(f"{folder}: {', '.join(files)}. Next: pip install -e {folder}")
+    say(f"{folder}: {', '.join(files)}. Next: pip install -e {folder}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
+from bftrainer.config.trainer_file import Rate
 from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.problem import Problem, TrainerDemand
@@ -23,23 +25,27 @@ def _whole(value: Any) -> Any:
 
 def _pool(value: Any) -> int | tuple[str, ...]:
     value = _whole(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_NODES:
         return value
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise InvalidValueError(f"expected a number of nodes or a list of node names, got {value!r:.60}")
-    if twice := [name for i, name in enumerate(value) if name in value[:i]]:
-        raise InvalidValueError(f"node {twice[0]!r} is listed twice")
+        raise InvalidValueError(
+            f"expected a number of nodes up to {MOST_NODES:,} or a list of node names, got {value!r:.60}"
+        )
+    if twice := [name for name, count in Counter(value).items() if count > 1]:
+        raise InvalidValueError(f"node {twice[0]!r:.100} is listed twice")
     return tuple(value)
 
 
-_Count = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
-_Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MOST_NODES = 1_000_000
+_MOST_TRAINERS = 10_000
+_Count = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=MOST_NODES)]
+_Number = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 _NodesOrCount = Annotated[int | tuple[str, ...], PlainValidator(_pool)]
 
 
 class _CurveTable(ConfigTable):
     nodes: tuple[_Count, ...]
-    samples_per_s: tuple[_Number, ...]
+    samples_per_s: tuple[Rate, ...]
 
 
 class _TrainerTable(ConfigTable):
@@ -51,7 +57,7 @@ class _TrainerTable(ConfigTable):
     scale_down_s: _Number
     nodes: _NodesOrCount = 0
     priority: _Number = 1.0
-    remaining_samples: _Number | None = None
+    remaining_samples: Annotated[float, Field(ge=0, le=1e21, allow_inf_nan=False)] | None = None
     sizes: tuple[_Count, ...] | None = None
 
     @model_validator(mode="after")
@@ -69,7 +75,7 @@ class _TrainerTable(ConfigTable):
 
 class _ProblemTable(ConfigTable):
     pool: _NodesOrCount
-    trainers: tuple[_TrainerTable, ...]
+    trainers: Annotated[tuple[_TrainerTable, ...], Field(max_length=_MOST_TRAINERS)]
     forward_s: _Number = 120.0
     objective: str = "throughput"
 
@@ -100,19 +106,25 @@ def read_problem(source: str, text: str) -> ProblemFile:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputFileError(f"{source}:{error.lineno}", f"not JSON ({error.msg} at column {error.colno})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputFileError(source, f"has a number that is too long, or is nested too deeply ({error})") from error
     if not isinstance(document, dict):
-        raise InputFileError(source, f"expected a JSON object, got {document!r:.60}")
+        raise InputFileError(source, f"expected a JSON object, got a JSON {type(document).__name__}")
     table = check_table(document, _ProblemTable, source)
     pool = frozenset(table.pool) if isinstance(table.pool, tuple) else None
     objective = find_objective(table.objective)
     demands: list[TrainerDemand] = []
+    ids: set[str] = set()
     held: list[Nodes] = []
+    taken: set[str] = set()
     warnings: list[str] = []
     for i, row in enumerate(table.trainers):
         where, trainer = f"{source}: trainers.{i}", row.trainer()
-        if any(row.id == other.id for other in demands):
-            raise InputFileError(f"{where}.id", f"another trainer has the id {row.id!r}")
-        nodes = _held(row, pool, held, f"{where}.nodes")
+        if row.id in ids:
+            raise InputFileError(f"{where}.id", f"another trainer has the id {row.id!r:.100}")
+        ids.add(row.id)
+        nodes = _held(row, pool, taken, f"{where}.nodes")
+        taken |= nodes
         if falls := trainer.curve.falls_at():
             warnings.append(f"{row.id}: throughput decreases at {falls[0]} nodes; the curve is used as given")
         try:  # as the policy does, but with the file's own sizes: here 0 is legal only if it is listed
@@ -134,7 +146,7 @@ def read_problem(source: str, text: str) -> ProblemFile:
     return ProblemFile(problem, pool, tuple(held), tuple(warnings))
 
 
-def _held(row: _TrainerTable, pool: Nodes | None, others: list[Nodes], where: str) -> Nodes:
+def _held(row: _TrainerTable, pool: Nodes | None, taken: set[str], where: str) -> Nodes:
     """The names of the nodes that a trainer holds; none where the pool is a number."""
     if isinstance(row.nodes, int):
         if row.nodes and pool is not None:
@@ -145,7 +157,6 @@ def _held(row: _TrainerTable, pool: Nodes | None, others: list[Nodes], where: st
     nodes = frozenset(row.nodes)
     if outside := nodes - pool:
         raise InputFileError(where, f"{min(outside)} is not in the pool; the pool must include the nodes held now")
-    for other in others:
-        if both := nodes & other:
-            raise InputFileError(where, f"{min(both)} is also held by another trainer")
+    if both := nodes & taken:
+        raise InputFileError(where, f"{min(both)} is also held by another trainer")
     return nodes

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.output import say
+
 if TYPE_CHECKING:
     from bftrainer.config.trainer_file import TrainerSpec
     from bftrainer.rehearsal.finding import RehearsalFinding
@@ -138,13 +140,11 @@ def rehearse(
         note(folder, spec)
     written = written_since(elsewhere, began_s)
     if as_json:
-        click.echo(
-            json.dumps(_as_dict(spec, passed, findings, costs(record), elsewhere, written, scratch if keep else None))
-        )
+        say(json.dumps(_as_dict(spec, passed, findings, costs(record), elsewhere, written, scratch if keep else None)))
     else:
         _show(spec, record, findings, costs(record), elsewhere, written)
         if keep:
-            click.echo(f"kept: {scratch}")
+            say(f"kept: {scratch}")
     if not passed:
         raise click.exceptions.Exit(1)
 
@@ -214,30 +214,28 @@ def _show(
     from bftrainer.rehearsal.verdicts import has_passed
 
     acts = ", ".join(str(played.act) for played in record.played)
-    click.echo(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
+    say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
     indent = max(len(finding.title) for finding in findings) + 15
     for finding in findings:
-        click.echo(
-            _wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent)
-        )
+        say(_wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent))
         if finding.verdict is not CheckVerdict.PASS and finding.remedy:
-            click.echo(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
-    click.echo()
+            say(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
+    say()
     if learned.stalls:
         stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in learned.stalls)
-        click.echo(_wrapped(f"stalls, seconds: {stalls}", "  "))
+        say(_wrapped(f"stalls, seconds: {stalls}", "  "))
     lines = _lines(learned)
     if lines:
-        click.echo("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
+        say("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
     if elsewhere:
-        click.echo(_wrapped(f"not copied (the script used the originals): {', '.join(map(str, elsewhere))}", "  "))
+        say(_wrapped(f"not copied (the script used the originals): {', '.join(map(str, elsewhere))}", "  "))
     if written:
-        click.echo(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, written))}", "  "))
+        say(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, written))}", "  "))
     failed = sum(finding.verdict is CheckVerdict.FAIL for finding in findings)
     open_ = sum(finding.verdict is CheckVerdict.CANNOT_TELL for finding in findings)
     verdict = "pass" if has_passed(findings) else "not passed: the rehearsal did not run to completion"
     verdict = f"FAIL: {failed} of {len(findings)} checks" if failed else verdict
-    click.echo(f"{verdict}{f', {open_} undecided' if open_ else ''}")
+    say(f"{verdict}{f', {open_} undecided' if open_ else ''}")
 
 
 def _lines(learned: Costs) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.output import say
 from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
 from bftrainer.errors import UserError
 
@@ -64,7 +65,7 @@ def _request(state: Path, kind: RequestKind, names: tuple[str, ...]) -> None:
         check_active(state, name)
     for name in names:
         enqueue(state, kind, name)
-        click.echo(f"{kind.value} {name}: requested")
+        say(f"{kind.value} {name}: requested")
 
 
 def check_active(state: Path, name: str) -> None:

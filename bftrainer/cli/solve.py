@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.choices import SOLVER
+from bftrainer.cli.output import say
 from bftrainer.errors import InputFileError, UserError
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def solve(problem: str, solver: str, time_limit_s: float) -> None:
     allocator = build_allocator(solver, time_limit_s)
     file = read_problem(problem, _text(problem))
     for warning in file.warnings:
-        click.echo(f"note: {warning}", err=True)
+        say(f"note: {warning}", err=True)
     began = time.perf_counter()
     answer = allocator.solve(file.problem)
-    click.echo(json.dumps(_as_json(file, answer, time.perf_counter() - began)))
+    say(json.dumps(_as_json(file, answer, time.perf_counter() - began)))
 
 
 def _text(source: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.cli.choices import LAUNCHER
-from bftrainer.cli.output import json_option, show_json
+from bftrainer.cli.output import json_option, say, show_json
 from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
 from bftrainer.errors import InputFileError
 
@@ -82,11 +82,11 @@ def submit(
         require(folder, spec, where)
     _note_unknown_class(spec, config.classes, where)
     _check_name(folder, spec.name, where)
-    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner=_user()))
+    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec))
     if as_json:
         show_json([{"trainer": spec.name, "spool": spool_name}])
         return
-    click.echo(f"submitted {spec.name}: {spec.min_nodes} to {spec.max_nodes} nodes, launcher {spec.launcher}")
+    say(f"submitted {spec.name}: {spec.min_nodes} to {spec.max_nodes} nodes, launcher {spec.launcher}")
 
 
 def _table(file: Path | None) -> dict[str, Any]:
@@ -117,14 +117,14 @@ def _note_missing_script(spec: TrainerSpec, where: str) -> None:
     """A note if SCRIPT in `python SCRIPT` does not exist: it may appear later, but usually the name or the folder is wrong."""
     program, script = Path(spec.command[0]).name, (*spec.command, "")[1]
     if program.startswith("python") and script.endswith(".py") and not Path(spec.cwd or "", script).exists():
-        click.echo(f"note: {where}: command: {script} does not exist in {spec.cwd}", err=True)
+        say(f"note: {where}: command: {script} does not exist in {spec.cwd}", err=True)
 
 
 def _note_unknown_class(spec: TrainerSpec, classes: Collection[str], where: str) -> None:
     """A note if the configuration names node classes and this is not one of them: usually a typo, but hardware is allowed."""
     if classes and spec.node_class not in (None, *classes):
         names = ", ".join(sorted(classes))
-        click.echo(
+        say(
             f"note: {where}: node_class: {spec.node_class!r} is not a class of the pilot's configuration ({names}); "
             "the trainer waits for a node with that hardware",
             err=True,
@@ -141,12 +141,3 @@ def _check_name(state: Path, name: str, where: str) -> None:
         raise InputFileError(
             f"{where}: name", f"{name!r} is taken; expected a name that no trainer of this state directory has had"
         )
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

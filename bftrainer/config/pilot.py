@@ -130,10 +130,10 @@ class TraceConfig(ConfigTable):
     """For holder = "trace": nodes join and leave as a recorded log says; workers are processes on this host."""
 
     log: Path | None = None
-    """Event log (time,joined,left). Without it, a log is generated."""
+    """Event log: a CSV file with the columns time,joined,left (format: docs/pilot.md). Without it, a log is generated."""
     nodes: Count = 48
     """Number of nodes in the generated log, or number of nodes to use from the given log."""
-    days: Positive = 1.0
+    days: Annotated[float, Field(gt=0, le=3660)] = 1.0
     """Length of the generated log, in days."""
     seed: int = 4
     """Random seed of the generated log. With the default, some nodes are idle at its start."""

@@ -20,8 +20,14 @@ from bftrainer.protocol.messages import StartedPer
 from bftrainer.scaling import Scaling
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Bounds, so that no product or quotient of them overflows: decisions multiply rates, priorities and times.
+MOST_RATE = 1e15
+"""Samples per second, on any number of nodes."""
+Positive = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False)]
+"""A time in seconds, or a factor."""
+NotNegative = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=MOST_RATE, allow_inf_nan=False)]
+Samples = Annotated[float, Field(ge=1e-9, le=1e21, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
@@ -29,7 +35,7 @@ class CurveTable(ConfigTable):
     """Measured throughput: ``samples_per_s`` on ``nodes`` nodes, linear in between."""
 
     nodes: tuple[Count, ...]
-    samples_per_s: tuple[NotNegative, ...]
+    samples_per_s: tuple[Rate, ...]
 
     @model_validator(mode="after")
     def _check(self) -> CurveTable:
@@ -53,11 +59,11 @@ class TrainerSpec(ConfigTable):
     slots: Count | None = None
     """Workers per node. Default: the pilot's ``nodes.slots``."""
     curve: CurveTable | None = None
-    samples_per_s: Positive | None = None
+    samples_per_s: Annotated[Rate, Field(gt=0)] | None = None
     """Instead of a curve: samples per second on one node; throughput is assumed to grow linearly."""
     model: str | None = None
     """Name of the model. Measured throughput is kept under this name for the next trainer of the same model and user."""
-    samples_total: Positive | None = None
+    samples_total: Samples | None = None
     """Total work in samples. Without it, the trainer is done when its command exits with status 0."""
     scale_up_s: NotNegative = 20.0
     scale_down_s: NotNegative = 10.0
@@ -102,7 +108,7 @@ class TrainerSpec(ConfigTable):
         if not NAME.fullmatch(name):
             raise InvalidValueError(
                 "expected up to 64 letters, digits, dots, dashes and underscores, starting with a letter or digit; "
-                f"got {name!r}"
+                f"got {name!r:.100}"
             )
         return name
 
@@ -110,6 +116,14 @@ class TrainerSpec(ConfigTable):
     @classmethod
     def _model(cls, name: str | None) -> str | None:
         return None if name is None else cls._name(name)
+
+    @field_validator("env")
+    @classmethod
+    def _env(cls, variables: dict[str, str]) -> dict[str, str]:
+        for name in variables:
+            if not name or "=" in name:
+                raise InvalidValueError(f"expected names without = for environment variables, got {name!r:.60}")
+        return variables
 
     @field_validator("stop_signal")
     @classmethod
@@ -123,6 +137,11 @@ class TrainerSpec(ConfigTable):
     def _check(self) -> TrainerSpec:
         if self.curve is not None and self.samples_per_s is not None:
             raise InvalidValueError("expected a [curve], or samples_per_s (on one node), or neither; got both")
+        most = self.samples_per_s or 0
+        if most * self.max_nodes > MOST_RATE:
+            raise InvalidValueError(
+                f"samples_per_s {most:g} on {self.max_nodes} nodes is more than {MOST_RATE:g} samples per second"
+            )
         if self.scaling is Scaling.STRONG and self.global_batch is None:
             raise InvalidValueError('scaling = "strong" needs global_batch')
         self.trainer()
@@ -166,13 +185,17 @@ def read_trainer_file(path: Path) -> TrainerSpec:
 
 def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:
     """The spec bound to where it is submitted: an absolute cwd, a command that exists, the environment by value."""
-    home = (cwd / spec.cwd).resolve()
-    if not home.is_dir():
+    try:
+        home = (cwd / spec.cwd).resolve()
+        is_folder = home.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:  # too long, or a loop of links
+        raise InputFileError(f"{where}: cwd", f"{str(spec.cwd)!r:.200} cannot be used: {error!s:.200}") from error
+    if not is_folder:
         raise InputFileError(f"{where}: cwd", f"{home} is not a directory")
     env = {k: v for k, v in environment.items() if any(fnmatchcase(k, pattern) for pattern in spec.inherit)} | spec.env
     # `setup` may provide the command (module load): then only the worker can tell.
     if not spec.setup and find_command(spec.command[0], home, env) is None:
-        raise InputFileError(f"{where}: command", f"{spec.command[0]!r} does not exist or cannot be run")
+        raise InputFileError(f"{where}: command", f"{spec.command[0]!r:.200} does not exist or cannot be run")
     return spec.model_copy(update={"cwd": home, "env": env, "inherit": ()})
 
 
@@ -180,5 +203,8 @@ def find_command(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
     """Path of a command, as exec would find it."""
     if "/" in name:
         path = cwd / name
-        return str(path) if path.is_file() and os.access(path, os.X_OK) else None
+        try:
+            return str(path) if path.is_file() and os.access(path, os.X_OK) else None
+        except OSError:  # a name that is too long
+            return None
     return shutil.which(name, path=env.get("PATH", os.defpath))

@@ -6,26 +6,57 @@ pydantic validates; its errors are reworded. The error for an unknown key lists 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from bftrainer.errors import InputFileError, UnknownNameError
+from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_MAX_FILE_BYTES = 1 << 20
+MOST_BYTES = 1 << 18
+MOST_DEPTH = 16
+"""Brackets within brackets. Our files need three."""
+MOST_NAMES = 8
+"""Names of one dotted key or table. Our files need three; the TOML reader keeps every prefix of every one."""
+_LARGEST = 1 << 63
+_MARK = re.compile(r'"""|\'\'\'|["\'#\[\]{}.\n=,]')
+_ENDS = {
+    "#": re.compile(r"\n"),
+    '"': re.compile(r'\\.|["\n]'),
+    "'": re.compile(r"['\n]"),
+    '"""': re.compile(r'\\.|"""', re.DOTALL),
+    "'''": re.compile(r"'''"),
+}
+"""What ends a comment or string that begins so, or is to be skipped in it."""
 
 
 class ConfigTable(BaseModel):
     """A TOML table: unknown keys are errors, values are not converted from text, the result is frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="after")
+    def _without_nul(self) -> ConfigTable:
+        """No program, path or variable can have a NUL character; what would be started with one fails much later."""
+        for key, value in self.__dict__.items():
+            if _has_nul(value):
+                raise InvalidValueError(f"{key}: has a NUL character, expected text")
+        return self
+
+
+def _has_nul(value: object) -> bool:
+    if isinstance(value, (str, PurePath)):
+        return "\0" in str(value)
+    if isinstance(value, dict):
+        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
+    return isinstance(value, (tuple, list)) and any(map(_has_nul, value))
 
 
 _Model = TypeVar("_Model", bound=ConfigTable)
@@ -39,11 +70,12 @@ def read_toml(path: Path, model: type[_Model]) -> _Model:
 def load_toml(path: Path) -> dict[str, Any]:
     """A TOML file, not yet validated. Raises :class:`InputFileError` with the file and line."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:  # a bounded part, also of a file that has no end
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-    if len(data) > _MAX_FILE_BYTES:
-        raise InputFileError(str(path), f"has {len(data):,} bytes, expected at most {_MAX_FILE_BYTES:,}")
+    if len(data) > MOST_BYTES:
+        raise InputFileError(str(path), f"has more than {MOST_BYTES:,} bytes, expected a smaller file")
     try:
         return parse_toml(data.decode(), str(path))
     except UnicodeDecodeError as error:
@@ -51,17 +83,69 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """TOML text, not yet validated. Raises :class:`InputFileError`."""
+    """TOML text, not yet validated. Raises :class:`InputFileError`.
+
+    The only way in for TOML: what would exhaust the parser's stack, memory or time is refused before it is parsed.
+    """
+    if len(text) > MOST_BYTES:
+        raise InputFileError(where, f"has more than {MOST_BYTES:,} characters, expected fewer")
+    _check_nesting(text, where)
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputFileError(where, f"is not TOML: {error}") from error
+        raise InputFileError(where, f"is not TOML: {_shortened(str(error))}") from error
+    except (ValueError, OverflowError, RecursionError) as error:  # tomllib passes on what int() and datetime() raise
+        raise InputFileError(where, f"is not TOML: {_shortened(str(error))}") from error
+    _check_numbers(table, where)
+    return table
+
+
+def _check_nesting(text: str, where: str) -> None:
+    """Check brackets and dotted keys outside of comments and strings, in one pass."""
+    place, depth, names = 0, 0, 1
+    while found := _MARK.search(text, place):
+        mark, place = found[0], found.end()
+        if (ends := _ENDS.get(mark)) is not None:
+            while (end := ends.search(text, place)) is not None and end[0][0] == "\\":
+                place = end.end()
+            if end is None or (end[0] != mark and mark != "#"):
+                return  # the parser does not come further either
+            place = end.end() if end[0] == mark else end.start()
+            continue
+        depth += (mark in "[{") - (mark in "]}" and depth > 0)
+        names = names + 1 if mark == "." else 1
+        if depth > MOST_DEPTH or names > MOST_NAMES:
+            most = f"{MOST_DEPTH} levels of brackets" if depth > MOST_DEPTH else f"{MOST_NAMES} names in a dotted key"
+            line = text.count("\n", 0, place) + 1
+            raise InputFileError(f"{where}:{line}", f"is nested too deeply, expected at most {most}")
+
+
+def _check_numbers(table: dict[str, Any], where: str) -> None:
+    """Check that every integer has 64 bits, as TOML says; one of thousands of digits cannot even be printed."""
+    rest: list[tuple[str, Any]] = [("", table)]
+    while rest:
+        key, value = rest.pop()
+        if isinstance(value, dict):
+            rest += [(f"{key}.{name:.60}" if key else f"{name:.60}", item) for name, item in value.items()]
+        elif isinstance(value, list):
+            rest += [(key, item) for item in value]
+        elif isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+            raise InputFileError(f"{where}: {key}", "is not a 64-bit integer")
+
+
+def _shortened(text: str) -> str:
+    """Messages quote what was found, however long it is."""
+    return text if len(text) <= 200 else f"{text[:120]} ... {text[-60:]}"
 
 
 def check_table(table: dict[str, Any], model: type[_Model], where: str) -> _Model:
     """Validate a table that came from ``where`` (a file or the command line). TOML lists become tuples."""
     try:
-        return model.model_validate_json(_as_json(table))
+        data = _as_json(table)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise InputFileError(where, f"has a value that is too large or nested too deeply ({error})") from error
+    try:
+        return model.model_validate_json(data)
     except ValidationError as error:
         raise _input_error(error, model, where) from error
 
@@ -75,7 +159,7 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
     # A misspelt key is also a missing one; the misspelling says more.
     found = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     first = found[0]
-    keys = [str(part) for part in first["loc"]]
+    keys = [_shortened(str(part)) for part in first["loc"]]
     at = f"{where}: {'.'.join(keys)}" if keys else where
     cause = first.get("ctx", {}).get("error")
     if first["type"] == "extra_forbidden":

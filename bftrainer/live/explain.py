@@ -7,7 +7,7 @@ that was solved. The exact solver then computes what the next larger or smaller 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.gains import gain, rescale_cost
@@ -92,19 +92,21 @@ class _Witness:
         return self.asked[-1][1]
 
 
-def explain(store: Store, trainer: str, at_s: float = math.inf) -> Explanation:
+def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Collection[str] = ()) -> Explanation:
     """What the latest decision at or before ``at_s`` (seconds since 1970) meant for ``trainer``.
+
+    ``may_import``: policies and objectives of other packages (``module:function``) that the journal may name.
 
     Raises :class:`~bftrainer.errors.UserError` if there was no decision, or if the trainer had no part in it.
     """
     found: tuple[JournalEntry, State] | None = None
-    for entry, state in observed(store, at_s):
+    for entry, state in observed(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break
         found = entry, state
     if found is None:
         raise UserError("no decision had been made by then; see `bftrainer events`")
-    return _explained(trainer, *found)
+    return _explained(trainer, *found)  # its policy has been built: the row's names are allowed
 
 
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:

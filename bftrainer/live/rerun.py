@@ -8,7 +8,7 @@ exact optimum.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -20,11 +20,12 @@ from bftrainer.core.node_classes import parts
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import State
-from bftrainer.errors import RejectedAnswerError
+from bftrainer.errors import BFTrainerError, InvalidValueError, RejectedAnswerError
 from bftrainer.live.decision_maker import policy_of
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator, Settings, entries, state_before
 from bftrainer.persistence.store import Store
 from bftrainer.policies.keeping import present_counts
+from bftrainer.system.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,33 +59,70 @@ class Recorded:
         return answer
 
 
-def observed(store: Store, shortly_before_s: float = -math.inf) -> Iterator[tuple[JournalEntry, State]]:
+def recorded_policy(settings: Settings, allocator: RecordingAllocator, may_import: Collection[str]) -> Policy:
+    """The policy of a row's settings. A row is data: a ``module:function`` that it names is imported only if it is allowed.
+
+    Raises :class:`InvalidValueError` for one that is not in ``may_import``.
+    """
+    for kind, name in (("policy", settings.policy.partition("?")[0]), ("objective", settings.objective)):
+        if ":" in name and name not in may_import:
+            raise InvalidValueError(
+                f"the journal was written with the {kind} {name!r:.120}, which is code outside of bftrainer; if you trust it, "
+                f"allow it with --import {name:.120}"
+            )
+    return policy_of(settings, allocator)
+
+
+def observed(
+    store: Store, shortly_before_s: float = -math.inf, may_import: Collection[str] = ()
+) -> Iterator[tuple[JournalEntry, State]]:
     """The decisions in a journal, in order, each with the state that it was made on (its event already applied).
 
     They begin with the first decision or, if ``shortly_before_s`` is given, some time before it, which is fast even if the
-    journal is long.
+    journal is long. Raises :class:`InvalidValueError` for rows that do not fit together.
     """
 
     @lru_cache
     def admit(settings: Settings) -> Policy:
-        return policy_of(settings, RecordingAllocator(Recorded()))
+        return recorded_policy(settings, RecordingAllocator(Recorded()), may_import)
 
     number, state = state_before(store, shortly_before_s, admit)
     for entry in entries(store, number, admit):
         if state is None:
             state = State(entry.settings.max_parallel)
-        before = observe(replace(state, max_parallel=entry.settings.max_parallel), entry.event)
+        try:
+            before = observe(replace(state, max_parallel=entry.settings.max_parallel), entry.event)
+        except SENSELESS as error:
+            raise _damaged(entry, error) from error
         yield entry, before
-        state = adopt(before, entry.plan)
+        try:
+            state = adopt(before, entry.plan)
+        except SENSELESS as error:
+            raise _damaged(entry, error) from error
 
 
-def decide_again(store: Store) -> Iterator[JournalVerdict]:
-    """The verdict on every decision in a journal, in order, starting from the empty state."""
+SENSELESS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What the core raises for an event or a plan that no pilot has written: each value is valid, together they are not."""
+
+
+def _damaged(entry: JournalEntry, error: Exception) -> InvalidValueError:
+    what = printable(f"{type(error).__name__}: {error}")
+    return InvalidValueError(
+        f"decision {entry.number} of the journal does not follow from the ones before ({what:.200})"
+    )
+
+
+def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[JournalVerdict]:
+    """The verdict on every decision in a journal, in order, starting from the empty state.
+
+    ``may_import``: policies and objectives of other packages (``module:function``) that rows may name.
+    """
     policies: dict[Settings, tuple[Recorded, Policy]] = {}
-    for entry, before in observed(store):
+    for entry, before in observed(store, may_import=may_import):
         if entry.settings not in policies:
             recorded = Recorded()
-            policies[entry.settings] = recorded, policy_of(entry.settings, RecordingAllocator(recorded))
+            allocator = RecordingAllocator(recorded)
+            policies[entry.settings] = recorded, recorded_policy(entry.settings, allocator, may_import)
         recorded, policy = policies[entry.settings]
         recorded.answers = list(entry.answers)
         yield JournalVerdict(
@@ -93,12 +131,16 @@ def decide_again(store: Store) -> Iterator[JournalVerdict]:
 
 
 def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
-    if entry.plan.decision.kept:
-        return _compare_kept(entry, before)
     try:
+        if entry.plan.decision.kept:
+            return _compare_kept(entry, before)
         plan = decide(before, policy, entry.event)
     except RejectedAnswerError as error:
         return str(error)
+    except SENSELESS as error:
+        if isinstance(error, BFTrainerError):
+            raise
+        return f"the policy fails now: {printable(f'{type(error).__name__}: {error}'):.200}"
     if plan.decision.counts != entry.plan.decision.counts:
         return f"the live decision was {entry.plan.decision.counts}, but now it is {plan.decision.counts}"
     if plan.nodes != entry.plan.nodes:

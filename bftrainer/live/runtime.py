@@ -30,6 +30,7 @@ from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Spool
 from bftrainer.system.background import AtOnce, Background
+from bftrainer.system.users import own_name
 
 _STEP_S = 2.0
 """A clock that is set by less is being kept in step."""
@@ -90,7 +91,7 @@ class PilotRuntime:
         self.decisions = DecisionMaker(config, registry.store, listeners)
         max_parallel = config.decisions.max_parallel
         self.state = replace(last_state(registry.store) or State(max_parallel), max_parallel=max_parallel)
-        if unseen := claim_hosts(parts.peers, parts.scheduler, config.nodes.hosts):
+        if unseen := claim_hosts(parts.peers, parts.scheduler, config.nodes.hosts, refused_by=own_name()):
             registry.note(clock.now_s(), "pilot", "", unseen)
         classes = NodeClassifier(config.classes, self.state)
         self.nodes = NodeManager(

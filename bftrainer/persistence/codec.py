@@ -15,14 +15,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from bftrainer.domain import events, measurements, model, problem, state
 from bftrainer.errors import InvalidValueError, Reason
+from bftrainer.persistence.field_types import field_checks
 from bftrainer.policies import flowcon, gather, guard, loss_phase
+from bftrainer.system.printable import printable
 
 WIRE: Mapping[str, type] = {
     # What happened.
@@ -86,6 +88,8 @@ class _Shape:
     fields: tuple[tuple[str, str], ...]
     attributes: Mapping[str, str]
     """Name on the wire -> attribute, where they differ."""
+    checks: Mapping[str, Callable[[Any], bool]]
+    """Attribute -> whether a value is of its type, for our own dataclasses. A row is data: it may hold anything."""
     added: frozenset[str] = frozenset()
     """Attributes of ADDED."""
 
@@ -115,18 +119,22 @@ def dumps(value: object) -> str:
     return json.dumps(_encode(value), separators=(",", ":"), ensure_ascii=False)
 
 
-def loads(text: str, *, strict: bool = True) -> Any:
+def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
     """The value that :func:`dumps` wrote.
 
-    A class that is not on the list is refused. Where policy memories do not matter, ``strict=False`` makes values of such
-    classes :class:`Unread` instead. Raises :class:`InvalidValueError` for either, and for a damaged row.
+    A class that is not on the list is refused, and so are a value that is no ``kind`` and a field of another type than in our
+    classes. Where policy memories do not matter, or the row is the pilot's own, ``strict=False`` makes values of classes that
+    are not on the list :class:`Unread` instead. Raises :class:`InvalidValueError` for a refused or damaged row.
     """
     try:
-        return _decode(json.loads(text), strict)
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, InvalidValueError):
-            raise
-        raise InvalidValueError(f"the journal has a row that cannot be read: {error!r}") from error
+        value = _decode(json.loads(text), strict)
+        if not isinstance(value, kind):
+            raise TypeError(f"it holds a {type(value).__name__}, expected a {kind.__name__}")
+        return value
+    except InvalidValueError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise InvalidValueError(f"the journal has a row that cannot be read: {printable(repr(error)):.300}") from error
 
 
 def _encode(value: object) -> object:
@@ -170,7 +178,10 @@ def _decode(value: Any, strict: bool) -> Any:
         return value
     if "$set" in value:
         items = value["$set"]
-        return frozenset(items) if _is_of_text(items) else frozenset(_decode(item, strict) for item in items)
+        if not _is_of_text(items):
+            items = [_decode(item, strict) for item in items]
+            sorted(items)  # raises for what could not be written again
+        return frozenset(items)
     if "$map" in value:
         return {_decode(k, strict): _decode(v, strict) for k, v in value["$map"]}
     name = value["$enum"] if "$enum" in value else value["$"]
@@ -178,7 +189,7 @@ def _decode(value: Any, strict: bool) -> Any:
     if shape is None:
         if not strict:
             return Unread(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-        raise InvalidValueError(f"the journal names a class {name!r}, which is not an allowed class")
+        raise InvalidValueError(f"the journal names a class {name!r:.120}, which is not an allowed class")
     if "$enum" in value:
         member = value["name"]
         return shape.kind[shape.attributes.get(member, member)]  # type: ignore[index]  # an Enum's class is subscriptable
@@ -186,12 +197,16 @@ def _decode(value: Any, strict: bool) -> Any:
     for wire, attribute in shape.attributes.items():
         if wire in fields:
             fields[attribute] = fields.pop(wire)
+    if strict:
+        for attribute, is_right in shape.checks.items():
+            if attribute in fields and not is_right(fields[attribute]):
+                raise TypeError(f"{shape.name}.{attribute} is {fields[attribute]!r:.80}")
     return shape.kind(**fields)
 
 
 def _is_of_text(items: list[Any]) -> bool:
-    """Sets of names are long, and need no second look: what is sorted beside text is text."""
-    return bool(items) and type(items[0]) is str
+    """Sets of names are long, and are not decoded one by one."""
+    return bool(items) and set(map(type, items)) == {str}
 
 
 def _shape(name: str, kind: Any) -> _Shape:
@@ -201,9 +216,9 @@ def _shape(name: str, kind: Any) -> _Shape:
     else:
         own = tuple(field.name for field in dataclasses.fields(kind) if field.init)
     fields = tuple((attribute, renamed.get(attribute, attribute)) for attribute in own)
-    return _Shape(
-        name, kind, fields, {wire: attribute for attribute, wire in renamed.items()}, ADDED.get(kind, frozenset())
-    )
+    attributes = {wire: attribute for attribute, wire in renamed.items()}
+    checks = field_checks(kind) if name in WIRE and not issubclass(kind, Enum) else {}
+    return _Shape(name, kind, fields, attributes, checks, ADDED.get(kind, frozenset()))
 
 
 _BY_NAME = {name: _shape(name, kind) for name, kind in WIRE.items()}
@@ -222,6 +237,8 @@ def _shape_of(kind: type) -> _Shape:
 
 def _named(name: str) -> _Shape | None:
     """The class of a name on the wire: one of the list, or one of a loaded module of an allowed package."""
+    if not isinstance(name, str):
+        raise TypeError("the name of a class is not text")
     if (shape := _BY_NAME.get(name)) is not None:
         return shape
     module, _, qualname = name.partition(":")

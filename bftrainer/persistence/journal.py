@@ -12,8 +12,10 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import Decision, Plan, State
+from bftrainer.errors import InvalidValueError
 from bftrainer.persistence import codec
 from bftrainer.persistence.store import Store
+from bftrainer.persistence.usable import usable
 
 STATE_EVERY = 200
 """Decisions between two snapshots of the state, kept in addition to the last state."""
@@ -140,8 +142,7 @@ def last_state(store: Store) -> State | None:
     A policy memory of a class that is not loaded comes as :class:`~bftrainer.persistence.codec.Unread`.
     """
     for row in store.read("SELECT state FROM last_state"):
-        state: State = codec.loads(row["state"], strict=False)
-        return state
+        return usable(codec.loads(row["state"], strict=False, kind=State))
     return None
 
 
@@ -153,7 +154,7 @@ def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | 
     )
     for row in store.read(query, min(at_s, 1e300)):
         admit(_settings(store)[row["settings"]])
-        return int(row["journal"]), codec.loads(row["state"])
+        return int(row["journal"]), codec.loads(row["state"], kind=State)
     return 0, None
 
 
@@ -173,11 +174,18 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
             yield JournalEntry(
                 after,
                 settings[row["settings"]],
-                codec.loads(row["event"], strict=strict),
-                codec.loads(row["plan"], strict=strict),
-                codec.loads(row["answers"], strict=strict),
+                codec.loads(row["event"], strict=strict, kind=Event),
+                codec.loads(row["plan"], strict=strict, kind=Plan),
+                _answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
                 row["took_s"],
             )
+
+
+def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
+    answers = tuple(value for value in values if isinstance(value, Answer))
+    if len(answers) < len(values):
+        raise InvalidValueError("the journal has a row whose answers are not those of a solver")
+    return answers
 
 
 def _settings(store: Store) -> dict[int, Settings]:

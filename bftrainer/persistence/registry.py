@@ -8,9 +8,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from pydantic import ValidationError
+
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import UserError
 from bftrainer.persistence.store import Store
+from bftrainer.protocol.bounds import MAX_SAMPLES
 
 
 class TrainerStatus(Enum):
@@ -167,7 +170,7 @@ class Registry:
         """Change one trainer."""
         columns = change.columns()
         sets = ", ".join(f"{column} = ?" for column in columns)
-        values = [v.value if isinstance(v, Enum) else v for v in columns.values()]
+        values = [v.value if isinstance(v, Enum) else _text(v) for v in columns.values()]
         with self.store.writing("trainer") as db:
             db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # field names
 
@@ -230,7 +233,8 @@ class Registry:
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
         with self.store.writing("note") as db:
-            db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", (at_s, kind, subject, text))
+            values = at_s, kind, _text(subject), _text(text)
+            db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", values)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""
@@ -249,7 +253,26 @@ def _spec(text: str) -> TrainerSpec:
 
 
 def _trainer(row: object) -> TrainerRecord:
-    r: dict[str, object] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
-    values = {name: r[name] for name in TrainerRecord.__dataclass_fields__ if name not in ("spec", "status")}
-    spec = _spec(str(r["spec"]))
-    return TrainerRecord(spec=spec, status=TrainerStatus(r["status"]), **values)  # type: ignore[arg-type]
+    r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
+    # Earlier versions stored what scripts reported as it was.
+    r["samples_done"] = _samples(r["samples_done"]) or 0.0
+    r["samples_at_failure"] = _samples(r["samples_at_failure"])
+    r["status"] = TrainerStatus(r["status"])
+    try:
+        r["spec"] = _spec(r["spec"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        r["spec"] = TrainerSpec.model_construct(name=r["name"], command=("false",), max_nodes=1)
+        if not r["status"].is_final:
+            r |= {"status": TrainerStatus.FAILED, "reason": f"this version does not accept its submission: {problem}"}
+    return TrainerRecord(**{name: r[name] for name in TrainerRecord.__dataclass_fields__})
+
+
+def _samples(value: float | None) -> float | None:
+    return value if value is not None and 0 <= value <= MAX_SAMPLES else None
+
+
+def _text(value: object) -> object:
+    """Text that SQLite takes: file names and JSON may contain halves of surrogate pairs."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

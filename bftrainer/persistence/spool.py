@@ -23,7 +23,8 @@ from pydantic import ValidationError, model_validator
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import ConfigTable
-from bftrainer.errors import InvalidValueError, StateDirError
+from bftrainer.errors import InvalidValueError, StateDirError, StoreError
+from bftrainer.system.users import name_of
 
 MAX_BYTES = 1 << 20
 MAX_FILES_AT_ONCE = 200
@@ -49,6 +50,7 @@ class Request(ConfigTable):
     trainer: str
     spec: TrainerSpec | None = None
     owner: str = ""
+    """Whatever the file says, the reader puts the owner of the file here."""
 
     @model_validator(mode="after")
     def _check(self) -> Request:
@@ -76,15 +78,28 @@ class Spool:
     def __init__(self, state_dir: Path, uid: int | None = None) -> None:
         self.path = state_dir / "spool"
         self._uid = os.getuid() if uid is None else uid
+        self._stuck: set[str] = set()  # rejected, and could not be moved away
         self._listed: deque[str] = deque()
 
     def put(self, request: Request) -> str:
-        """Write a request and return its name. It is on disk when this returns; names sort by time."""
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        """Write a request and return its name. It is on disk when this returns; names sort by time.
+
+        Raises :class:`~bftrainer.errors.StoreError` if the disk does not take it.
+        """
         data = request.model_dump_json().encode()
         if len(data) > MAX_BYTES:
             raise InvalidValueError(f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}{_SUFFIX}"
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            self._write(name, data)
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: the request cannot be written: {error.strerror}; nothing has changed"
+            ) from error
+        return name
+
+    def _write(self, name: str, data: bytes) -> None:
         with _opened(self.path) as folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             handle = os.open(f".{name}", flags, 0o600, dir_fd=folder)
@@ -99,7 +114,6 @@ class Spool:
                     os.unlink(f".{name}", dir_fd=folder)
                 raise
             os.fsync(folder)
-        return name
 
     def pending(self) -> tuple[Received, ...]:
         """Pending requests, oldest first. Files stay."""
@@ -107,7 +121,7 @@ class Spool:
             return ()
         with _opened(self.path) as folder:
             found = []
-            for name in _names(folder)[:MAX_FILES_AT_ONCE]:
+            for name in self._names(folder)[:MAX_FILES_AT_ONCE]:
                 with suppress(FileNotFoundError):  # the pilot has just taken it
                     found.append(self._receive(folder, name))
             return tuple(found)
@@ -122,12 +136,15 @@ class Spool:
             if not self.path.is_dir():
                 return
             with _opened(self.path) as folder:
-                self._listed = deque(_names(folder))
+                self._listed = deque(self._names(folder))
         for _ in range(min(most, len(self._listed))):
             with _opened(self.path) as folder:
                 name = self._listed.popleft()
                 with suppress(FileNotFoundError):
                     yield self._receive(folder, name)
+
+    def _names(self, folder: int) -> list[str]:
+        return [name for name in _names(folder) if name not in self._stuck]
 
     def take_away(self, *names: str) -> None:
         """Remove the files of requests that have been carried out."""
@@ -140,20 +157,27 @@ class Spool:
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
-        """Move a rejected file to ``rejected``; remove it if that fails."""
+        """Move a rejected file to ``rejected``, else remove it. If neither can be done, it is not pending any more."""
         with _opened(self.path) as folder:
-            with suppress(FileExistsError):
+            with suppress(OSError):
                 os.mkdir("rejected", 0o700, dir_fd=folder)
-            try:
-                os.rename(name, f"rejected/{name}", src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
+            # Names may come again, and a folder cannot replace one that is not empty.
+            for target in (f"rejected/{name}", f"rejected/{secrets.token_hex(4)}-{name[:200]}"):
                 with suppress(OSError):
-                    os.unlink(name, dir_fd=folder)
+                    os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
+                    return
+            try:
+                os.unlink(name, dir_fd=folder)
+            except OSError:
+                self._stuck.add(name)
 
     def _receive(self, folder: int, name: str) -> Received:
         try:
             data = _read_checked(folder, name, self._uid)
-            return Received(name, Request.model_validate_json(data))
+            request = Request.model_validate_json(data)
+            if request.kind is RequestKind.SUBMIT:
+                request = request.model_copy(update={"owner": name_of(self._uid)})
+            return Received(name, request)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
@@ -221,7 +245,7 @@ def _opened(path: Path) -> Iterator[int]:
 def _read_checked(folder: int, name: str, uid: int) -> bytes:
     # O_NONBLOCK: opening a pipe would wait for its writer.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise InvalidValueError("is not a regular file")
@@ -231,7 +255,10 @@ def _read_checked(folder: int, name: str, uid: int) -> bytes:
             raise InvalidValueError(f"has {found.st_nlink} hard links, expected one")
         if found.st_size > MAX_BYTES:
             raise InvalidValueError(f"has {found.st_size:,} bytes, expected at most {MAX_BYTES:,}")
-        data = file.read(MAX_BYTES + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(handle)
     if len(data) > MAX_BYTES:
         raise InvalidValueError("grew while it was read")
     return data

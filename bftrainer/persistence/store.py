@@ -17,7 +17,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 
 from bftrainer import __version__
-from bftrainer.errors import LeaseLostError, StateDirError, StoreError
+from bftrainer.errors import DirectoryInUseError, LeaseLostError, StateDirError, StoreError
 from bftrainer.system.processes import ProcessId, is_alive
 
 DB_NAME = "pilot.db"
@@ -86,7 +86,7 @@ class Store:
     def take_lease(
         self, process: ProcessId, job_id: str, now_s: float, lease_s: float, job_is_gone: Callable[[str], bool | None]
     ) -> Holder | None:
-        """Take the lease and return its last holder. Raises :class:`StateDirError` if that pilot is still alive.
+        """Take the lease and return its last holder. Raises :class:`DirectoryInUseError` if that pilot is still alive.
 
         On the same host a live process keeps the lease, however old its heartbeat is (it may be stopped, and resume). On
         another host its job must be gone (``job_is_gone``; None: unknown), or, without a job, its heartbeat three leases old.
@@ -96,7 +96,7 @@ class Store:
             last = self.holder()
             if last is not None and last.process != process and _keeps_off(last, job_id, now_s, lease_s, job_is_gone):
                 job = f", job {last.job_id}" if last.job_id else ""
-                raise StateDirError(
+                raise DirectoryInUseError(
                     f"{self.path.parent}: is in use by the pilot with pid {last.process.pid} on {last.host}{job} "
                     f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); stop it first, or specify another --state"
                 )
@@ -149,7 +149,9 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
         )
         try:
             connection.row_factory = sqlite3.Row
-            for pragma in ("journal_mode = DELETE", "synchronous = FULL", "foreign_keys = ON"):
+            # EXTRA: FULL does not sync the folder after the journal's unlink, so that after a power loss the journal may
+            # be there again and undo a commit whose decision was carried out (sqlite.org/pragma.html#pragma_synchronous).
+            for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             _bring_up_to_date(connection, path, create)
         except BaseException:

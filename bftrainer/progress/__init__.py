@@ -2,10 +2,12 @@
 
 Elastic Horovod, one changed line::
 
-    state = progress.track(hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0, samples=0), hvd, checkpoint=save)
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0, samples=0)
+    state = progress.track(state, hvd, checkpoint=save, keep=[sampler, rate])
 
 torch.distributed, under the launcher ``torchrun``, on every rank::
 
+    report.watch(model, optimizer, sampler=sampler, rate=rate)
     agreement = progress.Agreement.of_torch(report, torch.distributed)
     ...
     report.step(step=step, samples=samples, loss=loss, world_size=size)
@@ -14,12 +16,14 @@ torch.distributed, under the launcher ``torchrun``, on every rank::
         report.checkpointed()
         report.leave()
 
-Any other program, after each step, on rank 0::
+Any other program, after each step::
 
     if report.step(step=step, samples=samples, loss=loss, world_size=size):
         save()
         report.checkpointed()
         report.leave()
+
+``docs/training.md`` has batches, learning rates and the order of the data (``Batches``, ``LearningRate``, ``Sampler``).
 
 Outside bftrainer (without ``BFTRAINER_TRAINER_DIR``) all calls do nothing, and the script runs as it is. Only the standard
 library is needed. ``docs/trainer-directory.md`` describes the files.

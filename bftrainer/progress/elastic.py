@@ -10,6 +10,7 @@ from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.environment import run_in_worker
+from bftrainer.scaling import LearningRate
 
 State = TypeVar("State")
 
@@ -109,7 +110,7 @@ class _Tracker:
         self.clock = reporter.clock
         self.size = int(hvd.size())
         self.saved_at = self.clock()
-        self.last: dict[str, Any] | None = None  # what the last commit reported
+        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = None  # what the last commit reported
         self.fresh = True  # no step of this group has been reported
         self.agreement = Agreement(reporter, lambda value: hvd.broadcast_object(value, root_rank=0))
 
@@ -121,12 +122,13 @@ class _Tracker:
         if self.reporter.directory is not None:
             run_in_worker()
             self.reporter.act_as(self.hvd.rank())
+            self.watch()
             self.original = self.state.commit
             self.state.commit = self.commit
 
     def commit(self) -> None:
-        self.last = self.facts()
-        self.reporter.step(**self.last, force=self.fresh)
+        self.last = self.facts(), self.own()
+        self.reporter.step(**self.last[0], force=self.fresh, **self.last[1])
         self.fresh = False
         self.original()  # leaves by HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
@@ -153,8 +155,8 @@ class _Tracker:
         if self.reporter.directory is not None:
             self.reporter.act_as(self.hvd.rank())
             if self.last is not None:
-                self.reporter.step(**self.last, force=True)
-            self.reporter.step(**self.facts(), force=True, formed=True)
+                self.reporter.line(**self.last[0], force=True, further=self.last[1])
+            self.reporter.line(**self.facts(), force=True, formed=True, further=self.own())
 
     def shard(self) -> None:
         """Tell the samplers of the new group.
@@ -169,6 +171,15 @@ class _Tracker:
             if hasattr(value, "record_batch") and hasattr(value, "processed_num"):
                 value.reset()
 
+    def watch(self) -> None:
+        rates = [one for one in self.keep if isinstance(one, LearningRate)]
+        samplers = [*self.keep, *vars(self.state).values()]
+        sampler = next((one for one in samplers if isinstance(one, Sampler) or hasattr(one, "record_batch")), None)
+        self.reporter.watch(
+            getattr(self.state, "model", None), getattr(self.state, "optimizer", None), sampler=sampler,
+            rate=rates[0] if rates else None,
+        )  # fmt: skip
+
     def facts(self) -> dict[str, Any]:
         state = self.state
         return {
@@ -177,5 +188,7 @@ class _Tracker:
             "step": getattr(state, "step", None),
             "samples": getattr(state, "samples", None),
             "loss": getattr(state, "loss", None),
-            **(self.further() if self.further is not None else {}),
         }
+
+    def own(self) -> Mapping[str, Any]:
+        return {} if self.further is None else self.further()

@@ -7,16 +7,18 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 from bftrainer.errors import InputFileError
+from bftrainer.progress.ranks import Watch
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
 from bftrainer.protocol.typed_json import OtherVersionError, read_json
-from bftrainer.scaling import Batches, Scaling
+from bftrainer.scaling import Batches, LearningRate, Scaling
 
 LINE_EVERY_S = 1.0
 CONTROL_EVERY_S = 0.2
@@ -48,13 +50,16 @@ class Reporter:
         self.incarnation = int(environment.get(INCARNATION, "1"))
         self.clock = clock
         given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
-        self._writes = (rank if rank is not None else int(given)) == 0
         self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
         self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
         self._written_at = -self._every_s
         self._asked_at = -CONTROL_EVERY_S
         self._stop = False
         self._complaint = ""
+        self._rank = rank if rank is not None else int(given)
+        self._watch: Watch | None = None
+        if self.directory is not None:
+            self._watch = Watch(self.directory, self.incarnation, clock, every_step=self._every_s == 0)
 
     def step(
         self,
@@ -65,23 +70,56 @@ class Reporter:
         world_size: int = 1,
         at_s: float | None = None,
         force: bool = False,
-        formed: bool = False,
         **further: object,
     ) -> bool:
-        """Report a step (or commit), and return whether a stop has been requested.
+        """Report a step (or commit), and return whether a stop has been requested. All ranks call it.
 
-        A line is written about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
-        ``force``. Only rank 0 writes. ``formed`` marks the first line of a new group of workers.
+        Rank 0 writes a line about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
+        ``force``. After :meth:`watch`, every rank reports its weights and learning rate from time to time.
         """
+        if self._watch is not None:
+            self._watch.step(self._rank, world_size, step)
+        return self.line(
+            step=step, samples=samples, loss=loss, world_size=world_size, at_s=at_s, force=force, further=further
+        )
+
+    def line(
+        self,
+        *,
+        step: int | None,
+        samples: int | None,
+        loss: float | None = None,
+        world_size: int = 1,
+        at_s: float | None = None,
+        force: bool = False,
+        formed: bool = False,
+        further: Mapping[str, object] = MappingProxyType({}),
+    ) -> bool:
+        """As :meth:`step`, for a line that is not the end of a step. ``formed``: the first of a new group of workers."""
         now = self.clock() if at_s is None else at_s
         changed = self._last.world_size != world_size
+        if formed and self._watch is not None:
+            self._watch.formed()
         self._last = ProgressLine(
-            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed, further
-        )
+            now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed,
+            None if self._watch is None else self._watch.disagreement, further,
+        )  # fmt: skip
         if force or changed or now - self._written_at >= self._every_s:
             self._written_at = now
             self._write(self._last)
         return self.stop_requested()
+
+    def watch(
+        self, model: Any = None, optimizer: Any = None, *, sampler: Any = None, rate: LearningRate | None = None
+    ) -> None:
+        """Let every rank report a digest of its weights and its learning rate, so that ranks that disagree are noticed.
+
+        Call it on every rank, after the checkpoint has been loaded. ``model``: a torch module, or a function that returns
+        the arrays of the weights. Sharded weights are left out. ``bftrainer rehearse`` checks every step, and with a
+        ``sampler`` (``progress.Sampler``) also that each sample is used once. ``progress.track`` calls this itself.
+        """
+        if self._watch is not None:
+            self._watch.begin(model, optimizer, sampler, rate)
 
     def checkpointed(self) -> None:
         """Report that the state of the last reported step is on disk."""
@@ -107,7 +145,7 @@ class Reporter:
 
     def act_as(self, rank: int) -> None:
         """Take another rank after a rescale; rank 0 writes."""
-        self._writes = rank == 0
+        self._rank = rank
 
     def _asks(self, path: Path, number: int | None) -> bool:
         """Whether a file requests a stop; one that is missing, or not readable now, does not."""
@@ -123,7 +161,7 @@ class Reporter:
         return message.request is ControlRequest.STOP and number in (None, message.number)
 
     def _write(self, line: ProgressLine) -> None:
-        if self.directory is None or not self._writes:
+        if self.directory is None or self._rank != 0:
             return
         path = self.directory.progress
         try:

@@ -58,6 +58,15 @@ class TrainerDirectory:
         return self.path / "progress.jsonl"
 
     @property
+    def ranks(self) -> Path:
+        """What each rank reports of itself, one file per rank (``protocol.rank_line``)."""
+        return self.path / "ranks"
+
+    def rank(self, number: int) -> Path:
+        """One rank's file."""
+        return self.ranks / f"{number}.jsonl"
+
+    @property
     def driver_pid(self) -> Path:
         """Which process the driver is (``protocol.driver_pid``)."""
         return self.path / "driver.pid"

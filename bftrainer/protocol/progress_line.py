@@ -15,8 +15,12 @@ from bftrainer.protocol.bounds import (
     RefusedValueError,
     number,
     shown,
+    text,
     whole,
 )
+from bftrainer.system.printable import printable
+
+MAX_SENTENCE = 300
 
 
 class Phase(str, Enum):
@@ -32,8 +36,9 @@ class ProgressLine(NamedTuple):
     """One line; a tuple, which is cheap: scripts make one at every step, the pilot one per trainer and second.
 
     ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training. ``formed``: a new group of
-    workers has been formed, and its last committed step is repeated. ``further`` are the script's own keys. ``refused`` says
-    of each value that cannot be used what is wrong with it: (key, problem).
+    workers has been formed, and its last committed step is repeated. ``ranks_disagree``: the weights or learning rates of two
+    ranks that differ, as rank 0 saw it last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of
+    each value that cannot be used what is wrong with it: (key, problem).
     """
 
     at_s: float
@@ -44,6 +49,7 @@ class ProgressLine(NamedTuple):
     samples: float | None = None
     loss: float | None = None
     formed: bool = False
+    ranks_disagree: str | None = None
     further: Mapping[str, object] = {}
     refused: tuple[tuple[str, str], ...] = ()
 
@@ -56,6 +62,8 @@ def format_progress(line: ProgressLine) -> str:
     value |= line.further
     if line.formed:
         value["formed"] = True
+    if line.ranks_disagree is not None:
+        value["ranks_disagree"] = line.ranks_disagree
     return json.dumps(value, default=float)
 
 
@@ -91,6 +99,7 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
         checked("samples", _samples),
         checked("loss", number),
         get("formed") is True,
+        checked("ranks_disagree", _sentence),
         {},
         tuple(refused),
     )
@@ -118,6 +127,12 @@ def _incarnation(value: object) -> int:
 
 def _world_size(value: object) -> int:
     return whole(value, 0, MAX_WORKERS)
+
+
+def _sentence(value: object) -> str:
+    if not isinstance(value, str):
+        raise RefusedValueError(f"expected a string, found {shown(value)}")
+    return printable(text(value, MAX_SENTENCE))
 
 
 def _phase(value: object) -> Phase | None:

@@ -48,6 +48,7 @@ class DriverView:
     ``with_workers`` are (fragment, pid) of workers that run; ``withheld`` are fragments that it will not use again.
     ``samples``, ``loss``, ``step`` and ``heard_s`` come from rank 0; ``trains``: rank 0 has reported since the last rescale.
     ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
+    ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
     """
 
     alive: bool = False
@@ -66,6 +67,7 @@ class DriverView:
     heard_s: float = 0.0
     trains: bool = False
     refused: tuple[tuple[str, str], ...] = ()
+    ranks_disagree: str = ""
 
     @property
     def occupied(self) -> frozenset[str]:
@@ -151,6 +153,7 @@ def after_progress(
 ) -> DriverView:
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
+    disagree = view.ranks_disagree
     for found in lines:
         if isinstance(found, BadLine):
             view = after_refused(view, "progress", str(found))
@@ -169,8 +172,9 @@ def after_progress(
         heard_s = line.at_s or heard_s
         loss = loss if line.loss is None else line.loss
         step = step if line.step is None else line.step
+        disagree = disagree if line.ranks_disagree is None else line.ranks_disagree
         trains = trains or (heard_s >= view.said_s and bool(view.on))
-    return replace(view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains)
+    return replace(view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, ranks_disagree=disagree)
 
 
 def is_too_far(before: float | None, before_s: float, now: float, now_s: float) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
@@ -13,6 +14,7 @@ from bftrainer.errors import InputFileError
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """A folder with one of these is a Python environment: linked, not copied."""
 _LINKED = (".git", "node_modules")
+_PATH = re.compile(r"(?:/|\.\./)[^\s'\":,;()\[\]]+")
 SCRATCH = "bftrainer-rehearse."
 """Prefix of scratch directories, which may be below the working directory."""
 
@@ -38,6 +40,8 @@ def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
         for name in (path, str(Path(path).resolve()) if path.startswith("/") else ""):
             if _is_below(name, source):
                 return f"{head}{sign}{target}{name.removeprefix(str(source))}"
+        if path.startswith("..") and (beside := source / path).exists():  # the copy has other neighbors
+            return f"{head}{sign}{beside.resolve()}"
         return text
 
     # PATH stays: an environment in the working directory is linked, and its programs contain their original paths.
@@ -48,12 +52,23 @@ def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
 
 def outside(spec: TrainerSpec) -> list[Path]:
     """Existing files and folders outside the working directory that the command or a link names; they are not copied."""
-    words = [Path(word.rpartition("=")[2]) for word in spec.command[1:]]
-    named = [
-        path for path in words if path.is_absolute() and path.exists() and not _is_below(str(path.resolve()), spec.cwd)
-    ]
+    words = [word.rpartition("=")[2] for word in spec.command[1:]]
+    beside = [word for word in (*words, *spec.env.values()) if word.startswith("..")]
+    paths = [*(Path(word) for word in words if word.startswith("/")), *((spec.cwd / word).resolve() for word in beside)]
+    named = [path for path in paths if path.exists() and not _is_below(str(path.resolve()), spec.cwd)]
     links = [path.resolve() for path in _links(spec.cwd) if path.exists()]
     return list(dict.fromkeys([*named, *(path for path in links if not _is_below(str(path), spec.cwd.resolve()))]))
+
+
+def missing(tail: Iterable[str], home: Path, work: Path) -> tuple[str, ...]:
+    """Paths in the last lines of a log that do not exist for the copy ``work``, and do for the original ``home``."""
+    found = []
+    for name in _PATH.findall("\n".join(tail)):
+        # A script may have made its relative path absolute.
+        relative = os.path.relpath(name, work) if name.startswith("/") else name
+        if relative.startswith("..") and not (work / relative).exists() and (home / relative).exists():
+            found.append(relative)
+    return tuple(dict.fromkeys(found))
 
 
 def written_since(places: list[Path], at_s: float) -> list[Path]:

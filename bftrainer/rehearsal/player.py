@@ -18,6 +18,7 @@ from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase
+from bftrainer.protocol.rank_line import RankLine, parse_rank
 from bftrainer.protocol.reports import DriverView, Ending
 from bftrainer.rehearsal.record import Line, Played, TrialOutcome, is_whole
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind
@@ -73,6 +74,9 @@ class Player:
         self._count = 0
         self._event_tail = JsonTail(directory.events)
         self._line_tail = JsonTail(directory.progress)
+        self._ranks = directory.ranks
+        self._rank_tails: dict[Path, JsonTail] = {}
+        self.ranks: list[RankLine] = []
         self._pids: set[ProcessId] = set()
 
     def play(self, act: Act) -> Played:
@@ -126,6 +130,10 @@ class Player:
                 self._measured |= view.on == self._wanted()
         self.events += self._event_tail.read()
         self.lines += self._line_tail.read()
+        for path in self._ranks.glob("*.jsonl"):
+            self._rank_tails.setdefault(path, JsonTail(path))
+        for tail in self._rank_tails.values():
+            self.ranks += [line for line in map(parse_rank, tail.read()) if line is not None]
         return view
 
     def _wanted(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from bftrainer.protocol.progress_line import Phase
+from bftrainer.protocol.rank_line import RankLine
 from bftrainer.rehearsal.scenario import Act
 
 Line = Mapping[str, Any]
@@ -59,7 +60,11 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids that still ran."""
+    """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids that still ran.
+
+    ``ranks``: what every rank reported of itself, in order of time; ``missing``: files that a failing script looked for in the
+    copy, and that are beside the original.
+    """
 
     acts: tuple[Act, ...]
     played: tuple[Played, ...]
@@ -70,6 +75,13 @@ class Record:
     saved: Saved = Saved()
     trials: tuple[Trial, ...] | None = None
     left: tuple[int, ...] = ()
+    ranks: tuple[RankLine, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def act_at(self, at_s: float) -> Act | None:
+        """The act during which, or after which, something happened."""
+        acts = [played.act for played in self.played if played.at_s <= at_s]
+        return acts[-1] if acts else None
 
     def of(self, *kinds: object) -> list[Played]:
         """The played acts of these kinds."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.protocol.environment import REPORT_EVERY_S
 from bftrainer.protocol.events import DriverEvent
-from bftrainer.rehearsal.copies import copy_folder, moved
+from bftrainer.rehearsal.copies import copy_folder, missing, moved
 from bftrainer.rehearsal.player import Player
 from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
@@ -64,6 +64,9 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
                 record = replace(record, trials=_try_halves(player, record, here.cwd, tell))
         finally:
             player.end()
+    if not options.in_place:
+        tails = [line for played in record.played for line in played.tail]
+        record = replace(record, missing=missing(tails, home, here.cwd))
     if options.in_place:
         return replace(record, why_no_reference="requires a second run from the same start, which --in-place rules out")
     if len(record.of(ActKind.START)) < 2:
@@ -114,7 +117,11 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
             left = left or player.left()
         if done.outcome is not TrialOutcome.OK or _was_killed(player, done):
             break
-    return Record(acts, tuple(played), tuple(player.lines), tuple(player.events), saved=writes.saved(), left=left)
+    player.look()
+    ranks = tuple(sorted(player.ranks, key=lambda line: line.at_s))
+    return Record(
+        acts, tuple(played), tuple(player.lines), tuple(player.events), saved=writes.saved(), left=left, ranks=ranks
+    )
 
 
 def _was_killed(player: Player, played: Played) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.live.trainers.remarks import last_words
 from bftrainer.protocol.events import DriverEvent
-from bftrainer.rehearsal import resumed, samples
+from bftrainer.rehearsal import order, ranks, rates, resumed, samples, weights
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalCheck, RehearsalFinding
 from bftrainer.rehearsal.record import Boundary, Played, Record, TrialOutcome, boundaries, is_whole, stretches, stride
 from bftrainer.rehearsal.scenario import LEAVES, ActKind
@@ -18,7 +19,7 @@ _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
     """All checks, in the order of their output."""
     return [
-        _starts(record),
+        _starts(record, spec),
         _stops(record, spec),
         _checkpoint(record),
         _changes(record),
@@ -27,6 +28,9 @@ def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
         _kill(record),
         _half(record),
         _state(record),
+        ranks.judge(record),
+        rates.judge(record, spec.scaling),
+        order.judge(record),
         _left(record),
     ]
 
@@ -39,10 +43,29 @@ def has_passed(findings: list[RehearsalFinding]) -> bool:
 
 
 def _log_end(tail: tuple[str, ...]) -> str:
-    return f"; its log ends: {tail[-1]}" if tail else ""
+    return f"; its log ends: {words}" if (words := last_words(tail)) else ""
 
 
-def _starts(record: Record) -> RehearsalFinding:
+def _missing(record: Record) -> str:
+    """What to do about files that the copy of the working directory lacks."""
+    return (
+        f"{', '.join(record.missing)}: outside the working directory, which the rehearsal copies. Name the data by an absolute "
+        "path, put a link to them into the working directory, or use --in-place"
+    )
+
+
+def _no_step(record: Record, spec: TrainerSpec) -> str:
+    if spec.launcher in ("horovod", "horovodrun"):
+        state = (
+            "the state that progress.track returns must have the attribute step (TorchState(..., step=0, samples=0))"
+        )
+        return f"{state}; add 1 to it before each state.commit()"
+    if record.lines:
+        return "report.step(step=...) must have a number: lines came without one"
+    return "bftrainer.progress: report.step(step=..., samples=..., loss=..., world_size=...) after each step"
+
+
+def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     check = RehearsalCheck("starts", "starts and reports its steps")
     parts = stretches(record.lines)
     # No act is played after one that did not go as expected.
@@ -54,13 +77,15 @@ def _starts(record: Record) -> RehearsalFinding:
             "give it more work (--set command=[...]), and leave no checkpoint of a finished run in its directory",
         )
     if bad is not None and bad.act.kind not in LEAVES:
-        if not parts and bad.outcome is TrialOutcome.TIMEOUT:
-            remedy = "bftrainer.progress: report.step(step=..., samples=..., loss=..., world_size=...) after each step"
+        if record.missing:
+            remedy = _missing(record)
+        elif not parts and bad.outcome is TrialOutcome.TIMEOUT:
+            remedy = _no_step(record, spec)
         else:
             remedy = "read the logs (--keep), or allow more time (--patience-s)"
         return check.failed(f"{bad.act}: {bad.reason or bad.outcome.value}{_log_end(bad.tail)}", remedy)
     if not parts:
-        return check.failed("no step was reported", "report each step: bftrainer.progress")
+        return check.failed("no step was reported", _no_step(record, spec))
     took = float(parts[0].first["time"]) - record.played[0].at_s
     return check.passed(f"{len(parts)} times; the first step {took:.1f} s after the first start")
 
@@ -70,7 +95,7 @@ def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     leaves = [played for played in record.of(*LEAVES) if played.outcome is not TrialOutcome.DONE]
     if not leaves:
         return check.undecided("it was not asked to stop")
-    slowest = 0.0
+    slowest = ended = 0.0
     for played in leaves:
         if killed := _killed(record, played):
             how = f"or on {spec.stop_signal}" if spec.stop_signal else "(or set stop_signal)"
@@ -80,9 +105,21 @@ def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
             )
         if played.outcome is not TrialOutcome.OK:
             return check.failed(f"{played.act}: {played.reason or played.outcome.value}", "read its log (--keep)")
-        slowest = max(slowest, played.until_s - played.at_s)
+        slowest = max(slowest, _leaving_s(record, played))
+        ended = max(ended, played.until_s - played.at_s)
     count = len(leaves)
-    return check.passed(f"{count} of {count} times, within {slowest:.1f} s (stop_s = {spec.stop_s:g})")
+    return check.passed(
+        f"{count} of {count} times; the slowest worker left {slowest:.1f} s after it was asked to (after stop_s = "
+        f"{spec.stop_s:g} s it would have been killed); {ended:.1f} s until its driver had ended as well"
+    )
+
+
+def _leaving_s(record: Record, played: Played) -> float:
+    """From the driver's request to the end of the last worker: the time that ``stop_s`` limits."""
+    events = [event for event in record.events if played.at_s <= float(event["time"]) <= played.until_s]
+    asked = [float(event["time"]) for event in events if event.get("event") == DriverEvent.STOPPING]
+    left = [float(event["time"]) for event in events if event.get("event") == DriverEvent.WORKER_EXITED]
+    return max(left, default=played.until_s) - min(asked, default=played.at_s)
 
 
 def _killed(record: Record, played: Played) -> int:
@@ -210,7 +247,7 @@ def _half(record: Record) -> RehearsalFinding:
     for trial in record.trials:
         begin = int(stretches(record.lines)[0].first["step"])
         if trial.outcome is not TrialOutcome.OK:
-            last = f": {trial.tail[-1]}" if trial.tail else ""
+            last = f": {words}" if (words := last_words(trial.tail)) else ""
             effect = f"the script ends ({trial.reason or trial.outcome.value}){last}"
         elif trial.step is None or trial.step <= begin + stride(record):
             effect = f"the script starts from scratch at step {trial.step}"
@@ -230,6 +267,8 @@ def _state(record: Record) -> RehearsalFinding:
     starts = [p.at_s for p in record.of(ActKind.START)]
     if _checkpoint(record).verdict is not CheckVerdict.PASS:
         return check.undecided("it did not resume from a checkpoint")
+    if len(starts) >= 2 and (wrong := weights.of_another_step(record)) is not None:
+        return check.failed(*wrong)
     if record.reference is None or len(starts) < 2:
         return check.undecided(record.why_no_reference or "the rehearsal did not get that far")
     ends = [p.at_s for p in record.played if p.at_s > starts[1]]

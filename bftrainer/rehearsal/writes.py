@@ -30,6 +30,9 @@ class Writes:
         self._folders: dict[int, Path] = {}
         self._in_place: dict[Path, None] = {}
         self._renamed: dict[Path, None] = {}
+        self._moving: dict[int, Path] = {}  # folders on their way, by the number that both events of a rename have
+        self._created: set[Path] = set()
+        self._whole: set[Path] = set()  # folders that were renamed into place
         self._watch(folder)
 
     def __enter__(self) -> Writes:
@@ -43,15 +46,29 @@ class Writes:
         self._read()
         self._in_place.clear()
         self._renamed.clear()
+        self._created.clear()
+        self._whole.clear()
 
     def saved(self) -> Saved:
-        """Existing files that were written since the last ``forget``; the latest first."""
+        """Existing files that were written since the last ``forget``; the latest first.
+
+        A folder that was renamed into place, as a whole, stands for its files; its name ends with a slash.
+        """
         self._read()
-        names = [
-            [str(path.relative_to(self._root)) for path in reversed(found) if path.is_file()]
-            for found in (self._in_place, self._renamed)
+        whole = [
+            f"{self._name(folder)}/" for folder in sorted(self._whole) if folder.is_dir() and self._has_new(folder)
         ]
-        return Saved(tuple(names[0]), tuple(names[1]))
+        in_place, renamed = (
+            [self._name(path) for path in reversed(found) if path.is_file() and not self._whole & set(path.parents)]
+            for found in (self._in_place, self._renamed)
+        )
+        return Saved(tuple(in_place), (*whole, *renamed))
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._root))
+
+    def _has_new(self, folder: Path) -> bool:
+        return any(folder in path.parents and path.is_file() for path in (*self._in_place, *self._renamed))
 
     def _watch(self, folder: Path) -> None:
         mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
@@ -69,16 +86,15 @@ class Writes:
                 return
             at = 0
             while at < len(data):
-                number, mask, _, length = _HEAD.unpack_from(data, at)
+                number, mask, cookie, length = _HEAD.unpack_from(data, at)
                 name = data[at + _HEAD.size : at + _HEAD.size + length].rstrip(b"\0")
                 at += _HEAD.size + length
                 if number in self._folders and name:
-                    self._note(self._folders[number] / os.fsdecode(name), mask)
+                    self._note(self._folders[number] / os.fsdecode(name), mask, cookie)
 
-    def _note(self, path: Path, mask: int) -> None:
+    def _note(self, path: Path, mask: int, cookie: int) -> None:
         if mask & _IS_DIR:
-            if mask & (_CREATE | _MOVED_TO):
-                self._watch(path)
+            self._note_folder(path, mask, cookie)
             return
         if mask & (_MOVED_FROM | _DELETE | _MOVED_TO):
             self._in_place.pop(path, None)
@@ -89,3 +105,30 @@ class Writes:
             self._renamed.pop(path, None)
             self._in_place.pop(path, None)
             self._in_place[path] = None
+
+    def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
+        """Events are read late: a folder may have been filled and renamed before it could be watched."""
+        if mask & _CREATE:
+            self._watch(path)
+            self._created.add(path)
+            self._in_place |= dict.fromkeys(_files(path))
+        elif mask & _MOVED_FROM:
+            self._moving[cookie] = path
+        elif mask & _MOVED_TO:
+            self._watch(path)
+            old = self._moving.pop(cookie, None)
+            known = [file for file in (*self._in_place, *self._renamed) if old in file.parents]
+            for file in known:
+                self._in_place.pop(file, None)
+                self._renamed.pop(file, None)
+            if old is None or old in self._created:
+                self._created.discard(old or path)
+                self._renamed |= dict.fromkeys(_files(path))
+                self._whole.add(path)
+            elif known:
+                self._renamed |= {path / file.relative_to(old): None for file in known}
+                self._whole.add(path)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())

@@ -111,17 +111,19 @@ class HttpServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._connections: set[asyncio.Task[None]] = set()
+        self._stopping = threading.Lock()
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the ports and all connections. May be called twice, and without ``start``."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        if not self._loop.is_closed():
-            self._loop.close()
+        """Close the ports and all connections. May be called twice, also by two threads, and without ``start``."""
+        with self._stopping:
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+            if not self._loop.is_closed():
+                self._loop.close()
         for port in self._ports:
             port.listener.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 from bftrainer.errors import UserError
@@ -22,3 +23,14 @@ def try_lock(handle: int, path: Path) -> bool:
             f"{path}: cannot be locked ({error.strerror}); expected a directory on a file system with locks (flock)"
         ) from error
     return True
+
+
+def require_locks(folder: Path) -> None:
+    """Raises :class:`~bftrainer.errors.UserError` if files of a folder cannot be locked."""
+    probe = folder / f".lock.{os.getpid()}"
+    handle = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try_lock(handle, folder)
+    finally:
+        os.close(handle)
+        probe.unlink()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import socket
 import struct
+from collections.abc import Iterable
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
@@ -55,3 +58,27 @@ def unix_listener(path: Path, backlog: int) -> socket.socket:
     finally:
         os.close(folder)
     return listener
+
+
+def accept_only_from(listener: socket.socket, networks: Iterable[IPv4Network]) -> None:
+    """Let the kernel drop all packets from other IPv4 networks: hosts outside of them cannot even connect. Raises ``OSError``.
+
+    A classic BPF program, which needs no privilege (socket(7), SO_ATTACH_FILTER); accepted connections inherit it.
+    """
+    load, mask, compare, leave = 0x20, 0x54, 0x15, 0x06  # BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K
+    source = 0xFFF00000 + 12  # SKF_NET_OFF, and where an IPv4 header has its source address
+    program = b""
+    for network in networks:
+        for code, if_not, value in (
+            (load, 0, source),
+            (mask, 0, int(network.netmask)),
+            (compare, 1, int(network.network_address)),
+            (leave, 0, 0xFFFFFFFF),
+        ):
+            program += struct.pack("HBBI", code, 0, if_not, value)
+    program += struct.pack("HBBI", leave, 0, 0, 0)
+    memory = ctypes.create_string_buffer(program, len(program))
+    so_attach_filter = 26
+    listener.setsockopt(
+        socket.SOL_SOCKET, so_attach_filter, struct.pack("HL", len(program) // 8, ctypes.addressof(memory))
+    )

@@ -21,7 +21,8 @@ from bftrainer import progress
 CHECKPOINT = Path(os.environ.get("CHECKPOINT", "light.ckpt"))
 EPOCHS = int(os.environ.get("EPOCHS", "20"))
 STEP_S = float(os.environ.get("STEP_S", "0"))  # sleep per step, to stand in for a larger model
-SAVE_EVERY = 200  # steps between checkpoints
+SAVE_EVERY = int(os.environ.get("SAVE_EVERY", "200"))  # steps between checkpoints
+SEED = int(os.environ.get("SEED", "7"))  # of the initial weights and the order of the data
 
 
 class OnIdleNodes(lightning.Callback):
@@ -37,6 +38,9 @@ class OnIdleNodes(lightning.Callback):
         self.report = progress.Reporter(rank=trainer.global_rank)
         self.agreement = progress.Agreement(self.report, lambda value: trainer.strategy.broadcast(value, src=0))
         self.sampler.shard(trainer.global_rank, trainer.world_size)
+
+    def on_train_start(self, trainer, module):
+        self.report.watch(module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
         total = self.sampler.batches.total(trainer.world_size)
@@ -97,7 +101,7 @@ labels = torch.randint(0, 10, (4096,))
 data = TensorDataset(patterns[labels] + 0.8 * torch.randn(4096, 64), labels)
 batches = progress.batches(progress.Scaling.WEAK, 32)  # weak scaling: all workers have equal batches
 rate = progress.LearningRate(base=0.02, base_batch=batches.global_batch, warmup_steps=50)
-sampler = progress.Sampler(data, batches)
+sampler = progress.Sampler(data, batches, seed=SEED)
 # The sampler counts the epochs: Lightning's own count is of no use where the size changes within an epoch.
 trainer = lightning.Trainer(
     max_epochs=-1, accelerator="cpu", strategy="ddp", num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1")),
@@ -105,6 +109,7 @@ trainer = lightning.Trainer(
     use_distributed_sampler=False, logger=False, enable_checkpointing=False, enable_progress_bar=False,
     enable_model_summary=False,
 )  # fmt: skip
+torch.manual_seed(SEED)
 loader = DataLoader(data, batch_sampler=sampler)
 trainer.fit(Digits(), loader, ckpt_path=CHECKPOINT if CHECKPOINT.exists() else None)
 print(f"{trainer.global_step} steps, {sampler.samples} samples")

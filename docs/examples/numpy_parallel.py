@@ -124,6 +124,8 @@ def main() -> int:
     """Train."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--steps", type=int, default=1000)
+    options.add_argument("--epochs", type=int, default=1_000_000)
+    options.add_argument("--seed", type=int, default=7, help="of the initial weights and the order of the data")
     options.add_argument("--samples", type=int, default=4096, help="size of the data set")
     options.add_argument("--batch", type=int, default=32, help="samples per worker and step")
     options.add_argument("--pace-s", type=float, default=0.0, help="minimum duration of a step")
@@ -135,11 +137,11 @@ def main() -> int:
     report, group = progress.Reporter(), Group()
     batches = progress.batches(progress.Scaling.WEAK, given.batch)
     rate = progress.LearningRate(base=0.05, base_batch=given.batch, warmup_steps=20)
-    rng = np.random.default_rng(1)
-    alphabet = rng.standard_normal((CLASSES, PIXELS))
+    alphabet = np.random.default_rng(1).standard_normal((CLASSES, PIXELS))
+    rng = np.random.default_rng(given.seed)
     weights = 0.1 * rng.standard_normal(PIXELS * HIDDEN + HIDDEN * CLASSES)
     images, labels = letters(given.samples, alphabet)
-    sampler = progress.Sampler(given.samples, batches, RANK, SIZE)
+    sampler = progress.Sampler(given.samples, batches, RANK, SIZE, seed=given.seed)
     step = 0
     if given.checkpoint.exists():
         with np.load(given.checkpoint) as saved:
@@ -147,6 +149,8 @@ def main() -> int:
             others = json.loads(str(saved["others"]))
         sampler.load_state_dict(others["sampler"])
         rate.load_state_dict(others["rate"])
+
+    report.watch(lambda: [weights], sampler=sampler, rate=rate)
 
     def save() -> None:
         if RANK == 0:
@@ -159,16 +163,17 @@ def main() -> int:
     total, loss = batches.total(SIZE), None
     if RANK == 0:
         print(f"resumes at step {step} with {SIZE} workers", flush=True)
-    while step < given.steps:
+    while step < given.steps and sampler.epoch < given.epochs:
         for mine in sampler:
             began = time.monotonic()
             # The last value counts the workers that have seen a stop request, so all of them stop at the same step.
-            stop = report.step(step=step, samples=sampler.samples, loss=loss, world_size=SIZE)
+            stop = report.stop_requested()
             change, part_loss = gradient(weights, images[mine], labels[mine])
             summed = group.add_up(np.concatenate([change, [part_loss, float(stop)]]))
             weights = weights - rate.at(total, step) * summed[:-2] / total
             sampler.advance()
             step, loss = step + 1, float(summed[-2]) / total
+            report.step(step=step, samples=sampler.samples, loss=loss, world_size=SIZE)
             if given.record is not None and RANK == 0:
                 with given.record.open("a") as out:
                     out.write(f"{report.incarnation} {step} {SIZE}\n")
@@ -183,7 +188,6 @@ def main() -> int:
             if step == given.steps:
                 break
     save()
-    report.step(step=step, samples=sampler.samples, loss=loss, world_size=SIZE, force=True)
     report.done()
     if RANK == 0:
         print(f"done: {step} steps, {sampler.samples} samples, loss {loss if loss is None else round(loss, 4)}")

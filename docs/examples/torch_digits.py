@@ -24,6 +24,7 @@ options = argparse.ArgumentParser()
 options.add_argument("--epochs", type=int, default=20)
 options.add_argument("--samples", type=int, default=4096, help="size of the data set")
 options.add_argument("--batch", type=int, default=32, help="per worker (weak scaling)")
+options.add_argument("--seed", type=int, default=7, help="of the initial weights and the order of the data")
 options.add_argument("--step-s", type=float, default=0.0, help="sleep per step, to stand in for a larger model")
 options.add_argument("--checkpoint", type=Path, default=Path("digits.pt"))
 options.add_argument("--checkpoint-every", type=int, default=200, help="steps between checkpoints")
@@ -37,11 +38,12 @@ rank, size = dist.get_rank(), dist.get_world_size()
 patterns = torch.randn(10, 64)
 labels = torch.randint(0, 10, (options.samples,))
 data = torch.utils.data.TensorDataset(patterns[labels] + 0.8 * torch.randn(options.samples, 64), labels)
+torch.manual_seed(options.seed)
 model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 batches = progress.batches(progress.Scaling.WEAK, options.batch)
 rate = progress.LearningRate(base=0.02, base_batch=options.batch, warmup_steps=50)
-sampler = progress.Sampler(data, batches, rank, size)
+sampler = progress.Sampler(data, batches, rank, size, seed=options.seed)
 loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
 step = 0
 if options.checkpoint.exists():
@@ -53,6 +55,7 @@ if options.checkpoint.exists():
     step = content["step"]
 parallel = DistributedDataParallel(model)
 report = progress.Reporter()
+report.watch(model, optimizer, sampler=sampler, rate=rate)
 agreement = progress.Agreement.of_torch(report, dist)
 
 

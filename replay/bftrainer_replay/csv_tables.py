@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.system.printable import printable
 from bftrainer_replay.text_files import read_text
+
+MOST_COLUMNS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +59,33 @@ def csv_bytes(header: Sequence[object], rows: Iterable[Sequence[object]]) -> byt
 def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
     """Header and rows of a CSV file; raises :class:`InputFileError`."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
-    header = next(reader, None)
+    try:
+        header = next(reader, None)
+    except csv.Error as error:
+        raise InputFileError(f"{path}:1", f"is not CSV ({error})") from error
     if header is None:
         raise InputFileError(str(path), "is empty, expected a header line")
+    if len(header) > MOST_COLUMNS:
+        raise InputFileError(f"{path}:1", f"has {len(header):,} columns, expected at most {MOST_COLUMNS:,}")
     header = [column.strip() for column in header]
     if twice := [column for column in header if header.count(column) > 1]:
-        raise InputFileError(f"{path}:1", f"duplicate column {twice[0]!r}")
+        raise InputFileError(f"{path}:1", f"duplicate column {twice[0]!r:.60}")
     return header, _rows(path, header, reader)
 
 
 def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterator[CsvRow]:
-    for line, cells in enumerate(reader, start=2):
-        if not cells:
-            continue
-        where = f"{path}:{line}"
-        if len(cells) != len(header):
-            raise InputFileError(where, f"has {len(cells)} fields, expected {len(header)} ({','.join(header)})")
-        yield CsvRow(where, dict(zip(header, cells, strict=True)))
+    line = 1
+    try:
+        for line, cells in enumerate(reader, start=2):
+            if not cells:
+                continue
+            where = f"{path}:{line}"
+            if len(cells) != len(header):
+                expected = f"{len(header)} ({printable(','.join(header)):.300})"
+                raise InputFileError(where, f"has {len(cells)} fields, expected {expected}")
+            yield CsvRow(where, dict(zip(header, cells, strict=True)))
+    except csv.Error as error:
+        raise InputFileError(f"{path}:{line + 1}", f"is not CSV ({error})") from error
 
 
 def number(cells: Mapping[str, str], column: str, least: float = 0.0, most: float = math.inf) -> float:

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
+import io
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.limited_file import DAMAGE, LimitedFile
 
 HEAD_BYTES = 64 * 1024
-DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
-# (magic, opener). Tar archives are not text: their readers open them.
-_COMPRESSED: tuple[tuple[bytes, Any], ...] = (
-    (b"\x1f\x8b", gzip.open),
-    (b"BZh", bz2.open),
-    (b"\xfd7zXZ\x00", lzma.open),
-)
+TABLE_BYTES = 256 * 1024 * 1024
+"""Limit for a file that is read as a whole: a table, a trace, a list of nodes. The largest public profile has 15 MB."""
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """The file's content, decompressed while reading if the content is gzip, bzip2 or xz."""
-    try:
-        with path.open("rb") as raw:
-            start = raw.read(8)
-    except OSError as error:
-        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-    for magic, opener in _COMPRESSED:
-        if start.startswith(magic):
-            opened: IO[bytes] = opener(path, "rb")
-            return opened
-    return path.open("rb")
+def open_bytes(path: Path, most: int | None = None) -> IO[bytes]:
+    """The file's content, decompressed while reading if the content is gzip, bzip2 or xz; ``most`` is its limit in bytes."""
+    return io.BufferedReader(LimitedFile(path, most), 128 * 1024)
 
 
-def read_bytes(path: Path, size: int = -1) -> bytes:
-    """At most ``size`` bytes of the content (-1: all of it). Raises :class:`InputFileError`."""
+def read_bytes(path: Path, size: int) -> bytes:
+    """At most ``size`` bytes of the content. Raises :class:`InputFileError`."""
     with open_bytes(path) as file:
+        pieces: list[bytes] = []
         try:
-            return file.read(size)
+            while size > 0 and (piece := file.read(min(size, 1024 * 1024))):
+                pieces.append(piece)
+                size -= len(piece)
         except (*DAMAGE, OSError) as error:
             raise damaged(str(path), error) from error
+    return b"".join(pieces)
 
 
 def read_head(path: Path) -> bytes:
@@ -51,7 +39,10 @@ def read_head(path: Path) -> bytes:
 
 def read_text(path: Path) -> str:
     """The whole content as text. Raises :class:`InputFileError`."""
-    return as_text(str(path), read_bytes(path))
+    data = read_bytes(path, TABLE_BYTES + 1)
+    if len(data) > TABLE_BYTES:
+        raise InputFileError(str(path), f"has more than {TABLE_BYTES:,} bytes, expected a smaller table or list")
+    return as_text(str(path), data)
 
 
 def as_text(where: str, data: bytes) -> str:

@@ -125,6 +125,7 @@ def test_help_imports_no_command() -> None:
         "bftrainer", "bftrainer.errors", "bftrainer.cli", "bftrainer.cli.main", "bftrainer.cli.commands",
         "bftrainer.cli.command_table", "bftrainer.cli.lazy_group", "bftrainer_replay", "bftrainer_replay.cli",
         "bftrainer_replay.cli.commands", "bftrainer_papers", "bftrainer_papers.cli", "bftrainer_papers.cli.commands",
+        "bftrainer.cli.output", "bftrainer.system", "bftrainer.system.printable",
     }  # fmt: skip
 
 

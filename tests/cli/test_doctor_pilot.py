@@ -168,3 +168,41 @@ def test_a_pilot_of_roots_does_not_start_on_a_cluster(home: Path) -> None:
         pytest.skip("only root is refused")
     line = complaint(bftrainer("pilot", "--state", home / "state"))
     assert "refusing to run as root: trainers would run as root" in line
+
+
+def test_the_file_system_its_locks_and_whether_nodes_see_it(home: Path) -> None:
+    _, checks = doctor(home)
+    assert checks["files"]["state"] == "OK"
+    assert checks["locks"]["detail"] == "flock and fcntl work between processes of this host"
+    assert "nodes" not in checks, "workers run here"
+    assert sorted(path.name for path in (home / "state").iterdir()) == ["bftrainer.toml"], "nothing is left"
+    on_slurm = CONFIG + '[nodes]\nholder = "slurm"\n[slurm]\npartition = "p"\n'
+    _, checks = doctor(home, on_slurm)
+    assert f"to try it: `srun -N1 ls -d {home / 'state'}`" in checks["nodes"]["detail"]
+    folder = home / "state" / "holders" / "n7#12"
+    folder.mkdir(parents=True)
+    (folder / "ready").touch()
+    _, checks = doctor(home, on_slurm)
+    assert "not tried" in checks["nodes"]["detail"], "the mark is empty before the payload starts"
+    (folder / "ready").write_text("1.0\n")
+    _, checks = doctor(home, on_slurm)
+    assert "1 nodes, such as n7, see the directory" in checks["nodes"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "words"),
+    [
+        (None, 0, "No such file"),
+        ("0123456789abcdef", 0o644, "readable by other users"),
+        ("short", 0o600, "expected 16 characters or more"),
+        ("0123456789abcdef", 0o600, ""),
+    ],
+)
+def test_the_token_of_a_metrics_port(home: Path, text: str | None, mode: int, words: str) -> None:
+    if text is not None:
+        (home / "state" / "token").write_text(text)
+        (home / "state" / "token").chmod(mode)
+    _, checks = doctor(home, CONFIG + '[metrics]\nport = 9817\ntoken_file = "token"\n')
+    assert words in checks["metrics"]["detail"]
+    assert (checks["metrics"]["state"] == "OK") is (words == "")
+    assert words or "port 9817 of 127.0.0.1, with a token" in checks["metrics"]["detail"]

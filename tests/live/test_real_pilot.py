@@ -98,6 +98,25 @@ def test_a_second_pilot_is_refused_and_the_first_goes_on(on: Machine) -> None:
     assert first.poll() is None
 
 
+def test_a_second_pilot_in_a_job_waits_for_the_first_and_takes_over(
+    on: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A successor that starts early must not give up: its job script takes status 2 for final, and no pilot would be left."""
+    first = on.pilot()
+    eventually(lambda: on.state_is_there() and on.rows("events"))
+    monkeypatch.setenv("LSB_JOBID", "17")
+    second, stopped = on.pilot(), on.pilot()
+    monkeypatch.delenv("LSB_JOBID")
+    waiting = f"is in use by the pilot with pid {first.pid}"
+    eventually(lambda: (on.work / "pilot.log").read_text().count(waiting) >= 2)
+    stopped.send_signal(signal.SIGTERM)
+    assert stopped.wait(60 * PATIENCE) == 0, "told to end while it waits"
+    assert second.poll() is None
+    on.end(first)
+    eventually(lambda: any(f"started with pid {second.pid}" in str(row) for row in on.rows("events")), 60)
+    on.end(second)
+
+
 def test_every_step_of_the_journal_is_in_the_list() -> None:
     package = Path(bftrainer.__file__).parent
     found = {name for path in package.rglob("*.py") for name in re.findall(r'writing\("([\w ]+)"\)', path.read_text())}

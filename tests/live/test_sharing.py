@@ -21,12 +21,14 @@ from bftrainer.live.pilot import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
 from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.store import open_store
+from bftrainer.system.users import own_name
 
 NODES = [f"node{n:02d}" for n in range(1, 9)]
 
 
-def other(*hosts: str, holders: tuple[str, ...] = ()) -> PeerPilot:
-    return PeerPilot("theirs-1", "bea", hosts, holders, "12")
+def other(*hosts: str, holders: tuple[str, ...] = (), user: str = "bea") -> PeerPilot:
+    return PeerPilot("theirs-1", user, hosts, holders, "12")
 
 
 @pytest.mark.parametrize(
@@ -59,16 +61,27 @@ def parts(tmp_path: Path, neighbours: FakeNeighbours) -> PilotDependencies:
     return PilotDependencies(path, cluster, cluster, clock, peers=neighbours)
 
 
-def test_a_pilot_whose_hosts_are_anothers_does_not_start(tmp_path: Path) -> None:
-    neighbours = FakeNeighbours((other("node[01-02]"),))
+def test_a_pilot_whose_hosts_are_anothers_of_its_user_does_not_start(tmp_path: Path) -> None:
+    neighbours = FakeNeighbours((other("node[01-02]", user=own_name()),))
     it = parts(tmp_path, neighbours)
-    with pytest.raises(UserError, match="node01, node02 also in the list of pilot theirs-1 of bea"):
+    with pytest.raises(UserError, match=f"node01, node02 also in the list of pilot theirs-1 of {own_name()}"):
         run_pilot(it, configuration({"nodes": {"hosts": ["node0[1-4]"]}}), Signals(ends=True))
     assert neighbours.announced == [("node0[1-4]",)], (
         "shown before it looked: one of two that start at once sees the other"
     )
     run_pilot(it, configuration({"nodes": {"hosts": ["node0[3-4]"]}}), Signals(ends=True))
     run_pilot(it, configuration({}), Signals(ends=True))
+
+
+def test_a_claim_of_another_user_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:
+    """Anybody can submit a job that looks like a pilot's and claims every host."""
+    it = parts(tmp_path, FakeNeighbours((other("*"), other(user=own_name()))))
+    hosts = ("node0[1-4]",)
+    said = claim_hosts(it.peers, it.scheduler, hosts, refused_by=own_name())
+    assert "node01, node02, node03 and 1 more also in the list of pilot theirs-1 of bea" in said
+    run_pilot(it, configuration({"nodes": {"hosts": list(hosts)}}), Signals(ends=True))
+    with closing(open_store(it.state_dir)) as store:
+        assert [note.text for note in Registry(store).notes() if "theirs-1 of bea" in note.text]
 
 
 def test_silence_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:

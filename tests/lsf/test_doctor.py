@@ -116,3 +116,38 @@ def test_an_lsf_that_is_down_or_not_there(lab: Lab) -> None:
     status, said = doctor(lab)
     assert status == 1
     assert "bhosts: not found" in said
+
+
+def test_a_command_that_fails_is_kept_with_both_outputs_its_status_and_the_first_line_of_its_error(lab: Lab) -> None:
+    usage = "bhosts: invalid option -- 'o'\\nUsage:\\na\\nb\\nc"
+    lab.program("bhosts", f"printf 'half\\n'; printf \"{usage}\\n\" >&2; exit 255")
+    status, said = doctor(lab)
+    assert status == 1
+    assert "exit status 255: bhosts: invalid option -- 'o'" in " ".join(said.split())
+    kept = (lab.root / "kept" / "lsf-hosts.txt").read_text()
+    assert kept.startswith("$ bhosts -o")
+    assert kept.endswith("half\n--- stderr\nbhosts: invalid option -- 'o'\nUsage:\na\nb\nc\n--- status 255\n")
+
+
+def test_what_is_not_used_is_not_asked_for_and_not_broken(lab: Lab) -> None:
+    lab.fault("bjobs", "down-at-once")
+    (lab.bin / "brsvs").unlink()
+    _, said = doctor(lab, CONFIG + "reservations = false\n")
+    assert "OK                  pending     bjobs: not used (lsf.pending)" in said
+    assert "OK                  brsvs       brsvs: not used (lsf.reservations)" in said
+
+
+@pytest.mark.parametrize(
+    ("first", "label"),
+    [
+        ("IBM Spectrum LSF Standard 10.1.0.13, Apr 10 2022", "OK"),
+        ("IBM Spectrum LSF Standard 10.1.0.1, Oct 10 2016", "WARNING"),
+        ("volclava project 2.2, Nov 22 2026", "WARNING"),
+    ],
+)
+def test_the_version_and_the_one_that_is_needed(lab: Lab, first: str, label: str) -> None:
+    lab.program("lsid", f"echo '{first}'")
+    _, said = doctor(lab)
+    text = " ".join(said.split())
+    assert f"{label} version lsid: {first}" in text
+    assert ("need LSF 10.1.0.2" in text) is (label == "WARNING")

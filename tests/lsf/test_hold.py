@@ -206,9 +206,13 @@ def test_one_that_is_queued_again_is_ended(lsf: StandInLsf) -> None:
     lsf.until(lambda: lsf.lab.job(fragment.id)["stat"] == "EXIT", "the job to be killed in the queue")
 
 
-def test_a_job_that_lsf_has_forgotten_is_gone_at_the_second_look(lsf: StandInLsf) -> None:
+@pytest.mark.parametrize("status_0", [False, True])
+def test_a_job_that_lsf_has_forgotten_is_gone_at_the_second_look(lsf: StandInLsf, status_0: bool) -> None:
+    """``status_0``: LSB_BJOBS_CONSISTENT_EXIT_CODE=N, the default."""
     holder, fragment = held(lsf)
     lsf.lab.forget(fragment.id)
+    if status_0:
+        lsf.lab.fault("bjobs", "status-0")
     assert "unknown to LSF" in gone(lsf, holder)
 
 

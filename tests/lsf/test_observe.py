@@ -14,10 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lab import Lab, wait_until
 
 from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes
-from bftrainer.errors import BFTrainerError, CommandError, UnknownStateError
+from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UnknownStateError
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.lsf.config import LsfSettings
-from bftrainer_adapters.lsf.observe import LsfScheduler
+from bftrainer_adapters.lsf.observe import LsfScheduler, pending_argv, queue_problems
 
 OURS = PilotJobs(partitions=frozenset({"idle"}))
 
@@ -133,3 +133,44 @@ def test_no_unfinished_job_found_is_an_empty_queue_but_no_answer_about_hosts(lab
     lab.fault("bhosts", "none")
     with pytest.raises(BFTrainerError):
         scheduler(lab).observe()
+
+
+def test_nothing_found_with_status_0_is_what_stderr_says(lab: Lab) -> None:
+    lab.change(plans=dict.fromkeys(lab.node_names, time.time() - 1))
+    for name in ("bjobs", "bslots", "brsvs"):
+        lab.fault(name, "status-0")
+    seen = scheduler(lab).observe()
+    assert (seen.pending, seen.reservations, len(seen.nodes)) == ((), (), 4)
+    assert free_nodes(seen, OURS) == ()
+
+
+def test_a_table_of_hosts_that_was_cut_at_the_end_of_a_line_is_refused(lab: Lab) -> None:
+    lab.fault("bhosts", "without-last-line", times=1)
+    it = scheduler(lab, format="text")
+    with pytest.raises(SchedulerError, match=r"two answers of bhosts list other hosts \(node04\)"):
+        it.observe()
+    assert len(it.observe().nodes) == 4
+    lab.fault("bhosts", "without-last-line", times=1)
+    with pytest.raises(SchedulerError, match="truncated"):
+        it.observe()
+    lab.edit(lambda state: state["hosts"].pop("node04"))
+    assert len(it.observe().nodes) == 3, "a host that was removed is missing in both"
+
+
+def test_a_queue_whose_answer_has_lost_a_setting_is_refused(lab: Lab) -> None:
+    settings = LsfSettings.model_validate({"queue": "idle", "slots_per_node": 4, "timeout_s": 60.0})
+    lab.queue("idle", settings={"STOP_COND": "select[ut>0.9]"}, terminate_when="PREEMPT")
+    assert any("STOP_COND" in reason for reason in queue_problems(settings, lab.env))
+    lab.fault("bqueues", "without-last-line", times=1)
+    with pytest.raises(SchedulerError, match="two answers of bqueues -l idle differ"):
+        queue_problems(settings, lab.env)
+
+
+def test_names_of_jobs_are_not_asked_for_and_line_breaks_in_them_are_harmless(lab: Lab) -> None:
+    """ "No pending job found" in a name, for one, emptied the queue."""
+    assert "name" not in " ".join(pending_argv())
+    lab.main_job(*lab.node_names)
+    job = lab.main_job("node01")
+    lab.edit(lambda state: state["jobs"][job].update(name="x\nNo pending job found\u2028Job <1> is not found\n"))
+    seen = scheduler(lab).observe()
+    assert [(one.id, one.size) for one in seen.pending] == [(job, 1)]

@@ -94,8 +94,8 @@ class Counting:
 '''
 
 
-def replayed(state: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "bftrainer", "replay", "journal", str(state)]
+def replayed(state: Path, cwd: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "bftrainer", "replay", "journal", str(state), *more]
     return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
 
 
@@ -105,21 +105,25 @@ def test_memories_of_another_packages_policy_are_read_where_the_policy_is(
     module = f"theirs_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(THEIRS)
     monkeypatch.syspath_prepend(tmp_path)
-    home = house(tmp_path / "state", decisions={"policy": f"{module}:Counting?guard_hours=1"})
+    policy = f"{module}:Counting"
+    home = house(tmp_path / "state", decisions={"policy": f"{policy}?guard_hours=1"})
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
     home.pilot(5)
     home.pilot(5)
     with closing(home.store()) as store:
-        assert not any(v.differs for v in decide_again(store))
+        assert not any(v.differs for v in decide_again(store, [policy]))
         state = last_state(store)
         assert state is not None
         assert isinstance(state.memory, StarvationClock)
         assert state.memory.inner.decisions > 2  # type: ignore[attr-defined]
-        assert explain(store, "a").share.after == 2
-    proved = replayed(tmp_path / "state", tmp_path)
+        assert explain(store, "a", may_import=[policy]).share.after == 2
+    proved = replayed(tmp_path / "state", tmp_path, "--import", policy)
     assert (proved.returncode, proved.stderr) == (0, "")
     assert "0 differ" in proved.stdout
+    refused = replayed(tmp_path / "state", tmp_path)
+    assert refused.returncode == 2
+    assert f"allow it with --import {policy}" in refused.stderr
     # A command that does not look at memories needs no policy.
     argv = [sys.executable, "-m", "bftrainer", "events", "--state", str(tmp_path / "state")]
     shown = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=True)
@@ -139,3 +143,47 @@ def test_a_journal_that_names_a_foreign_class_is_refused_in_one_line(tmp_path: P
     assert refused.stderr.splitlines() == [
         "bftrainer: the journal names a class 'subprocess:Popen', which is not an allowed class"
     ]
+
+
+@pytest.mark.parametrize("column", ["policy", "objective"])
+def test_no_module_is_imported_because_a_row_names_it(tmp_path: Path, column: str) -> None:
+    state, mark = tmp_path / "state", tmp_path / "imported"
+    code = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\ndef f(*args): raise OSError\n"
+    (tmp_path / "evil.py").write_text(code)
+    (path,) = (path for path in RECORDED if path.stem == "bftrainer")
+    with closing(restored(path, state)):
+        pass
+    with closing(sqlite3.connect(state / DB_NAME)) as database:
+        database.execute(f"UPDATE settings SET {column} = 'evil:f'")
+        database.commit()
+    refused = replayed(state, tmp_path)
+    assert not mark.exists()
+    assert refused.returncode == 2
+    assert "'evil:f', which is code outside of bftrainer" in refused.stderr
+    with closing(open_store(state)) as store, pytest.raises(InvalidValueError, match="allow it with --import evil:f"):
+        explain(store, "a")
+    replayed(state, tmp_path, "--import", "evil:f")
+    assert mark.exists(), "what the user allows is imported"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"at_s":1', '"at_s":"1'),
+        ('"nodes":[1,2]', '"nodes":7'),
+        ('"joined":{"$set":[', '"joined":{"$set":[1,'),
+        ('"counts":[', '"counts":[' + "[" * 3000),
+    ],
+)
+def test_a_journal_that_no_pilot_has_written_is_refused_in_one_line(tmp_path: Path, old: str, new: str) -> None:
+    (path,) = (path for path in RECORDED if path.stem == "bftrainer")
+    text = path.read_text()
+    assert old in text
+    (tmp_path / "changed.sql").write_text(text.replace(old, new))
+    with (
+        closing(restored(tmp_path / "changed.sql", tmp_path / "state")) as store,
+        pytest.raises(InvalidValueError) as refusal,
+    ):
+        list(decide_again(store))
+    assert len(str(refusal.value).splitlines()) == 1
+    assert len(str(refusal.value)) < 600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import sqlite3
@@ -9,15 +10,19 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from live_house import spec
 
+from bftrainer.domain.measurements import Measurements, RatePoint
+from bftrainer.domain.state import Active, Losses, State
 from bftrainer.errors import LeaseLostError, StateDirError, StoreError
 from bftrainer.persistence import store
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import DB_NAME, Store, open_store
+from bftrainer.persistence.usable import usable
 from bftrainer.system.processes import ProcessId, this_process
 
 GONE = ProcessId(2**22, "1@never")
@@ -158,10 +163,10 @@ def test_a_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.
         assert it.read("SELECT count(*) AS n FROM sqlite_master WHERE name = 'fresh'")[0]["n"] == 0
 
 
-def test_rollback_journal_and_full_synchronisation(tmp_path: Path) -> None:
+def test_rollback_journal_whose_removal_is_synchronised(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as it:
         assert it.read("PRAGMA journal_mode")[0][0] == "delete"
-        assert it.read("PRAGMA synchronous")[0][0] == 2
+        assert it.read("PRAGMA synchronous")[0][0] == 3, "EXTRA"
 
 
 FULL = """
@@ -208,3 +213,25 @@ def test_the_same_submission_twice_is_one_and_a_taken_name_is_refused(tmp_path: 
         assert registry.add(spec("a"), "me", "1.json", 2.0), "the pilot died before it took the file away"
         assert not registry.add(spec("a", max_nodes=2), "me", "2.json", 3.0)
         assert [(t.name, t.submitted_s) for t in registry.trainers()] == [("a", 1.0)]
+
+
+def test_text_that_is_no_unicode_is_noted(tmp_path: Path) -> None:
+    """A file name in the spool, or half a surrogate pair in JSON."""
+    with closing(opened(tmp_path)) as it:
+        registry = Registry(it)
+        registry.note(0.0, "spool", "\udcff.json", "\ud800")
+        assert [(n.subject, n.text) for n in registry.notes()] == [("\\udcff.json", "\\ud800")]
+
+
+def test_a_state_with_what_was_no_number_is_made_usable() -> None:
+    trainer = spec("a").trainer()
+    bad = Measurements((RatePoint(1, (math.inf,), 1.0, math.inf), RatePoint(2, (1.0,), 1.0, 1.0)), (math.nan, 2.0))
+    good = Active(trainer, samples_done=5.0, losses=Losses(1.0, 2.0, 3.0))
+    state = State(2, active=(good,), memory=(1,))
+    assert usable(state) is state
+    ill = Active(trainer, samples_done=math.inf, losses=Losses(1.0, math.nan, 3.0))
+    assert usable(replace(state, active=(good, ill), measurements=(("k", bad),))) == State(
+        2,
+        active=(good, Active(trainer)),
+        measurements=(("k", Measurements((RatePoint(2, (1.0,), 1.0, 1.0),), (2.0,))),),
+    )

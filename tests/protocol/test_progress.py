@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from bftrainer import progress
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import parse_progress
+from bftrainer.protocol.reports import DriverView, after_progress
 from bftrainer.system.json_tail import JsonTail
 
 
@@ -318,6 +321,100 @@ def test_a_disk_that_is_full_does_not_end_the_training(
     (folder / "progress.jsonl").mkdir()
     assert not report.step(step=1, samples=1)
     assert "progress is not written" in capsys.readouterr().err
+
+
+class Array:
+    """The part of a NumPy array that a digest reads."""
+
+    def __init__(self, value: float) -> None:
+        self.value, self.size = value, 1
+
+    def reshape(self, _: int) -> Array:
+        return self
+
+    def __getitem__(self, _: slice) -> Array:
+        return self
+
+    def tobytes(self) -> bytes:
+        return repr(self.value).encode()
+
+    def __abs__(self) -> Array:
+        return Array(abs(self.value))
+
+    def sum(self) -> float:
+        return self.value
+
+
+def ranks_that_train(folder: Path, clock: Clock, values: list[float], rates: list[float], steps: int) -> None:
+    """All ranks report the same steps, rank 0 last."""
+    here = {"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "2"}
+    made = []
+    for rank, (value, base) in enumerate(zip(values, rates, strict=True)):
+        report, rate = progress.Reporter(here, clock, rank=rank), progress.LearningRate(base=base, base_batch=1)
+        report.watch(lambda value=value: [Array(value)], rate=rate)
+        made.append((report, rate))
+    for step in range(steps):
+        clock.now_s += 1
+        for report, rate in reversed(made):
+            rate.at(1, step)
+            report.step(step=step, samples=step, world_size=len(made))
+
+
+@pytest.mark.parametrize(
+    ("values", "rates", "said"),
+    [
+        ([5.0, 5.0, 5.0], [0.1, 0.1, 0.1], ""),
+        ([5.0, 5.0, 7.0], [0.1, 0.1, 0.1], "weights differ at step 0: rank 0 has 5, rank 2 has 7"),
+        ([5.0, 7.0, 5.0], [0.1, 0.2, 0.1], "learning rates differ at step 0: rank 0 has 0.1, rank 1 has 0.2"),
+    ],
+)
+def test_rank_0_says_which_ranks_disagree(
+    folder: Path, clock: Clock, values: list[float], rates: list[float], said: str
+) -> None:
+    ranks_that_train(folder, clock, values, rates, 2)
+    found = [parse_progress(line).ranks_disagree for line in lines(folder)]
+    assert found == [None, said], "the second line is the first for which all ranks have reported"
+    assert after_progress(DriverView(), lines(folder)).ranks_disagree == said
+
+
+def test_ranks_report_ever_more_seldom_and_their_files_are_bounded(
+    folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks_that_train(folder, clock, [1.0, 1.0], [0.1, 0.1], 1000)
+    path = TrainerDirectory(folder).rank(1)
+    assert [line["step"] + 1 for line in JsonTail(path).read()] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    monkeypatch.setattr("bftrainer.progress.ranks.FILE_BYTES", 400)
+    for _ in range(20):
+        ranks_that_train(folder, clock, [1.0, 1.0], [0.1, 0.1], 1)
+    assert sum(file.stat().st_size for file in path.parent.glob("1.jsonl*")) < 1200 + 400
+
+
+def test_a_hostile_rank_file_is_neither_believed_nor_followed(folder: Path, clock: Clock) -> None:
+    path = TrainerDirectory(folder).rank(1)
+    path.parent.mkdir()
+    same = {"time": 1, "incarnation": 2, "rank": 1, "world_size": 2, "since_step": 0, "step": 0}
+    hostile = [
+        {},
+        [],
+        5,
+        same | {"weights": "\x1b[2J"},
+        same | {"rate": 1e999},
+        same | {"step": 10**400},
+        same | {"level": "x"},
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in hostile) + "torn")
+    report = progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder), "BFTRAINER_INCARNATION": "2"}, clock, rank=0)
+    report.watch(lambda: [Array(1.0)])
+    for step in range(4):
+        report.step(step=step, samples=0, world_size=2)
+    assert [parse_progress(line).ranks_disagree or "" for line in lines(folder)] == [""]
+    path.unlink()
+    (folder / "elsewhere").write_text("mine")
+    path.symlink_to(folder / "elsewhere")
+    other = progress.Reporter({"BFTRAINER_TRAINER_DIR": str(folder)}, clock, rank=1)
+    other.watch(lambda: [Array(1.0)])
+    other.step(step=1, samples=1, world_size=2)
+    assert (folder / "elsewhere").read_text() == "mine"
 
 
 def test_it_needs_the_standard_library_only() -> None:

@@ -45,6 +45,7 @@ def plain(view: DriverView) -> dict[str, Any]:
     """As record.py wrote down the views of that version."""
     found = dataclasses.asdict(view)
     assert found.pop("refused") == ()
+    assert found.pop("ranks_disagree") == ""
     sets = {name: sorted(map(list_of, found[name])) for name in ("on", "with_workers", "withheld")}
     return found | sets | {"ending": view.ending and view.ending.value, "tail": list(view.tail)}
 

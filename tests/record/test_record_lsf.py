@@ -105,3 +105,15 @@ def test_no_lsf_at_all(lab: Lab, tmp_path: Path) -> None:
     assert recording.process.returncode == 1
     assert "bhosts: not found" in complaints
     assert "Traceback" not in complaints
+
+
+def test_the_totals_of_polls_that_failed_are_json_too(lab: Lab, tmp_path: Path) -> None:
+    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_\u202eMoon\x1b[2J"))
+    recording = Recording(tmp_path / "idle.csv", lab.env, (*LSF, "--slots-per-node", "4", "--json", "--for", "3s"))
+    out, err = recording.process.communicate(timeout=60 * PATIENCE)
+    totals = json.loads(out)
+    assert totals["failed"] == totals["looks"] > 0
+    ((text, count),) = totals["errors"].items()
+    assert (count, "unknown node state" in text) == (totals["failed"], True)
+    assert "\x1b" not in err
+    assert "\u202e" not in err

@@ -12,7 +12,8 @@ import pytest
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
-from bftrainer.rehearsal.copies import copy_folder, moved, outside, written_since
+from bftrainer.protocol.rank_line import RankLine
+from bftrainer.rehearsal.copies import copy_folder, missing, moved, outside, written_since
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
 from bftrainer.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
 from bftrainer.rehearsal.resumed import compare
@@ -242,3 +243,187 @@ def test_a_copy_has_the_files_and_the_command_that_names_them_follows(tmp_path: 
     (tmp_path / "data/c.pt").touch()
     os.utime(tmp_path / "data/c.pt", (later_s, later_s))
     assert written_since([elsewhere, tmp_path / "data"], later_s) == [tmp_path / "data"]
+
+
+def ranked(step: int, rank: int = 0, **facts: Any) -> RankLine:
+    """A rank's line at second ``step``: by default the first group, with one worker."""
+    place = {"incarnation": 1, "world_size": 1, "since_step": 1} | {
+        key: facts.pop(key) for key in ("incarnation", "world_size", "since_step") if key in facts
+    }
+    return RankLine(at_s=100.0 + step, rank=rank, step=step, **place, **facts)
+
+
+def judged(check: str, lines: list[RankLine], story: Story | None = None, **keys: Any) -> RehearsalFinding:
+    told = story or begun()
+    record = Record((), tuple(told.played), tuple(told.lines), (), ranks=tuple(lines))
+    return {finding.check: finding for finding in judge(record, spec(**keys))}[check]
+
+
+def test_ranks_that_differ_fail_with_both_values() -> None:
+    two = {"world_size": 2, "since_step": 5}
+    lines = [ranked(5, rank, **two, weights=f"d{rank}", level=700.0 + rank, rate=0.02) for rank in range(2)]
+    found = judged("ranks", lines)
+    assert found.verdict is CheckVerdict.FAIL
+    assert "weights differ at step 5: rank 0 has 700, rank 1 has 701" in found.seen
+    found = judged("ranks", [line._replace(rate=0.04 / (1 + line.rank)) for line in lines])
+    assert "learning rates differ at step 5: rank 0 has 0.04, rank 1 has 0.02" in found.seen
+    assert "reset callback" in found.remedy
+    assert judged("ranks", [line._replace(weights="d") for line in lines]).verdict is CheckVerdict.PASS
+    assert judged("ranks", lines[:1]).verdict is CheckVerdict.CANNOT_TELL
+    assert judged("ranks", []).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_weights_that_differ_below_the_precision_of_the_sum_are_shown_as_digests() -> None:
+    lines = [ranked(5, rank, world_size=2, weights=f"d{rank}", level=700.0) for rank in range(2)]
+    assert "rank 0 has digest d0, rank 1 has digest d1" in judged("ranks", lines).seen
+
+
+def test_groups_are_not_compared_with_each_other() -> None:
+    """After a loss, the same step is made again by another group: it may have other weights."""
+    lines = [ranked(5, 0, world_size=2, weights="a"), ranked(5, 1, world_size=2, since_step=4, weights="b")]
+    assert judged("ranks", lines).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_the_rate_of_the_old_size_that_a_checkpoint_brought_back_fails() -> None:
+    old = ranked(5, rate=0.02, made_with=0.02, wanted=0.02)
+    new = ranked(6, rate=0.02, made_with=0.04, wanted=0.04, incarnation=2, world_size=2)
+    found = judged("rate", [old, new])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "still 0.02, that of 1 worker, instead of 0.04" in found.seen
+    found = judged("rate", [line._replace(wanted=None) for line in (old, new)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "constructed with the rate 0.04, and trains with 0.02" in found.seen
+    followed = [old, new._replace(rate=0.04)]
+    assert judged("rate", followed).verdict is CheckVerdict.PASS
+    constant = [line._replace(made_with=0.02, wanted=None) for line in (old, new)]
+    assert "does not follow the global batch" in judged("rate", constant).seen
+    assert "does not follow" not in judged("rate", constant, scaling="strong", global_batch=32).seen
+    assert judged("rate", []).verdict is judged("rate", [old]).verdict is CheckVerdict.CANNOT_TELL
+
+
+def ordered(step: int, *numbers: int, epoch: int = 0, **facts: Any) -> RankLine:
+    return ranked(step, indices=((epoch, numbers),), data_size=6, sampler="progress.Sampler", **facts)
+
+
+def test_samples_that_are_used_twice_fail_and_a_repeated_step_does_not() -> None:
+    before = [ordered(1, 0, 1), ordered(2, 2, 3), ordered(3, 4, 5)]
+    again = {"incarnation": 2, "since_step": 3}
+    assert judged("order", [*before, ordered(3, 5, 4, **again)]).verdict is CheckVerdict.PASS, "step 3 is made again"
+    found = judged("order", [*before[:2], ordered(3, 0, 1, **again)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "step 3 uses 2 samples of epoch 0 that step 1 had used" in found.seen
+    shared = [ordered(4, rank, 5, rank=rank, world_size=2, since_step=4) for rank in range(2)]
+    assert judged("order", shared).verdict is CheckVerdict.FAIL, "both ranks use sample 5"
+    assert judged("order", []).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_samples_that_a_whole_epoch_leaves_out_fail() -> None:
+    lines = [ordered(n + 1, *range(6 - (epoch == 1)), epoch=epoch) for n, epoch in enumerate((0, 1, 2))]
+    found = judged("order", lines)
+    assert found.verdict is CheckVerdict.FAIL
+    assert "1 of 6 samples of epoch 1 were never used" in found.seen
+
+
+def test_a_sampler_that_set_epoch_has_set_back_fails() -> None:
+    line = ordered(3, 4, since_step=3, restored_at=4, pass_at=0)._replace(sampler="ElasticSampler")
+    found = judged("order", [line])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "the sampler was at sample 4 of the epoch, and began again at 0: sampler.set_epoch" in found.seen
+    assert judged("order", [line._replace(pass_at=4)]).verdict is CheckVerdict.PASS
+    padded = [ordered(n, 1, 2, since_step=3)._replace(sampler="ElasticSampler") for n in (3, 4)]
+    assert judged("order", padded).verdict is CheckVerdict.FAIL, "more than it may repeat to fill up a pass"
+
+
+@pytest.mark.parametrize(
+    ("loaded", "words"), [("d10", ""), ("d7", "of step 10 holds the weights of step 7"), ("d0", "initial"), ("x", "")]
+)
+def test_a_checkpoint_with_the_weights_of_another_step_fails(loaded: str, words: str) -> None:
+    """Weights that no step had are no proof: a checkpoint may be rounded."""
+    story = begun().act(ActKind.START, range(11, 21), samples=320)
+    lines = [ranked(step, weights=f"d{step}", begun="d0") for step in range(1, 11)]
+    lines += [
+        ranked(step + 1, incarnation=2, since_step=11, weights=f"d{step}", begun=loaded)._replace(step=step)
+        for step in range(11, 21)
+    ]
+    found = judged("state", lines, story)
+    assert (words in found.seen) if words else (found.verdict is not CheckVerdict.FAIL)
+    assert (found.verdict is CheckVerdict.FAIL) is bool(words)
+
+
+def leaving(worker_s: float, driver_s: float, tail: tuple[str, ...] = ()) -> Record:
+    """Asked to stop at 100, the driver passes it on at 105."""
+    played = [Played(Act(ActKind.START, 1), 90.0, 100.0, TrialOutcome.OK)]
+    played.append(Played(Act(ActKind.STOP, 0), 100.0, driver_s, TrialOutcome.OK, tail=tail))
+    events = [{"event": "stopping", "time": 105.0}]
+    events += [{"event": "worker_exited", "time": worker_s, "status": 83, "planned": True}]
+    return Record((), tuple(played), (), tuple(events))
+
+
+def test_the_time_to_leave_is_the_one_that_stop_s_limits() -> None:
+    """It was the time until the driver had ended: "within 25.8 s (stop_s = 20)" passed, and nobody could say why."""
+    found = {finding.check: finding for finding in judge(leaving(108.0, 125.8), spec(stop_s=20))}["stops"]
+    assert found.seen == (
+        "1 of 1 times; the slowest worker left 3.0 s after it was asked to (after stop_s = 20 s it would have been killed); "
+        "25.8 s until its driver had ended as well"
+    )
+
+
+def failing(tail: tuple[str, ...], missing: tuple[str, ...] = (), **keys: Any) -> RehearsalFinding:
+    played = Played(Act(ActKind.START, 1), 100.0, 101.0, TrialOutcome.FAILED, "status 1", tail)
+    return {x.check: x for x in judge(Record((), (played,), (), (), missing=missing), spec(**keys))}["starts"]
+
+
+def test_the_last_words_of_a_log_are_never_empty() -> None:
+    assert (
+        failing(("ValueError: no data", "", "  ")).seen
+        == "start on 1 node: status 1; its log ends: ValueError: no data"
+    )
+    assert failing(("", " ")).seen == failing(()).seen == "start on 1 node: status 1"
+
+
+def test_data_beside_the_working_directory_are_named() -> None:
+    assert "../data/train.bin: outside the working directory" in failing(("x",), ("../data/train.bin",)).remedy
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"), [("horovod", "must have the attribute step"), ("restart", r"report.step(step=")]
+)
+def test_a_script_without_steps_is_told_what_its_state_must_have(launcher: str, words: str) -> None:
+    played = Played(Act(ActKind.START, 1), 100.0, 101.0, TrialOutcome.TIMEOUT, "timed out after 1 s")
+    found = {x.check: x for x in judge(Record((), (played,), (), ()), spec(launcher=launcher))}["starts"]
+    assert words in found.remedy
+
+
+def test_what_a_script_misses_in_the_copy_is_found_beside_the_original(tmp_path: Path) -> None:
+    home, work = tmp_path / "user/project", tmp_path / "scratch/work"
+    for folder in (home, work, tmp_path / "user/data"):
+        folder.mkdir(parents=True)
+    (tmp_path / "user/data/train.bin").write_text("x")
+    absolute = tmp_path / "scratch/data/train.bin"
+    tail = ["Traceback", "FileNotFoundError: No such file or directory: '../data/train.bin'", f"open({absolute})"]
+    assert missing(tail, home, work) == ("../data/train.bin",)
+    assert missing(["no such file: ../data/other.bin", "see /etc/hosts"], home, work) == ()
+    told = moved(spec(cwd=str(home), command=["python", "t.py", "--data=../data", "../nowhere"]), home, work)
+    assert told.command[2:] == (f"--data={tmp_path / 'user/data'}", "../nowhere")
+    assert outside(spec(cwd=str(home), command=["python", "t.py", "../data"])) == [tmp_path / "user/data"]
+
+
+def test_a_checkpoint_that_is_a_folder_counts_as_saved(tmp_path: Path) -> None:
+    """Written under another name and renamed as a whole: nothing was seen of it before."""
+    (tmp_path / "ckpt").mkdir()
+    (tmp_path / "ckpt/model.bin").write_text("old")
+    with Writes(tmp_path) as writes:
+        for turn in range(2):
+            new = tmp_path / "ckpt.new"
+            (new / "shards").mkdir(parents=True)
+            (new / "model.bin").write_text(f"{turn}")
+            (new / "shards/0.bin").write_text("y")
+            (tmp_path / "ckpt").rename(tmp_path / f"old{turn}")
+            new.rename(tmp_path / "ckpt")
+            (tmp_path / "log.txt").write_text("in place")
+            saved = writes.saved()
+            assert saved.renamed == ("ckpt/",), turn
+            assert saved.in_place == ("log.txt",)
+            writes.forget()
+        (tmp_path / "ckpt/shards/0.bin").write_text("now in place")
+        assert writes.saved() == Saved(("ckpt/shards/0.bin",), ())

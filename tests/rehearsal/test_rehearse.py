@@ -16,6 +16,7 @@ import pytest
 from command_line import bftrainer, complaint
 from live_machine import eventually
 from patience import PATIENCE
+from wrong_scripts import WRONG
 
 TRAINER = Path(__file__).parent / "trainer.py"
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
@@ -25,6 +26,7 @@ FOUND_BY = {
     "ignores-sigterm": {"stops"},
     "forgets-optimizer": {"state"},
     "counts-twice": {"samples"},
+    "own-rate": {"ranks"},
 }
 """The checks that fail, for each fault."""
 
@@ -54,7 +56,7 @@ def verdicts(found: dict[str, Any], verdict: str) -> set[str]:
 @pytest.mark.slow
 def test_a_sound_script_passes_every_check_in_a_copy_of_its_directory(tmp_path: Path) -> None:
     status, found = rehearsed(planted(tmp_path, "sound"))
-    assert len(verdicts(found, "pass")) == len(found["checks"]) == 10, found
+    assert len(verdicts(found, "pass")) == len(found["checks"]) == 13, found
     assert status == 0
     assert found["passed"] is True
     assert found["scale_up_s"] > 0
@@ -99,6 +101,27 @@ def test_the_shipped_examples_pass(
     # Its order of data after a start is another one, so Horovod's sampler need not give the same losses.
     assert verdicts(found, "cannot tell") <= ({"state"} if launcher == "horovod" else set()), found
     assert found["scale_up_s"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRONG)
+def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    wrong = WRONG[name]
+    if wrong.launcher == "horovod":
+        request.getfixturevalue("elastic_horovod")
+    if importlib.util.find_spec("torch") is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("torch is not installed; sh .ci/horovod.sh installs it")
+    wrong.write(tmp_path)
+    options = ["--epochs=100000", "--step-s=0.02"]
+    options += ["--checkpoint-every=20"] if wrong.launcher == "torchrun" else []
+    file = trainer_file(tmp_path, ["wrong.py", *options], launcher=wrong.launcher)
+    status, found = rehearsed(file, "--quick", "--steps", "4")
+    failed = {check["check"]: check["seen"] for check in found["checks"] if check["verdict"] == "FAIL"}
+    assert status == 1
+    assert wrong.words in failed.get(wrong.check, ""), found
+    assert set(failed) <= {wrong.check, "samples", "order"}, "no other check is misled"
 
 
 @pytest.mark.slow

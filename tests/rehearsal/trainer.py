@@ -1,5 +1,7 @@
 """A trainer for rehearsals, standard library only: a line is fitted with momentum. One planted fault at a time.
 
+Every worker computes every step; they need no connection.
+
 python trainer.py FAULT    "sound", or a name of FAULTS
 """
 
@@ -11,14 +13,38 @@ import sys
 import time
 from pathlib import Path
 
-from bftrainer.progress import Reporter
+from bftrainer.progress import Batches, LearningRate, Reporter, Sampler, Scaling
 
-FAULTS = ("no-checkpoint", "not-atomic", "ignores-sigterm", "forgets-optimizer", "counts-twice")
+FAULTS = ("no-checkpoint", "not-atomic", "ignores-sigterm", "forgets-optimizer", "counts-twice", "own-rate")
 fault = sys.argv[1]
 assert fault == "sound" or fault in FAULTS
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 report, checkpoint, counter = Reporter(), Path("checkpoint.json"), Path("samples.txt")
-state = {"step": 0, "samples": 0, "weights": [0.0] * 4, "velocity": [0.0] * 4}
+state = {"step": 0, "samples": 0, "weights": [0.0] * 4, "velocity": [0.0] * 4, "sampler": None, "rate": None}
+sampler, rate = Sampler(100_000, Batches(Scaling.WEAK, 8), rank, size), LearningRate(base=0.002, base_batch=8)
+
+
+class Weights:
+    """The part of an array that is watched."""
+
+    size = 4
+
+    def reshape(self, _):
+        return self
+
+    def __getitem__(self, _):
+        return self
+
+    def tobytes(self):
+        return repr(state["weights"]).encode()
+
+    def __abs__(self):
+        return self
+
+    def sum(self):
+        return sum(map(abs, state["weights"]))
+
+
 if fault == "ignores-sigterm":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -26,13 +52,16 @@ if fault == "ignores-sigterm":
 def load():
     if checkpoint.exists() and fault != "no-checkpoint":
         state.update(json.loads(checkpoint.read_text()))
+    if state["sampler"] is not None:
+        sampler.load_state_dict(state["sampler"])
+        rate.load_state_dict(state["rate"])
     if counter.exists() and fault == "counts-twice":
         state["samples"] = int(counter.read_text())
 
 
 def save():
     kept = {key: value for key, value in state.items() if not (key == "velocity" and fault == "forgets-optimizer")}
-    if fault == "no-checkpoint":
+    if fault == "no-checkpoint" or rank != 0:
         return
     if fault == "not-atomic":
         checkpoint.write_text(json.dumps(kept))
@@ -55,9 +84,14 @@ def step():
         loss += error * error / 8
         gradient = [g + 2 * error * x / 8 for g, x in zip(gradient, inputs, strict=True)]
     state["velocity"] = [0.9 * v + g for v, g in zip(state["velocity"], gradient, strict=True)]
-    state["weights"] = [w - 0.002 * v for w, v in zip(state["weights"], state["velocity"], strict=True)]
+    if fault == "own-rate" and rank > 0:
+        rate.base = 0.0019
+    lr = rate.at(sampler.batches.total(size), state["step"])
+    state["weights"] = [w - lr * v for w, v in zip(state["weights"], state["velocity"], strict=True)]
     state["step"] += 1
     state["samples"] += 8 * size
+    sampler.advance()
+    state.update(sampler=sampler.state_dict(), rate=rate.state_dict())
     if fault == "counts-twice":
         counter.with_suffix(".part").write_text(str(state["samples"]))
         counter.with_suffix(".part").replace(counter)
@@ -65,10 +99,7 @@ def step():
 
 
 load()
-while rank != 0:  # a worker that only listens
-    time.sleep(0.01)
-    if report.stop_requested():
-        report.leave()
+report.watch(lambda: [Weights()], sampler=sampler, rate=rate)
 while state["step"] < 100_000:
     loss = step()
     time.sleep(0.01)

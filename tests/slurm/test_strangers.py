@@ -66,14 +66,19 @@ def keeps(on: Machine, before: set[str]) -> None:
     assert [text for kind, text in notes(on) if kind == "poll failed"] == []
 
 
+FORGED = tuple(
+    f"x\n1|root|main|{{soon}}|node[01-08]|8|Priority{end}"
+    for end in ("|y", "", "\n2|root|main|{soon}|node[01-08]|8|Priority|y\n")
+)
+"""A plan for all nodes, in the fields that a poll reads."""
+
+
 @pytest.mark.slow
-def test_job_names_neither_stop_a_pilot_nor_forge_a_plan(beside: Machine, lab: Lab) -> None:
+@pytest.mark.parametrize("names", [SEPARATORS, FORGED[:1], FORGED], ids=["separators", "a plan", "plans"])
+def test_job_names_neither_stop_a_pilot_nor_forge_a_plan(beside: Machine, lab: Lab, names: tuple[str, ...]) -> None:
     before = running(beside)
-    for name in SEPARATORS:
-        held_job(lab, "-J", name)
-    soon = int(time.time()) + 5
-    held_job(lab, "-J", f"x\n1|root|main|{soon}|node[01-08]|8|Priority|y")
-    held_job(lab, "-J", f"x\n1|root|main|{soon}|node[01-08]|8|Priority\n2|root|main|{soon}|node[01-08]|8|Priority|y\n")
+    for name in names:
+        held_job(lab, "-J", name.replace("{soon}", str(int(time.time()) + 5)))
     keeps(beside, before)
 
 

@@ -1,4 +1,4 @@
-"""What both schedulers' sites do alike: name the pilot, and apply a configuration table that was read again."""
+"""What both schedulers' sites do alike: name the pilot, check its times, apply a configuration table that was read again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bftrainer.config.validation import ConfigTable
+from bftrainer.errors import InputFileError
 
 _Table = TypeVar("_Table", bound=ConfigTable)
 
@@ -16,6 +17,20 @@ _Table = TypeVar("_Table", bound=ConfigTable)
 def pilot_name(state_dir: Path) -> str:
     """Pilots of one user differ in their state directories. Without blanks: it is a word in the comments of jobs."""
     return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', state_dir.name)}-{zlib.crc32(str(state_dir).encode()):08x}"
+
+
+_TIMEOUTS_IN_A_LEASE = 4
+
+
+def check_times(table: str, timeout_s: float, lease_s: float, where: str) -> None:
+    """Raise ``InputFileError`` if leases could lapse, which costs healthy nodes, while a few commands get no answer."""
+    if lease_s < _TIMEOUTS_IN_A_LEASE * timeout_s:
+        raise InputFileError(
+            where,
+            f"{table}.timeout_s: is {timeout_s:g} s, but times.lease_s is only {lease_s:g} s: a few commands without an answer "
+            f"would let every holder end; set {table}.timeout_s to {lease_s / _TIMEOUTS_IN_A_LEASE:g} or less, or "
+            f"times.lease_s to {_TIMEOUTS_IN_A_LEASE * timeout_s:g} or more",
+        )
 
 
 def reloaded(was: ConfigTable | None, fresh: _Table, keys: Collection[str]) -> tuple[_Table, tuple[str, ...]]:

@@ -60,8 +60,8 @@ class LsfSettings(ConfigTable):
     """Maximum number of pending holders."""
     longest_s: Positive = 86_400.0
     """Run limit of a holder on a node without a plan; at most the queue's RUNLIMIT."""
-    timeout_s: Positive = 20.0
-    """Timeout of each command."""
+    timeout_s: Positive = 15.0
+    """Timeout of each command; at most a quarter of `times.lease_s`."""
     back_off_s: Positive = 20.0
     """First back-off after bsub failed for a node; doubled by each further failure."""
     back_off_most_s: Positive = 600.0

@@ -6,7 +6,6 @@ that of commands that failed, is saved with its command and exit status, for an 
 
 from __future__ import annotations
 
-import getpass
 import re
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer.system.users import own_name
 from bftrainer_adapters.lsf import jobs as lsf_jobs
 from bftrainer_adapters.lsf import observe as lsf_observe
 from bftrainer_adapters.lsf import queue as lsf_queue
@@ -32,7 +32,7 @@ _OLDER = 'set lsf.format = "text" and lsf.pending = "none", and see whether the 
 
 def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
     """One check per command."""
-    now_s, user = time.time(), getpass.getuser()
+    now_s, user = time.time(), own_name()
     slots = settings.slots_per_node
     hosts = lsf_text.parse_hosts_json if settings.format == "json" else lsf_text.parse_hosts_text
     bjobs, jobstat, brsvs = settings.pending == "bjobs", settings.pending == "jobstat", settings.reservations

@@ -6,7 +6,6 @@ job gets.
 
 from __future__ import annotations
 
-import getpass
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, UserError
 from bftrainer.system import command
+from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
@@ -70,7 +70,7 @@ class _Lsf:
     lease_s: float
     env: Mapping[str, str]
     traits: SchedulerTraits = TRAITS
-    user: str = field(default_factory=getpass.getuser)
+    user: str = field(default_factory=own_name)
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from bftrainer.domain.cluster import Availability, NodeView, Observation, PendingJob
 from bftrainer.domain.ports import Clock
+from bftrainer.errors import SchedulerError
 from bftrainer.system import command
 from bftrainer_adapters.lsf import preempt as lsf_preempt
 from bftrainer_adapters.lsf import queue as lsf_queue
@@ -66,6 +67,7 @@ class LsfScheduler:
     settings: LsfSettings
     clock: Clock
     env: Mapping[str, str] = field(default_factory=dict)
+    _names: frozenset[str] = frozenset()
 
     def observe(self) -> Observation:
         """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows are lengths, and may look
@@ -80,9 +82,7 @@ class LsfScheduler:
             else ()
         )
         windows = self._ask(windows_argv(self.settings), lsf_windows.parse_windows)
-        gpus = self.settings.gpus_per_node
-        parse = lsf_text.parse_hosts_json if self.settings.format == "json" else lsf_text.parse_hosts_text
-        nodes = self._ask(hosts_argv(self.settings), lambda text: parse(text, gpus))
+        nodes = self._hosts()
         slots = {node.name: node.cpus or self.settings.slots_per_node for node in nodes}
         lengths = lsf_windows.longest_by_host(
             windows, lambda host: max(slots.get(host, 0), self.settings.slots_per_node)
@@ -94,6 +94,23 @@ class LsfScheduler:
             reservations,
             planned_s=None,
         )
+
+    def _hosts(self) -> tuple[NodeView, ...]:
+        """A table has no end mark: one that was cut at the end of a line lacks hosts. So a list of other hosts than before
+        counts only if a second answer has the same hosts.
+        """
+        argv, gpus = hosts_argv(self.settings), self.settings.gpus_per_node
+        if self.settings.format == "json":
+            return self._ask(argv, lambda text: lsf_text.parse_hosts_json(text, gpus))
+        nodes = self._ask(argv, lambda text: lsf_text.parse_hosts_text(text, gpus))
+        if (names := frozenset(node.name for node in nodes)) != self._names:
+            nodes = self._ask(argv, lambda text: lsf_text.parse_hosts_text(text, gpus))
+            again = frozenset(node.name for node in nodes)
+            if again != names:
+                some = ", ".join(sorted(names ^ again)[:3])
+                raise SchedulerError(f"two answers of bhosts list other hosts ({some}): one of them was truncated")
+            self._names = names
+        return nodes
 
     def _pending(self) -> tuple[PendingJob, ...]:
         match self.settings.pending:
@@ -124,7 +141,13 @@ def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
     """Why holders must not run in the configured queue; raises if LSF does not say."""
 
     def told(argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
-        return ask(argv, parse, settings.timeout_s, env)
+        """Settings come last, and only if they are set: an answer that was cut at the end of a line may have lost the reason
+        against holders, and nothing in it shows that. So two answers must say the same.
+        """
+        first, second = (ask(argv, parse, settings.timeout_s, env) for _ in range(2))
+        if first != second:
+            raise SchedulerError(f"two answers of {' '.join(argv)} differ: one of them was truncated")
+        return first
 
     queue = told(lsf_queue.queue_argv(settings.queue), lambda text: lsf_queue.parse_queue(text, settings.queue))
     params = told(lsf_queue.params_argv(), lsf_queue.parse_params)

@@ -48,7 +48,7 @@ class LsfJobFacts:
 
 def parse_job(text: str) -> LsfJobFacts | None:
     """The job, or None if LSF says that there is no such job."""
-    if unknown_jobs(text) or says_nothing(text):
+    if unknown_jobs(text):
         return None
     found = records(text, "the pilot's job")
     if len(found) != 1:

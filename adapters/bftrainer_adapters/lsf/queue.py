@@ -1,7 +1,7 @@
 """Parsers of ``bqueues -l``, ``bapp -l`` and ``bparams -a``: a queue, an application profile, the cluster. Pure.
 
-Known from manuals only. LSF omits what is not configured and uses several layouts (``NAME = value``, ``NAME: value``), so a
-setting is searched by its name.
+Known from manuals, and ``bqueues -l`` from recordings of a descendant (tests/recorded/lsf-descendant-2.2). LSF omits what is
+not configured and uses several layouts (``NAME = value``, ``NAME: value``), so a setting is searched by its name.
 """
 
 from __future__ import annotations

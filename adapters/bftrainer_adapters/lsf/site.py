@@ -17,7 +17,7 @@ from bftrainer.errors import SchedulerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
-from bftrainer_adapters.holding.reload import pilot_name, reloaded
+from bftrainer_adapters.holding.reload import check_times, pilot_name, reloaded
 from bftrainer_adapters.lsf import pilot_job
 from bftrainer_adapters.lsf import text as lsf_text
 from bftrainer_adapters.lsf.allocation import HOSTFILE, nodes_of_job, prefix_of_job
@@ -91,7 +91,9 @@ class LsfBatch:
 
 
 def _settings(config: PilotConfig, where: str) -> LsfSettings:
-    return check_table(config.site_table(NAME), LsfSettings, f"{where}: {NAME}")
+    settings = check_table(config.site_table(NAME), LsfSettings, f"{where}: {NAME}")
+    check_times(NAME, settings.timeout_s, config.times.lease_s, where)
+    return settings
 
 
 def _to_observe(

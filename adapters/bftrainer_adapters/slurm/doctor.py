@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import Availability, NodeRequest, Observation
 from bftrainer.errors import BFTrainerError, CommandError, UserError
 from bftrainer.system import command
+from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_jobs import holder_script
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
@@ -40,7 +40,7 @@ def examine_slurm(settings: SlurmSettings | None) -> list[Check]:
     try:
         config = _ask(config_argv(), timeout_s)
         partitions = parse_partitions(_ask(partitions_argv(), timeout_s))
-        checks = judge(settings, config, partitions, _qos(settings, timeout_s), getpass.getuser())
+        checks = judge(settings, config, partitions, _qos(settings, timeout_s), own_name())
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     return [*checks, *_look(settings, timeout_s)]
@@ -81,7 +81,7 @@ def _holder(settings: SlurmSettings, seen: Observation, idle: list[str]) -> Chec
     there = [node for node in idle if node in mine] or mine
     if not there:
         return Check.broken("holder", f"partition {settings.partition!r} has no nodes", "set slurm.partition")
-    comment = slurm_jobs.comment("doctor", getpass.getuser())
+    comment = slurm_jobs.comment("doctor", own_name())
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
     argv = slurm_jobs.submit_argv(settings, NodeRequest(there[0], 3600.0), comment, words, log)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,6 +14,7 @@ from bftrainer.domain.fragments import id_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError
 from bftrainer.system import command
+from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
@@ -89,7 +89,7 @@ class _Slurm:
     traits: SchedulerTraits = TRAITS
     script_first: bool = False
     hosts: tuple[str, ...] = ()
-    user: str = field(default_factory=getpass.getuser)
+    user: str = field(default_factory=own_name)
 
     def __post_init__(self) -> None:
         self.comment = jobs.comment(self.pilot, self.user)

@@ -6,7 +6,6 @@ all versions from 22.05 on; JSON needs 23.11.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +13,7 @@ from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeView, Observation, PendingJob
 from bftrainer.system import command
+from bftrainer.system.users import own_name
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.records import marked, new_mark
@@ -62,7 +62,7 @@ class SlurmScheduler:
     format: AnswerFormat = AnswerFormat.TEXT
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
-    user: str = field(default_factory=getpass.getuser)
+    user: str = field(default_factory=own_name)
 
     def observe(self) -> Observation:
         """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is read last, so windows may

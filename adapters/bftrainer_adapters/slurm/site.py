@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import math
 import os
 from collections.abc import Mapping
@@ -17,7 +16,8 @@ from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
-from bftrainer_adapters.holding.reload import pilot_name, reloaded
+from bftrainer.system.users import own_name
+from bftrainer_adapters.holding.reload import check_times, pilot_name, reloaded
 from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm
@@ -51,9 +51,7 @@ class SlurmSite:
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / "holders", name, clock, times.lease_s, times.poll_s)
         check_hosts(config.nodes.hosts)
-        peers = SlurmPeerPilots(
-            name, getpass.getuser(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s
-        )
+        peers = SlurmPeerPilots(name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s)
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
@@ -113,7 +111,9 @@ class SlurmBatch:
 
 
 def _settings(config: PilotConfig, where: str) -> SlurmSettings:
-    return check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
+    settings = check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
+    check_times(NAME, settings.timeout_s, config.times.lease_s, where)
+    return settings
 
 
 SITE: SitePlugin = SlurmSite()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     default=lambda: os.environ.get("BFTRAINER_STATE"),
     show_default="$BFTRAINER_STATE",
     metavar="DIR",
-    help="Also check a pilot's state directory: the directory, its site, Horovod. Read-only.",
+    help="Also check a pilot's state directory: its file system and locks, its site, Horovod. Changes nothing.",
 )
 def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> None:
     """Check this installation: Python, solvers, plots, job scripts; with --state, a pilot's directory and site.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from bftrainer.cli.output import say
 from bftrainer.domain.checks import Check, CheckStatus
 
 _COLORS = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}
@@ -36,13 +37,13 @@ def print_json(checks: Sequence[Check]) -> None:
     found = [
         {**dataclasses.asdict(check), "state": check.state.name, "required": check.is_required} for check in checks
     ]
-    click.echo(json.dumps({"ok": is_healthy(checks), "checks": found}, indent=2))
+    say(json.dumps({"ok": is_healthy(checks), "checks": found}, indent=2))
 
 
 def print_lines(checks: Sequence[Check]) -> None:
     """A line each, and the remedy below it."""
     for check in checks:
         label = click.style(f"{check.label:<18}", fg=_COLORS.get(check.state, "yellow"))
-        click.echo(f"{label}  {check.name:<10}  {check.detail}")
+        say(f"{label}  {check.name:<10}  {check.detail}")
         if check.remedy:
-            click.echo(f"{'':<18}  {'':<10}  -> {check.remedy}")
+            say(f"{'':<18}  {'':<10}  -> {check.remedy}")

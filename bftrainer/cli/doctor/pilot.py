@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import json
 import os
@@ -11,10 +12,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from bftrainer.cli.doctor.shared_files import examine_files
 from bftrainer.cli.pilot import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.checks import Check, CheckStatus
-from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError
+from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError, UserError
+from bftrainer.live.metrics_server import SOCKET, read_token
 from bftrainer.live.site import SitePlugin, find_site
 from bftrainer.persistence.spool import open_state_dir
 from bftrainer.persistence.store import DB_NAME, open_store
@@ -49,6 +52,8 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
     checks.append(Check.ok("config", f"{source}: holder {config.nodes.holder}, policy {config.decisions.policy}"))
     return [
         *checks,
+        *examine_files(folder, config.nodes.holder, site.runs_here),
+        _metrics(config),
         _root(config, site),
         *_interface(config, site),
         _horovod(),
@@ -88,6 +93,26 @@ def _pilot(folder: Path) -> Check:
     seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
     here = "" if holder.host != os.uname().nodename else ", alive" if is_alive(holder.process) else ", dead"
     return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
+
+
+def _metrics(config: PilotConfig) -> Check:
+    """The package, and the token of a port."""
+    metrics = config.metrics
+    if not metrics.socket and metrics.port is None:
+        return Check.ok("metrics", "off")
+    if importlib.util.find_spec("prometheus_client") is None:
+        remedy = "pip install 'bftrainer[metrics]'"
+        needed = metrics.port is not None
+        return Check("metrics", CheckStatus.MISSING, "prometheus-client is not installed", remedy, required=needed)
+    places = [f"socket {SOCKET} (mode 600)"] if metrics.socket else []
+    if metrics.port is not None:
+        try:
+            read_token(metrics.token_file)
+        except UserError as error:
+            remedy = "`openssl rand -hex 16 > token; chmod 600 token` in the state directory makes one"
+            return Check.broken("metrics", str(error), remedy)
+        places.append(f"port {metrics.port} of {metrics.address}, with a token")
+    return Check.ok("metrics", " and ".join(places))
 
 
 def _root(config: PilotConfig, site: SitePlugin) -> Check:

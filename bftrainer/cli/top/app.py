@@ -20,6 +20,7 @@ from bftrainer.cli.top.rows_view import RowsView
 from bftrainer.cli.top.text import Glyphs
 from bftrainer.errors import BFTrainerError
 from bftrainer.persistence.spool import RequestKind
+from bftrainer.system.printable import printable
 
 _EVENT_LINES = 5  # on a screen of 24 lines; a larger screen shows more
 HELP = """\
@@ -181,7 +182,7 @@ class Top(App[None]):
             requests.check_active(self._reader.state, name)
             requests.enqueue(self._reader.state, kind, name)
         except BFTrainerError as error:
-            self.notify(str(error), severity="error", markup=False)
+            self.notify(printable(str(error)), severity="error", markup=False)
         else:
             self.notify(f"{kind.value} {name}: requested", markup=False)
         self.look()

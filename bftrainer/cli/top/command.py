@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from bftrainer.cli.output import say
 from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
 
@@ -55,7 +56,7 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
             board = Board()
             board.add(reader.look())
             width = shutil.get_terminal_size((100, 24)).columns
-            click.echo(as_text(board, max(width, 80), marks, Sort.SUBMITTED, "", ended=False), nl=False)
+            say(as_text(board, max(width, 80), marks, Sort.SUBMITTED, "", ended=False), nl=False)
             return
         try:
             from bftrainer.cli.top.app import Top

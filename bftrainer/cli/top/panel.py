@@ -10,6 +10,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from bftrainer.system.printable import printable
+
 
 class Panel(ModalScreen[bool]):
     """Text over the screen. The result is True if the panel is a question and the answer is ``y``."""
@@ -26,7 +28,7 @@ class Panel(ModalScreen[bool]):
 
     def __init__(self, text: str, *, is_question: bool = False) -> None:
         super().__init__()
-        self.text = text
+        self.text = printable(text, keep="\n")
         self._is_question = is_question
 
     def compose(self) -> ComposeResult:

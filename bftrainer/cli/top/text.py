@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bftrainer.cli.top.board import HISTORY_S, Board, Sort, TrainerRow, length
+from bftrainer.system.printable import printable
 
 COLUMNS = ("name", "status", "nodes", "samples/s", "progress", "left", "remark")
 NAME_WIDTHS = (14, 24)
@@ -42,7 +43,7 @@ def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, .
         "samples/s": ("-" if row.per_s is None else number(row.per_s)).rjust(width["samples/s"] - 2),
         "progress": progress(row, width["progress"] - 2, marks),
         "left": ("-" if row.left_s is None else length(row.left_s)).rjust(width["left"] - 2),
-        "remark": row.remark.replace("\n", " "),
+        "remark": row.remark,
     }
     return tuple(cut(texts[name], width[name] - 1) for name in COLUMNS)
 
@@ -105,7 +106,7 @@ def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
 def events(board: Board, lines: int, width: int) -> list[str]:
     """The latest events; the newest is last."""
     found = list(board.events)[-lines:] if lines > 0 else []
-    return [cut(f"{clock(at_s)} {kind}: {text}".replace("\n", " "), width) for at_s, kind, text in found]
+    return [cut(f"{clock(at_s)} {kind}: {text}", width) for at_s, kind, text in found]
 
 
 def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, ended: bool) -> str:
@@ -127,7 +128,8 @@ def number(value: float) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """At most ``width`` characters; longer text ends in two dots."""
+    """At most ``width`` characters on one line, control characters as escapes; longer text ends in two dots."""
+    text = printable(text)
     return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."
 
 

@@ -2,7 +2,8 @@
 
 No process coordinates pilots. Each shows its claims where all can read them (the ``PeerPilots`` port), and all follow the same
 rules: a host list that overlaps another one is refused, and of the holder jobs above the shared cap the latest ones, by job
-id, are given back by their pilots.
+id, are given back by their pilots. Anybody can make a job that looks like a pilot's. So at its start, a pilot is refused by a
+claim of its own user only; another user's is told, and the nodes are shared, first come, first served.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
     return ""
 
 
-def claim_hosts(peers: PeerPilots | None, scheduler: Scheduler, hosts: tuple[str, ...]) -> str:
-    """Announce our host list, then check that no node of it is in a peer pilot's list. Raises ``UserError``.
+def claim_hosts(
+    peers: PeerPilots | None, scheduler: Scheduler, hosts: tuple[str, ...], refused_by: str | None = None
+) -> str:
+    """Announce our host list, then check that no node of it is in a peer pilot's list. Raises ``UserError``; with
+    ``refused_by``, for pilots of this user only.
 
     In this order, so that of two pilots that start at once at least one sees the other. A check that cannot be made now is
     no error: a pilot that comes back while the scheduler is down must reach its trainers. The text returned says so.
@@ -58,9 +62,10 @@ def claim_hosts(peers: PeerPilots | None, scheduler: Scheduler, hosts: tuple[str
         seen = scheduler.observe()
     except (CommandError, SchedulerError) as error:
         return f"cannot check whether other pilots claim the same hosts: {error}"
-    if problem := overlap(hosts, others, (node.name for node in seen.nodes)):
+    nodes = [node.name for node in seen.nodes]
+    if problem := overlap(hosts, [other for other in others if refused_by in (None, other.user)], nodes):
         raise UserError(problem)
-    return (
+    return overlap(hosts, others, nodes) or (
         "cannot check whether other pilots claim the same hosts: the site hides other users' jobs"
         if Hidden.JOBS in seen.hidden
         else ""

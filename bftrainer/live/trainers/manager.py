@@ -23,7 +23,7 @@ from bftrainer.errors import UserError
 from bftrainer.live.derived import Derived, Table
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
-from bftrainer.live.trainers.remarks import last_words, refused_text, remark
+from bftrainer.live.trainers.remarks import disagreement_text, last_words, refused_text, remark
 from bftrainer.live.trainers.steps import (
     AskToStop,
     ChangeHosts,
@@ -209,6 +209,8 @@ class TrainerManager:
                 continue  # no driver before this pilot starts one, and there may be thousands in the queue
             was, it.view = it.view, self._launcher.look(name)
             if it.view is not was and it.view != was:
+                if it.view.ranks_disagree and not was.ranks_disagree:
+                    self._registry.note(now_s, "report", name, disagreement_text(it.view.ranks_disagree))
                 self._hear(name, now_s, len(was.refused))
                 if fresh := it.view.withheld - was.withheld:
                     lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
@@ -423,8 +425,12 @@ class TrainerManager:
 
     def _close(self, name: str, now_s: float) -> None:
         """Final, and no driver is left."""
-        if self._records[name].finished_s is None:
-            self.change(name, TrainerChange(finished_s=now_s))
+        record = self._records[name]
+        if record.finished_s is None:
+            change = TrainerChange(finished_s=now_s)
+            if record.status is TrainerStatus.FAILED:  # its row cannot be read any more, and does not say so itself
+                change = replace(change, status=record.status, reason=record.reason)
+            self.change(name, change)
         self._forget(name)
 
     def _write_usage_of(self, name: str) -> None:

@@ -18,9 +18,16 @@ def remark(view: DriverView, now_s: float) -> str:
         return NEVER_REPORTED
     if view.ending is Ending.FAILED and view.alive:  # it is being killed, or cannot be
         return view.reason
+    if view.ranks_disagree:
+        return disagreement_text(view.ranks_disagree)
     for key, problem in view.refused:
         return refused_text(key, problem)
     return ""
+
+
+def disagreement_text(what: str) -> str:
+    """Ranks that train different models: the result is worth nothing, though no process fails."""
+    return f"training is wrong, {what} (docs/training.md)"
 
 
 def refused_text(key: str, problem: str) -> str:

@@ -59,9 +59,15 @@ OPTIONS = (
         help="Treat this period as an outage, in which no node counts as idle. May be repeated. 'auto' detects "
         "outages; 'none' disables this.  [default: auto]",
     ),
+    click.option(
+        "--max-bytes", type=int, metavar="BYTES",
+        help="Maximum size of LOG when decompressed, and of the memory for its nodes.  [default: 4 GiB, and 200 times the "
+        "size of a compressed file]",
+    ),
 )  # fmt: skip
 NAMES = (
-    "format", "timezone", "skip_bad", "columns", "processors_per_node", "debounce_s", "warm_up_h", "cool_down_h", "outages"
+    "format", "timezone", "skip_bad", "columns", "processors_per_node", "debounce_s", "warm_up_h", "cool_down_h", "outages",
+    "max_bytes",
 )  # fmt: skip
 
 
@@ -80,6 +86,8 @@ def import_options(machine_nodes: int | None, given: dict[str, Any]) -> ImportOp
         value = given[name]
         if value is not None and not least <= value < 1e9:
             raise UserError(f"--{name.replace('_', '-')} {value:g}: expected {least} or more")
+    if given["max_bytes"] is not None and not 1 <= given["max_bytes"] < 2**62:
+        raise UserError(f"--max-bytes {given['max_bytes']}: expected a number of bytes, such as 17179869184 for 16 GiB")
     if machine_nodes is not None and machine_nodes < 1:
         raise UserError(f"--machine-nodes {machine_nodes}: expected 1 or more")
     given = {**given, "outages": given["outages"] or ("auto",)}

@@ -18,12 +18,20 @@ class JournalDiffersError(BFTrainerError):
 
 @click.command()
 @click.argument("state", type=click.Path(path_type=Path, file_okay=False), metavar="STATE_DIR")
+@click.option(
+    "--import",
+    "may_import",
+    multiple=True,
+    metavar="MODULE:FUNCTION",
+    help="Policy or objective outside of bftrainer that the journal may name. May be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def journal(state: Path, as_json: bool) -> None:
+def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
     """Replay the journal of a live pilot and check that it gives the same decisions.
 
     Every decision is recomputed. The exact solver must give the same counts; solutions of MILP solvers are taken from the
-    journal, validated, and compared with the exact optimum. The exit status is 1 if any decision differs.
+    journal, validated, and compared with the exact optimum. The exit status is 1 if any decision differs. A journal is data:
+    the command imports no module that it names, except those of --import.
 
     \b
     Example:
@@ -32,7 +40,7 @@ def journal(state: Path, as_json: bool) -> None:
     from bftrainer.live.rerun import decide_again
 
     with opened_registry(state) as registry:
-        verdicts = list(decide_again(registry.store))
+        verdicts = list(decide_again(registry.store, may_import))
     by_solver = dict(Counter(v.solver for v in verdicts))
     bad = [v for v in verdicts if v.differs]
     if as_json:

@@ -15,6 +15,7 @@ import click
 
 from bftrainer.cli.choices import SCHEDULER
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
+from bftrainer.system.printable import printable
 from bftrainer_replay.cli.durations import seconds
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class UnparsedOutput:
         """A poll failed with a new error. A command that was missing from the start is a :class:`UserError`."""
         if totals.looks == totals.failed and isinstance(error, CommandError) and error.problem == "not found":
             raise UserError(f"{error}; run this on a login node of the cluster") from error
-        _note(f"poll failed: {error}{self.keep(error)}")
+        _note(f"poll failed: {printable(str(error))}{self.keep(error)}")
 
     def keep(self, error: BFTrainerError) -> str:
         """Where the output is kept, in parentheses; empty if there is none."""
@@ -176,7 +177,9 @@ def _sum_up(out: Path, totals: RecordingTotals, as_json: bool, every_s: float) -
     if totals.hidden:
         _note("the site hides other users' jobs (PrivateData): the recorded log has no waiting jobs")
     if as_json:
-        found = {**dataclasses.asdict(totals), "hidden": sorted(kind.value for kind in totals.hidden)}
+        # Not asdict, which makes a Counter of pairs of a Counter (Python 3.11).
+        found = {key.name: getattr(totals, key.name) for key in dataclasses.fields(totals)}
+        found["hidden"] = sorted(kind.value for kind in totals.hidden)
         click.echo(json.dumps({"out": str(out), **found}))
     else:
         click.echo(f"{out}: {_summary(totals)}")

@@ -71,6 +71,6 @@ def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
 def _count(where: str, column: str, text: str) -> int | None:
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) < _MOST):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 12 and 0 < int(text) < _MOST):
         raise InputFileError(where, f"{column} is {text!r:.40}, expected a whole number above 0, or an empty cell")
     return int(text)

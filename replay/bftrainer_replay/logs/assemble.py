@@ -12,7 +12,8 @@ from bftrainer_replay.logs.model import EventLog, Queue
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import span_of
 
-MOST_NODES = 10_000_000
+MOST_NODES = 2_000_000
+"""Sequoia had 1,572,864 processors, which count as nodes in a log that does not say how many are in one."""
 
 
 def event_log_of(source: Source, format_name: str) -> EventLog:
@@ -48,6 +49,11 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
     why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size is None:
         size, why = most_at_once(table), "guessed: the most nodes busy at once; specify the size with --machine-nodes"
+    if not 1 <= size <= MOST_NODES:
+        raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
+    ran = table.end_s > table.start_s
+    # A simulated node takes 770 bytes at the peak: its name, and an idle period or two.
+    source.rows.take_room(0, 6 * size + int(np.minimum(table.asked[ran], size).sum()))
     placed, short = place(table, size)
     source.remarks.append(f"{NOTE}; a cluster of {size:,} nodes ({why})")
     if short:

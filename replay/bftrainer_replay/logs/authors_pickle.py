@@ -6,79 +6,94 @@ run. Checked with the authors' ndstat-10sdn6-evt (pandas 1.x, protocol 4), as a 
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
+from bftrainer_replay.archives import TAR_DAMAGE, is_archive, members
 from bftrainer_replay.logs.model import EventLog, PoolEvent
 from bftrainer_replay.logs.pickle_text import PickledCall, PickledName, PickleError, load
-from bftrainer_replay.text_files import DAMAGE, damaged, open_bytes, read_head
+from bftrainer_replay.text_files import damaged, open_bytes, read_head
 
-LARGEST = 4 * 1024**3
 _LONGEST_NAME = 4096
+_PIECE = 64 * 1024
 _UNITS = {b"s": 1e-0, b"ms": 1e-3, b"us": 1e-6, b"ns": 1e-9}
 
 
 def recognizes(path: Path, head: bytes) -> bool:
     """A pickle of protocol 2 to 5, or a tar archive (its first file is read)."""
     del path
-    return _is_pickle(head) or head[257:262] == b"ustar"
+    return _is_pickle(head) or is_archive(head)
 
 
 def _is_pickle(head: bytes) -> bool:
     return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
 
 
-def read(path: Path) -> EventLog:
-    """The log. Raises :class:`InputFileError` for anything that is not such a table."""
+def read(path: Path, most: int | None = None) -> EventLog:
+    """The log, of at most ``most`` bytes. Raises :class:`InputFileError` for anything that is not such a table."""
     try:
-        with open_bytes(path) as file:
-            content = _Limited(file if _is_pickle(read_head(path)) else _member(path, file))
-            return EventLog(_events(load(content)), source=str(path))
+        with open_bytes(path, most) as file:
+            if _is_pickle(read_head(path)):
+                return EventLog(_events(load(_Readable(file))), source=str(path))
+            for member in members(path, file):
+                start = member.read(8)
+                if not _is_pickle(start):
+                    break
+                return EventLog(_events(load(_Readable(member, start))), source=str(path))
+            raise InputFileError(
+                str(path), "tar archive does not begin with a pickle, expected the log of BFTrainer's authors"
+            )
     except PickleError as error:
         raise InputFileError(str(path), f"{error}; expected the idle-node table of BFTrainer's authors") from error
-    except (tarfile.TarError, *DAMAGE, OSError) as error:
+    except InputFileError:
+        raise
+    except TAR_DAMAGE as error:
         raise damaged(str(path), error) from error
 
 
-class _Limited:
-    """The content up to a size that no such log has, so that a small compressed file cannot fill the memory.
+class _Source(Protocol):
+    """What a file and a member of an archive share."""
 
-    :func:`pickletools.genops` needs only these two methods. ``tell`` is left out: it would cost a seek per opcode.
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Readable:
+    """The two methods that :func:`pickletools.genops` needs. ``tell`` is left out: it would cost a seek per opcode.
+
+    A pickle may announce a string of any length: it is read in pieces, so that one that is not there takes no memory.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._left = file, LARGEST
+    def __init__(self, file: _Source, start: bytes = b"") -> None:
+        self._file, self._buffer = file, start
+        self._at = 0
 
     def read(self, size: int) -> bytes:
-        return self._counted(self._file.read(min(size, self._left + 1)))
+        end = self._at + size
+        if end <= len(self._buffer):
+            data = self._buffer[self._at : end]
+            self._at = end
+            return data
+        pieces, got = [self._buffer[self._at :]], len(self._buffer) - self._at
+        self._buffer, self._at = b"", 0
+        while got < size and (piece := self._file.read(_PIECE)):
+            pieces.append(piece)
+            got += len(piece)
+        if got > size:
+            over = got - size
+            self._buffer = pieces[-1][-over:]
+            pieces[-1] = pieces[-1][:-over]
+        return b"".join(pieces)
 
     def readline(self) -> bytes:
-        return self._counted(self._file.readline(_LONGEST_NAME))
-
-    def _counted(self, data: bytes) -> bytes:
-        self._left -= len(data)
-        if self._left < 0:
-            raise PickleError(f"the pickle is larger than {LARGEST:,} bytes")
-        return data
-
-
-def _member(path: Path, file: IO[bytes]) -> IO[bytes]:
-    archive = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the caller closes the file
-    for member in archive:
-        if member.isfile():
-            content = archive.extractfile(member)
-            assert content is not None  # a regular file
-            if not _is_pickle(content.read(8)):
-                break
-            content.seek(0)
-            return content
-    raise InputFileError(str(path), "tar archive does not begin with a pickle, expected the log of BFTrainer's authors")
+        data = self.read(_LONGEST_NAME)
+        end = data.find(b"\n") + 1 or len(data)
+        self._buffer, self._at = data[end:] + self._buffer[self._at :], 0
+        return data[:end]
 
 
 def _events(table: Any) -> tuple[PoolEvent, ...]:

@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.limited_file import MOST_BYTES
 
+MOST_NAMES = 1_000_000
+"""Names of nodes in one log; the largest cluster so far had 158,976."""
+PLACE_BYTES = 128
+"""Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125). A job itself takes two."""
 _LISTED = 10
 _What = ParamSpec("_What")
 
@@ -92,9 +97,16 @@ class JobTable:
 
 
 class JobRows:
-    """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes without names."""
+    """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes without names.
 
-    def __init__(self) -> None:
+    A line of a log can name 200,000 nodes in 30 characters. What jobs take is counted before it is kept; more than
+    ``most_bytes`` raises :class:`InputFileError`.
+    """
+
+    def __init__(self, where: str = "the log", most_bytes: int = MOST_BYTES) -> None:
+        self._where = where
+        self.most_bytes = most_bytes
+        self._room = most_bytes // PLACE_BYTES
         self._times = [array("d") for _ in range(4)]
         self._asked = array("q")
         self._first = array("q", [0])
@@ -109,7 +121,21 @@ class JobRows:
     def ids(self, names: Iterable[str]) -> Sequence[int]:
         """The numbers of nodes, for :meth:`add`."""
         index = self._index
-        return array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
+        found = array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
+        if len(index) > MOST_NAMES:
+            raise InputFileError(
+                self._where, f"names more than {MOST_NAMES:,} nodes; expected the nodes of one cluster"
+            )
+        return found
+
+    def take_room(self, jobs: int, places: int) -> None:
+        """Count jobs, and the nodes that they hold, before they are kept."""
+        self._room -= 2 * jobs + places
+        if self._room < 0:
+            raise InputFileError(
+                self._where,
+                f"the nodes of its jobs take more than {self.most_bytes:,} bytes; --max-bytes sets another limit",
+            )
 
     def declare(self, names: Iterable[str]) -> None:
         """Nodes that the cluster has, whether or not a job runs on them."""
@@ -126,6 +152,9 @@ class JobRows:
     ) -> None:
         """Add a job: NaN for a missing time, ``nodes`` None for nodes without names. Raises :class:`BadLineError`."""
         # Called a million times. A NaN differs from itself.
+        self._room -= 2 if nodes is None else 2 + len(nodes)
+        if self._room < 0:
+            self.take_room(0, 0)
         started = start_s == start_s
         if started and end_s < start_s:
             raise BadLineError(f"the job ends {start_s - end_s:,.0f} s before it starts")

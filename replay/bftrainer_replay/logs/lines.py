@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
-from bftrainer_replay.text_files import DAMAGE, open_bytes
+from bftrainer_replay.limited_file import DAMAGE
+from bftrainer_replay.text_files import open_bytes
 
 LONGEST_LINE = 32 * 1024 * 1024
 """Characters. A job on all cores of the largest machine, with each core named, needs less."""
@@ -18,11 +19,12 @@ class Lines:
 
     Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes that are not UTF-8 become
     surrogates, which no time, number or node name may contain. After the last line, ``cut`` tells whether its line end is
-    missing.
+    missing. ``most`` is the limit of the content in bytes.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most: int | None = None) -> None:
         self.path = path
+        self._most = most
         self.cut = False
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
@@ -34,7 +36,7 @@ class Lines:
     def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
         """(line number, text), with lines cut into pieces of at most ``longest`` characters; line ends are kept."""
         number, whole = 0, True
-        with open_bytes(self.path) as raw:
+        with open_bytes(self.path, self._most) as raw:
             file = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")
             while True:
                 try:

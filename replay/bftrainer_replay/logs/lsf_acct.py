@@ -21,9 +21,9 @@ _VERSION, _EVENT_TIME, _PROCESSORS, _SUBMIT, _BEGIN, _START, _ASKED_HOSTS = 1, 2
 
 
 def recognizes(head: str) -> bool:
-    """The first record begins with a kind and a version, both in quotes."""
+    """The first record begins with a kind and a version (``10.1``; ``22`` in a descendant), both in quotes."""
     line = next((line for line in head.splitlines() if line and not line.startswith("#")), "")
-    return bool(re.match(r'"[A-Z_0-9]+" "\d+\.\d+" \d+ ', line))
+    return bool(re.match(r'"[A-Z_0-9]+" "\d+(?:\.\d+)*" \d+ ', line))
 
 
 def read(source: Source) -> None:

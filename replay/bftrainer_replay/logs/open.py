@@ -67,9 +67,9 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
     options = options or ImportOptions()
     found = options.format or _format_of(path)
     if found == EVENTS:
-        return _events(path, read_event_log(path))
+        return _events(path, read_event_log(path, options.max_bytes))
     if found == PICKLE:
-        return _events(path, authors_pickle.read(path))
+        return _events(path, authors_pickle.read(path, options.max_bytes))
     form = next((each for each in FORMATS if each.name == found), None)
     if form is None:
         raise UnknownNameError("format", found, FORMAT_NAMES)

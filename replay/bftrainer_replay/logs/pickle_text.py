@@ -50,6 +50,8 @@ _LITERAL_WORDS = (
 )
 _LITERALS = frozenset(_LITERAL_WORDS.split())
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (), "MARK": _MARK}
+MOST_OPCODES = 1_000_000
+"""A table of 158,976 nodes has two for each name. Every opcode may make an object, which takes up to 100 times its bytes."""
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
@@ -57,9 +59,11 @@ def load(file: Readable) -> Any:
     """The pickled value; raises :class:`PickleError` for anything that is not a plain pickle."""
     machine = _Machine()
     try:
-        for opcode, argument, _ in pickletools.genops(cast("IO[bytes]", file)):
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(cast("IO[bytes]", file))):
             if opcode.name == "STOP":
                 return machine.stack.pop()
+            if count >= MOST_OPCODES:
+                raise PickleError(f"the pickle has more than {MOST_OPCODES:,} opcodes")
             machine.step(opcode.name, argument)
     except PickleError:
         raise

@@ -134,6 +134,8 @@ class _Columns:
             raise BadLineError(
                 f"job {fields[self._id or 0][:60]} represents {tasks} pending array tasks, but has already run"
             )
+        if tasks > 1:  # a line of 12 characters may stand for 100,000 jobs: each counts four times
+            self._rows.take_room(3 * tasks, 0)
         for _ in range(tasks):
             self._rows.add(submit_s, eligible_from(eligible_s, start_s), start_s, end_s, asked, nodes)
         return None

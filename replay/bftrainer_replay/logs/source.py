@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
@@ -31,6 +32,7 @@ class ImportOptions:
     warm_up_h: float | None = None
     cool_down_h: float | None = None
     outages: tuple[str, ...] = ("auto",)
+    max_bytes: int | None = None
 
 
 @dataclass
@@ -46,12 +48,13 @@ class Source:
     lines: Lines = field(init=False)
     clock: LogClock = field(init=False)
     tally: Tally = field(init=False)
-    rows: JobRows = field(init=False, default_factory=JobRows)
+    rows: JobRows = field(init=False)
     machine_nodes: int | None = None
     machine_why: str = ""
     remarks: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.lines = Lines(self.path)
+        self.lines = Lines(self.path, self.options.max_bytes)
+        self.rows = JobRows(str(self.path), self.options.max_bytes or MOST_BYTES)
         self.clock = LogClock(zone_of(self.options.timezone))
         self.tally = Tally(str(self.path), self.options.skip_bad)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bftrainer.domain.model import Curve
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
+from bftrainer.system.printable import printable
 from bftrainer_replay.csv_tables import read_table
 
 _TABLE_2_NODES = (1, 2, 4, 8, 16, 32, 64)
@@ -22,7 +23,7 @@ _TABLE_2 = {
     "densenet": (1.0, 2.0, 3.8, 7.6, 15.0, 28.8, 57.8),
 }
 _ALIASES = {"mnasnet1": "mnasnet", "mnasnet10": "mnasnet", "mobilenet": "mobilenets", "mobilenetv2": "mobilenets"}
-_COLUMN = re.compile(r"nodes_(\d+)")
+_COLUMN = re.compile(r"nodes_(\d{1,7})", re.ASCII)
 
 TABLE_2: Mapping[str, Curve] = {
     model: Curve(_TABLE_2_NODES, tuple(1000.0 * value for value in row)) for model, row in _TABLE_2.items()
@@ -46,21 +47,25 @@ def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
 def read_curves(path: Path) -> dict[str, Curve]:
     """Read a curve file: a row per model, a column per node count, samples per second; empty cells were not measured."""
     header, rows = read_table(path)
-    counts: list[int] = []
+    columns: dict[int, str] = {}
     for column in header[1:]:
         match = _COLUMN.fullmatch(column)
         if match is None:
-            raise InputFileError(f"{path}:1", f"unknown column {column!r}, expected model, nodes_1, nodes_2, ...")
-        counts.append(int(match.group(1)))
-    if header[:1] != ["model"] or not counts:
-        raise InputFileError(f"{path}:1", f"columns are {','.join(header)}, expected model,nodes_1,nodes_2,...")
+            raise InputFileError(f"{path}:1", f"unknown column {column!r:.60}, expected model, nodes_1, nodes_2, ...")
+        n = int(match.group(1))
+        if n in columns:
+            raise InputFileError(f"{path}:1", f"columns {columns[n]} and {column} are the same node count")
+        columns[n] = column
+    if header[:1] != ["model"] or not columns:
+        shown = printable(",".join(header))
+        raise InputFileError(f"{path}:1", f"columns are {shown:.200}, expected model,nodes_1,nodes_2,...")
     curves: dict[str, Curve] = {}
     for row in rows:
         name = plain_name(row.text("model"))
         if name in curves:
             raise InputFileError(row.where, f"duplicate model {row.text('model')!r}, expected one row per model")
         # Models may be measured on different node counts.
-        points = [(n, row.number(f"nodes_{n}")) for n in counts if row.cells[f"nodes_{n}"].strip()]
+        points = [(n, row.number(column)) for n, column in columns.items() if row.cells[column].strip()]
         if points and points[0][0] == 0:
             if points[0][1] != 0:
                 raise InputFileError(row.where, f"nodes_0 is {points[0][1]:g}, expected 0: no nodes, no samples")

@@ -63,7 +63,7 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
     name = model or row.text("model")
     try:
         at_s = parse_time(row.text("Tsub"))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         problem = f"Tsub is {row.text('Tsub')!r:.40}, expected a time like 2021-02-10 20:21:15"
         raise InputFileError(row.where, problem) from error
     try:

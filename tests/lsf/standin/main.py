@@ -51,12 +51,17 @@ def run(name: str, words: list[str]) -> int:
         return 255
     if fault == "silent":
         return 0
-    if fault != "truncated":
+    if fault == "status-0":  # LSB_BJOBS_CONSISTENT_EXIT_CODE=N: "none found" is no failure, and still on stderr
+        COMMANDS[name](words)
+        return 0
+    if fault not in ("truncated", "without-last-line"):
         return COMMANDS[name](words)
     caught = io.StringIO()
     with contextlib.redirect_stdout(caught):
         status = COMMANDS[name](words)
-    sys.stdout.write(caught.getvalue()[: len(caught.getvalue()) * 2 // 3])
+    text = caught.getvalue()
+    lines = text.rstrip().splitlines(keepends=True)
+    sys.stdout.write(text[: len(text) * 2 // 3] if fault == "truncated" else "".join(lines[:-1]))
     return status
 
 

@@ -40,7 +40,7 @@ FIRST = "2021-01-01T00:00:00,a b,\n"
             ":3",
             "node c leaves but is not in the pool, expected an earlier join",
         ),
-        (HEADER + FIRST + "2021-01-01T00:01:00,,a a\n", ":3", "node a leaves but is not in the pool"),
+        (HEADER + FIRST + "2021-01-01T00:01:00,,a a\n", ":3", "node a leaves twice"),
         (HEADER + FIRST + "2021-01-01T00:01:00,b,\n", ":3", "node b joins but is already in the pool"),
         (HEADER + FIRST + "2021-01-01T00:01:00,c c,\n", ":3", "node c joins twice"),
         (HEADER + FIRST + "2021-01-01T00:01:00,a,a\n", ":3", "node a joins and leaves in one row, expected one or"),

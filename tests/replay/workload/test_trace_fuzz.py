@@ -133,7 +133,7 @@ def test_broken_files_are_refused(tmp_path: Path, kind: str) -> None:
 
 
 def test_an_archive_that_would_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bftrainer_replay.workload.traces.texts.MOST_BYTES", 2_000_000)
+    monkeypatch.setattr("bftrainer_replay.workload.traces.texts.TABLE_BYTES", 2_000_000)
     path = tmp_path / "bomb.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for number in range(3):

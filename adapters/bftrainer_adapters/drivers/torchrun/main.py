@@ -33,16 +33,17 @@ class TorchProgram:
     trainer: TrainerMessage
     interface: str
     warm: Sequence[str] | None
+    allow_from: Sequence[str]
     name: str = "torchrun"
     collective: bool = True
     store: StoreHost | None = None
 
     def begin(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
         """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py (2.13)."""
-        self.store = StoreHost(self.interface)
+        self.store = self.store or StoreHost(self.interface, self.allow_from)
         common = {
             "MASTER_ADDR": self.store.address,
-            "MASTER_PORT": str(self.store.port),
+            "MASTER_PORT": str(self.store.open()),
             "TORCHELASTIC_USE_AGENT_STORE": "True",
             "TORCHELASTIC_RUN_ID": f"{self.trainer.id}-{incarnation}",
             "TORCHELASTIC_RESTART_COUNT": "0",
@@ -63,8 +64,7 @@ class TorchProgram:
 
     def end(self) -> None:
         if self.store is not None:
-            self.store.close()
-            self.store = None
+            self.store.close_store()
 
 
 def _role(env: dict[str, str], group: str) -> dict[str, str]:
@@ -78,7 +78,7 @@ def make(directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverS
             f"command {trainer.command[0]}: the launcher torchrun starts the workers itself; expected the script alone, as in "
             '["python", "train.py"], and `slots` for the workers per node'
         )
-    return TorchProgram(trainer, settings.interface, warm_command(trainer.command))
+    return TorchProgram(trainer, settings.interface, warm_command(trainer.command), settings.allow_from)
 
 
 if __name__ == "__main__":

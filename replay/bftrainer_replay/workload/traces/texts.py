@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
-from bftrainer_replay.text_files import DAMAGE, as_text, damaged, read_bytes
-
-MOST_BYTES = 256 * 1024 * 1024
-"""Limit for one text, and for all texts of an archive together. The largest public profile has 15 MB."""
-MOST_MEMBERS = 10_000
+from bftrainer_replay.archives import TAR_DAMAGE, is_archive, members
+from bftrainer_replay.text_files import TABLE_BYTES, as_text, damaged, open_bytes, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +21,37 @@ class TextFile:
 
 
 def texts_of(path: Path) -> list[TextFile]:
-    """The texts, sorted by name. Raises :class:`InputFileError` for a damaged file, a file that is too large, or no text."""
-    data = read_bytes(path, MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise InputFileError(str(path), f"has more than {MOST_BYTES:,} bytes, expected a trace or profile")
+    """The texts, sorted by name. Raises :class:`InputFileError` for a damaged file, a file that is too large, or no text.
+
+    The limit holds for one text, and for all texts of an archive together.
+    """
+    data = read_bytes(path, TABLE_BYTES + 1)
+    if len(data) > TABLE_BYTES:
+        raise InputFileError(str(path), f"has more than {TABLE_BYTES:,} bytes, expected a trace or profile")
     if not data:
         raise InputFileError(str(path), "is empty, expected a trace or profile")
-    if data[257:262] == b"ustar":
+    if is_archive(data):
+        del data
         return sorted(_members(path), key=lambda text: text.name)
     return [TextFile(str(path), path.name, as_text(str(path), data))]
 
 
 def _members(path: Path) -> Iterator[TextFile]:
-    left = MOST_BYTES
+    left = TABLE_BYTES
     try:
-        with tarfile.open(path) as archive:
-            for count, member in enumerate(archive):
-                if count >= MOST_MEMBERS:
-                    problem = f"has more than {MOST_MEMBERS:,} members, expected a trace or profile"
-                    raise InputFileError(str(path), problem)
-                if not member.isfile():
-                    continue
-                left -= member.size
-                if left < 0:
-                    problem = f"holds more than {MOST_BYTES:,} bytes, expected a trace or profile"
-                    raise InputFileError(str(path), problem)
-                content = archive.extractfile(member)
+        with open_bytes(path) as file:
+            for member in members(path, file):
                 where = f"{path}:{member.name.encode('ascii', 'backslashreplace').decode()}"
-                if content is not None:
-                    yield TextFile(where, member.name, as_text(where, content.read()))
-    except (*DAMAGE, tarfile.TarError, OSError) as error:
+                pieces: list[bytes] = []
+                while left >= 0 and (piece := member.read(left + 1)):
+                    pieces.append(piece)
+                    left -= len(piece)
+                if left < 0:
+                    raise InputFileError(
+                        str(path), f"holds more than {TABLE_BYTES:,} bytes, expected a trace or profile"
+                    )
+                yield TextFile(where, member.name, as_text(where, b"".join(pieces)))
+    except InputFileError:
+        raise
+    except TAR_DAMAGE as error:
         raise damaged(str(path), error) from error

@@ -1,0 +1,212 @@
+"""What every rank reports of itself: a digest of its weights, its learning rate, and in a rehearsal its samples.
+
+Cheap: a digest reads at most 4,096 values of each tensor, at the first step of a group of workers and then after 2, 4, 8, ...
+steps. In a rehearsal, which reports every step, every step is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.paths import TrainerDirectory, older_part
+from bftrainer.protocol.rank_line import Indices, RankLine, disagreement, format_rank, parse_rank
+from bftrainer.scaling import LearningRate
+from bftrainer.system.json_tail import JsonTail
+
+VALUES = 4096
+"""Values of one tensor that a digest reads, evenly spaced."""
+FILE_BYTES = 1_000_000
+REHEARSED_BYTES = 20_000_000
+COMPARED = 64
+"""Most ranks that rank 0 compares with itself, evenly spaced."""
+_TAIL_BYTES = 1 << 13
+
+
+class Watch:
+    """One process's reports. ``every_step``: as in a rehearsal, with the samples."""
+
+    def __init__(
+        self, directory: TrainerDirectory, incarnation: int, clock: Callable[[], float], every_step: bool
+    ) -> None:
+        self._directory = directory
+        self._incarnation = incarnation
+        self._clock = clock
+        self._every_step = every_step
+        self._on = False
+        self._weights: Any = None
+        self._optimizer: Any = None
+        self._rate: LearningRate | None = None
+        self._order: _Order | _ElasticOrder | None = None
+        self._begun: str | None = None
+        self._last: RankLine | None = None
+        self.disagreement: str | None = None
+        """Set on rank 0: what it saw last; empty where all ranks agreed, None where nothing was compared."""
+        self.formed()
+
+    def begin(self, model: Any, optimizer: Any, sampler: Any, rate: LearningRate | None) -> None:
+        """Watch these from now on: after the checkpoint has been loaded, before the first step."""
+        self._weights, self._optimizer, self._rate, self._on = model, optimizer, rate, True
+        self._begun = self._digest()[0]
+        if isinstance(sampler, Sampler):
+            self._order = _Order(sampler)
+        elif hasattr(sampler, "processed_num") and hasattr(sampler, "record_batch"):
+            self._order = _ElasticOrder(sampler)
+
+    def formed(self) -> None:
+        """A new group of workers: count its steps from 1."""
+        self._steps = 0
+        self._since: int | None = None
+        if self._order is not None:
+            self._order.formed()
+
+    def step(self, rank: int, world_size: int, step: int | None) -> None:
+        """After a step; all ranks report the same steps."""
+        if not self._on or step is None:
+            return
+        self._steps += 1
+        self._since = step if self._since is None else self._since
+        if not self._every_step and self._steps & (self._steps - 1):
+            return
+        weights, level = self._digest()
+        wanted = None if self._rate is None else self._rate.latest
+        line = RankLine(
+            self._clock(), self._incarnation, rank, world_size, self._since, step, weights, level, self._begun,
+            wanted if self._optimizer is None else _rate(self._optimizer), _made_with(self._optimizer), wanted,
+        )  # fmt: skip
+        if self._order is not None and self._every_step:
+            line = self._order.added(line)
+        if rank == 0 and self._last is not None and self._last.group == line.group:
+            self._compare(self._last)  # all ranks have had the time to report the step before
+        self._last = line
+        self._write(line)
+
+    def _digest(self) -> tuple[str | None, float | None]:
+        digest, level, some = hashlib.blake2b(digest_size=8), 0.0, False
+        for tensor in _tensors(self._weights):
+            data, amount = _sampled(tensor)
+            digest.update(data)
+            level, some = level + amount, True
+        return (digest.hexdigest(), level) if some else (None, None)
+
+    def _compare(self, mine: RankLine) -> None:
+        others = range(1, mine.world_size)
+        chosen = (
+            others
+            if len(others) <= COMPARED
+            else {1 + n * (len(others) - 1) // (COMPARED - 1) for n in range(COMPARED)}
+        )
+        lines = [mine]
+        for rank in sorted(chosen):
+            tail = JsonTail(self._directory.rank(rank))
+            tail.skip(_TAIL_BYTES)
+            found = [line for line in map(parse_rank, tail.read()) if line is not None]
+            lines += [line for line in found if (line.group, line.step) == (mine.group, mine.step)][-1:]
+        if len(lines) > 1:
+            found_one = disagreement(lines)
+            self.disagreement = "" if found_one is None else str(found_one)
+
+    def _write(self, line: RankLine) -> None:
+        path = self._directory.rank(line.rank)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            most = REHEARSED_BYTES if self._every_step else FILE_BYTES
+            if path.exists() and path.stat().st_size > most:
+                path.replace(older_part(path))
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.write(file, f"{format_rank(line)}\n".encode())
+            finally:
+                os.close(file)
+        except OSError as error:  # a full disk must not end the training
+            print(f"bftrainer: the rank's report is not written: {error}", file=sys.stderr)
+
+
+class _Order:
+    """The samples of a ``progress.Sampler``."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    def formed(self) -> None:
+        return
+
+    def added(self, line: RankLine) -> RankLine:
+        return line._replace(
+            indices=_by_epoch(self._sampler.latest_indices()), data_size=self._sampler.size, sampler="progress.Sampler"
+        )
+
+
+class _ElasticOrder:
+    """The samples of Horovod's ``ElasticSampler``, which records only how many of its present pass were processed."""
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+        self._pass: object = None
+        self._taken = 0
+        self.formed()
+
+    def formed(self) -> None:
+        self._restored = int(self._sampler.epoch), int(self._sampler.processed_num)
+
+    def added(self, line: RankLine) -> RankLine:
+        sampler, size = self._sampler, len(self._sampler.dataset)
+        order = getattr(sampler, "indices", [])
+        if order is not self._pass:
+            self._pass, self._taken = order, 0
+        begun_at = size - len(sampler.remaining_indices)
+        taken = max(0, int(sampler.processed_num) - begun_at) // max(1, int(sampler.num_replicas))
+        mine, self._taken = order[self._taken : taken], taken
+        epoch, position = self._restored
+        return line._replace(
+            indices=_by_epoch([(int(sampler.epoch), int(number)) for number in mine]), data_size=size,
+            sampler="ElasticSampler", restored_at=position if epoch == int(sampler.epoch) else None, pass_at=begun_at,
+        )  # fmt: skip
+
+
+def _by_epoch(pairs: Iterable[tuple[int, int]]) -> Indices:
+    found: dict[int, list[int]] = {}
+    for epoch, number in pairs:
+        found.setdefault(epoch, []).append(number)
+    return tuple((epoch, tuple(numbers)) for epoch, numbers in found.items())
+
+
+def _tensors(weights: Any) -> list[Any]:
+    """The weights that are the same on all ranks: a sharded tensor has other values on every rank."""
+    if weights is None:
+        return []
+    if callable(getattr(weights, "modules", None)) and any(
+        type(module).__name__ == "FullyShardedDataParallel" for module in weights.modules()
+    ):
+        return []
+    if callable(getattr(weights, "parameters", None)):
+        found = list(weights.parameters())  # not the buffers: batch statistics are each rank's own
+    else:
+        found = list(weights()) if callable(weights) else list(weights)
+    return [tensor for tensor in found if not hasattr(tensor, "placements") and not hasattr(tensor, "ds_id")]
+
+
+def _sampled(tensor: Any) -> tuple[bytes, float]:
+    """Up to ``VALUES`` values as bytes, and the sum of their absolute values; a torch tensor or a NumPy array."""
+    if hasattr(tensor, "detach"):
+        flat = tensor.detach().reshape(-1)
+        some = flat[:: max(1, flat.numel() // VALUES)][:VALUES].contiguous().cpu()
+        torch = sys.modules["torch"]
+        return some.view(torch.uint8).numpy().tobytes(), float(some.abs().double().sum())
+    flat = tensor.reshape(-1)
+    some = flat[:: max(1, flat.size // VALUES)][:VALUES]
+    return some.tobytes(), float(abs(some).sum())
+
+
+def _rate(optimizer: Any) -> float | None:
+    groups = getattr(optimizer, "param_groups", None)
+    return float(groups[0]["lr"]) if groups and "lr" in groups[0] else None
+
+
+def _made_with(optimizer: Any) -> float | None:
+    defaults = getattr(optimizer, "defaults", None)
+    return float(defaults["lr"]) if isinstance(defaults, dict) and defaults.get("lr") is not None else None

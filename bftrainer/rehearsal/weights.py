@@ -1,0 +1,40 @@
+"""Whether a checkpoint holds the weights of its own step. Pure.
+
+In a rehearsal every step is reported with a digest of the weights, and every process with the digest that it began with. So
+the step whose weights a process has loaded is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from bftrainer.protocol.progress_line import Phase
+from bftrainer.rehearsal.record import Record, is_whole
+from bftrainer.rehearsal.scenario import ActKind
+
+_REMEDY = "save weights, optimizer and step of the same moment: after optimizer.step(), with the step that was reported"
+
+
+def of_another_step(record: Record) -> tuple[str, str] | None:
+    """Observation and remedy, if a start loaded weights that are known to be another step's."""
+    lines = [line for line in record.ranks if line.rank == 0 and line.weights is not None and line.begun is not None]
+    if not lines:
+        return None
+    initial, known = lines[0].begun, {lines[0].step: lines[0].weights}
+    saves = [line for line in record.lines if line.get("phase") == Phase.CHECKPOINTED and is_whole(line.get("step"))]
+    for old, new in itertools.pairwise(lines):
+        if new.incarnation != old.incarnation:
+            act = record.act_at(new.at_s)
+            saved = [int(line["step"]) for line in saves if float(line["time"]) <= new.at_s]
+            planned = act is not None and act.kind is ActKind.START
+            if planned and saved and saved[-1] in known and new.begun != known[saved[-1]]:
+                if new.begun == initial:
+                    return f"after {act}: the weights are the initial ones, not those of step {saved[-1]}", _REMEDY
+                steps = [step for step, digest in known.items() if digest == new.begun]
+                if steps:
+                    return (
+                        f"after {act}: the checkpoint of step {saved[-1]} holds the weights of step {steps[-1]}",
+                        _REMEDY,
+                    )
+        known[new.step] = new.weights
+    return None

@@ -1,0 +1,158 @@
+"""Bytes of a file, decompressed while they are read, and never more of them than a limit.
+
+gzip, bzip2 and xz make a gigabyte of zeros a megabyte or less. Here a file ends with an error when more than ``most`` bytes
+have come out of it, or when it has grown more than any log does. Its decompressor gets a bounded amount of memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zlib
+from pathlib import Path
+from typing import IO, Protocol
+
+from bftrainer.errors import InputFileError
+
+MOST_BYTES = 4 * 1024**3
+"""Default of ``--max-bytes``: no log so far had a tenth of it."""
+MOST_GROWTH = 200
+"""The log of BFTrainer's authors, mostly zeros, is 73 times as large as its .gz; logs of jobs are 5 to 21 times as large."""
+FREE_BYTES = 64 * 1024**2
+"""What may come out of any file, however small."""
+_XZ_MEMORY = 256 * 1024**2
+_PIECE = 256 * 1024
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
+"""What reading a damaged or truncated file raises; bz2 also raises OSError."""
+
+
+class _Decompressor(Protocol):
+    """What bz2 and lzma share."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Gzip:
+    """zlib's decompressor with that interface. It checks the length and the checksum at the end."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+
+
+def _decompressor(start: bytes) -> _Decompressor | None:
+    """For content that begins like this; None for plain content."""
+    if start.startswith(b"\x1f\x8b"):
+        return _Gzip()
+    if start.startswith(b"BZh"):
+        return bz2.BZ2Decompressor()
+    if start.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+    return None
+
+
+class LimitedFile(io.RawIOBase):
+    """The content of a file, decompressed. Reading more than ``most`` bytes raises :class:`InputFileError`.
+
+    The limit on growth holds unless the user has set a limit (``most`` is None without one). Several compressed files in a row
+    are one content, as for ``zcat``.
+    """
+
+    def __init__(self, path: Path, most: int | None = None) -> None:
+        self._path = path
+        self._most = MOST_BYTES if most is None else most
+        self._may_grow = most is not None
+        try:
+            self._file: IO[bytes] = path.open("rb", buffering=0)
+            self._pending = self._file.read(8) or b""
+        except OSError as error:
+            raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
+        self._inner = _decompressor(self._pending)
+        self._took, self._came = len(self._pending), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # io says WriteableBuffer
+        """As io.RawIOBase; at most 256 KiB at a time."""
+        data = self._decompressed(min(len(buffer), _PIECE)) if self._inner else self._plain(len(buffer))
+        self._came += len(data)
+        if self._came > self._most:
+            unpacked = " when decompressed" if self._inner else ""
+            raise InputFileError(
+                str(self._path), f"has more than {self._most:,} bytes{unpacked}; --max-bytes sets another limit"
+            )
+        if self._inner and not self._may_grow and self._came > max(FREE_BYTES, MOST_GROWTH * self._took):
+            raise InputFileError(
+                str(self._path),
+                f"is more than {MOST_GROWTH} times as large when decompressed, which no real log is; if you trust the file, "
+                "set a limit with --max-bytes",
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def _plain(self, size: int) -> bytes:
+        if self._pending:
+            data, self._pending = self._pending[:size], self._pending[size:]
+            return data
+        return self._file.read(min(size, _PIECE)) or b""
+
+    def _more(self) -> bytes:
+        """Compressed bytes that no decompressor has seen yet; empty at the end."""
+        if self._pending:
+            data, self._pending = self._pending, b""
+            return data
+        data = self._file.read(_PIECE) or b""
+        self._took += len(data)
+        return data
+
+    def _decompressed(self, size: int) -> bytes:
+        while True:
+            assert self._inner is not None
+            if self._inner.eof and not self._next_stream(self._inner.unused_data):
+                return b""
+            data = b""
+            if self._inner.needs_input and not (data := self._more()):
+                raise EOFError("the compressed file ends before its end marker")
+            if found := self._inner.decompress(data, size):
+                return found
+
+    def _next_stream(self, rest: bytes) -> bool:
+        """Begin with the compressed file that follows; False at the end. Padding with zeros is allowed, as for ``zcat``."""
+        rest = rest.lstrip(b"\0")
+        while len(rest) < 8 and (more := self._more()):
+            rest = (rest + more).lstrip(b"\0")
+        if not rest:
+            return False
+        self._inner, self._pending = _decompressor(rest), rest
+        if self._inner is None:
+            raise EOFError("something else follows the compressed content")
+        return True

@@ -1,0 +1,100 @@
+"""Scripts that train wrongly without a word: each shipped example with one mistake that is common in published scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "docs/examples"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """An example, the replacements that make it wrong, the check that must fail, and words of its line that name the cause."""
+
+    launcher: str
+    example: str
+    changes: tuple[tuple[str, str], ...]
+    check: str
+    words: str
+
+    def write(self, folder: Path) -> Path:
+        """The script in a folder. A replacement that does not match is an error."""
+        text = (EXAMPLES / self.example).read_text()
+        for old, new in self.changes:
+            assert text.count(old) == 1, (old, text.count(old))
+            text = text.replace(old, new)
+        path = folder / "wrong.py"
+        path.write_text(text)
+        return path
+
+
+WRONG = {
+    "rate-on-survivors-only": Wrong(
+        "horovod",
+        "horovod_digits.py",
+        (
+            ("keep=[sampler, rate]", "keep=[sampler], on_rescale=rescaled"),
+            ("def save():", "last = {'batch': options.batch}\n\n\ndef rescaled(old, new):\n"
+             "    last['batch'] = batches.total(new)\n\n\ndef save():"),
+            ("batches.total(hvd.size()), state.step)", "last['batch'], state.step)"),
+        ),
+        "ranks",
+        "learning rates differ at step",
+    ),
+    "set-epoch-at-the-start": Wrong(
+        "horovod",
+        "horovod_digits.py",
+        (
+            ("sampler = progress.Sampler(data, batches)", "sampler = hvd.elastic.ElasticSampler(data)"),
+            ("DataLoader(data, batch_sampler=sampler)", "DataLoader(data, options.batch, sampler=sampler)"),
+            ("step = 0\nif", "step = epoch = samples = 0\nif"),
+            ('step = content["step"]', 'step, epoch, samples = content["step"], content["epoch"], content["samples"]'),
+            ('"step": state.step}', '"step": state.step, "epoch": state.epoch, "samples": state.samples}'),
+            ("step=step, samples=sampler.samples)", "step=step, samples=samples, epoch=epoch, sampler=sampler)"),
+            ("keep=[sampler, rate]", "keep=[rate]"),
+            ("    while sampler.epoch < options.epochs:\n",
+             "    while state.epoch < options.epochs:\n        sampler.set_epoch(state.epoch)\n"),
+            ("for inputs, targets in loader", "for index, (inputs, targets) in enumerate(loader)"),
+            ("sampler.advance()", "sampler.record_batch(index, options.batch)"),
+            ("state.samples = sampler.samples", "state.samples += options.batch * hvd.size()"),
+            ("                state.commit()\n    state.commit()", "                state.commit()\n        state.epoch += 1"),
+        ),
+        "order",
+        "sampler.set_epoch was called within the epoch",
+    ),
+    "sampler-without-state": Wrong(
+        "torchrun",
+        "torch_digits.py",
+        (
+            ('content |= {"sampler": sampler.state_dict(), "rate": rate.state_dict()}',
+             'content |= {"rate": rate.state_dict()}'),
+            ('    sampler.load_state_dict(content["sampler"])\n', ""),
+        ),
+        "order",
+        "samples of epoch 0 that step",
+    ),
+    "rate-from-the-optimizer-s-state": Wrong(
+        "torchrun",
+        "torch_digits.py",
+        (
+            ("lr=0.02, momentum", "lr=0.02 * size, momentum"),
+            ("        rate.apply(optimizer, batches.total(size), step)\n", ""),
+        ),
+        "rate",
+        "optimizer.load_state_dict has brought back the rate of another size",
+    ),
+    "checkpoint-of-another-step": Wrong(
+        "torchrun",
+        "torch_digits.py",
+        (
+            ("def save():", "import copy\n\nkept = {'model': copy.deepcopy(model.state_dict())}\n\n\ndef save():"),
+            ('{"model": model.state_dict(), ', '{"model": kept["model"], '),
+            ("        if agreement.to_stop():",
+             "        if step % 7 == 0:\n            kept['model'] = copy.deepcopy(model.state_dict())\n"
+             "        if agreement.to_stop():"),
+        ),
+        "state",
+        "holds the weights of step",
+    ),
+}  # fmt: skip
