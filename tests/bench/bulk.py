@@ -1,8 +1,9 @@
 """How long a bulk of submissions keeps the pilot's loop: ``python tests/bench/bulk.py``.
 
 A pilot over fakes (tests/live_house.py), but with its real spool and database on disk, is given thousands of requests at once
-while ten trainers run on forty nodes. A release waits for one tick at most, so the longest tick is the delay. Exit status 1 if a
-tick took more than 0.2 s of this process's CPU time; the time on the clock, which others on the machine share, is shown beside.
+while ten trainers run on forty nodes. A release waits for one tick at most, so the longest tick is the delay. Exit status 1 if
+a tick took more than 0.2 s of this process's CPU time; the time on the clock, which others on the machine share, is shown
+beside.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
@@ -46,7 +48,7 @@ def measure(count: int, folder: Path) -> tuple[list[float], list[float]]:
     home.pilot(0.4 * count / 40 + 20)
     left = len(list(home.spool.path.glob("*.json")))
     assert not left, f"{left} requests are left"
-    pairs = list(zip(marks, marks[1:], strict=False))[1:]
+    pairs = list(pairwise(marks))[1:]
     return [b[0] - a[0] for a, b in pairs], [b[1] - a[1] for a, b in pairs]
 
 
