@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Elastic Horovod for the tests: torch and Horovod in .venv, nothing outside this directory. Requires .venv
+# Installs Elastic Horovod for the tests: torch, Lightning and Horovod in .venv, nothing outside this directory. Requires .venv
 # (environment.sh dev).
 #
 #   sh .ci/horovod.sh plan       print what install would do and how long it takes
@@ -14,6 +14,7 @@ cd -- "$(dirname -- "$0")/.."
 
 horovod=0.28.1
 torch=2.13.0
+lightning=2.6.6
 python=.venv/bin/python
 log=.venv/horovod.log
 here=$PWD
@@ -21,10 +22,10 @@ here=$PWD
 say() { printf 'horovod: %s\n' "$1"; }
 
 installed() {
-    [ -x "$python" ] && "$python" - "$horovod" "$torch" <<'PYTHON' 2>/dev/null
+    [ -x "$python" ] && "$python" - "$horovod" "$torch" "$lightning" <<'PYTHON' 2>/dev/null
 import sys
 from importlib.metadata import version
-sys.exit([version("horovod"), version("torch").partition("+")[0]] != sys.argv[1:])
+sys.exit([version("horovod"), version("torch").partition("+")[0], version("lightning")] != sys.argv[1:])
 PYTHON
 }
 
@@ -98,6 +99,7 @@ case ${1:-} in
             say "building Horovod $horovod ..."
             build
         fi
+        pip install "lightning==$lightning" || fail "pip could not install lightning $lightning"
         pip install cloudpickle psutil pyyaml cffi packaging || fail "pip could not install the dependencies of Horovod"
         pip install --no-deps --force-reinstall "$(wheel)" || fail "pip could not install the Horovod wheel"
         "$python" -c 'import horovod.torch as hvd; hvd.init()' >>"$log" 2>&1 || fail "Horovod is installed but does not work"

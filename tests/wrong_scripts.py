@@ -18,6 +18,11 @@ class Wrong:
     check: str
     words: str
 
+    @property
+    def needs(self) -> str:
+        """The package without which it cannot run."""
+        return "numpy" if self.launcher == "restart" else "torch"
+
     def write(self, folder: Path) -> Path:
         """The script in a folder. A replacement that does not match is an error."""
         text = (EXAMPLES / self.example).read_text()
@@ -64,12 +69,11 @@ WRONG = {
         "sampler.set_epoch was called within the epoch",
     ),
     "sampler-without-state": Wrong(
-        "torchrun",
-        "torch_digits.py",
+        "restart",
+        "numpy_parallel.py",
         (
-            ('content |= {"sampler": sampler.state_dict(), "rate": rate.state_dict()}',
-             'content |= {"rate": rate.state_dict()}'),
-            ('    sampler.load_state_dict(content["sampler"])\n', ""),
+            ('json.dumps({"sampler": sampler.state_dict(), "rate"', 'json.dumps({"rate"'),
+            ('        sampler.load_state_dict(others["sampler"])\n', ""),
         ),
         "order",
         "samples of epoch 0 that step",
@@ -85,14 +89,13 @@ WRONG = {
         "optimizer.load_state_dict has brought back the rate of another size",
     ),
     "checkpoint-of-another-step": Wrong(
-        "torchrun",
-        "torch_digits.py",
+        "restart",
+        "numpy_parallel.py",
         (
-            ("def save():", "import copy\n\nkept = {'model': copy.deepcopy(model.state_dict())}\n\n\ndef save():"),
-            ('{"model": model.state_dict(), ', '{"model": kept["model"], '),
-            ("        if agreement.to_stop():",
-             "        if step % 7 == 0:\n            kept['model'] = copy.deepcopy(model.state_dict())\n"
-             "        if agreement.to_stop():"),
+            ("    def save() -> None:", "    kept = weights\n\n    def save() -> None:"),
+            ("weights=weights, step=step", "weights=kept, step=step"),
+            ("            sampler.advance()\n",
+             "            sampler.advance()\n            kept = weights if step % 7 == 0 else kept\n"),
         ),
         "state",
         "holds the weights of step",

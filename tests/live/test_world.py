@@ -379,6 +379,26 @@ def test_a_trainer_that_never_reports_gets_a_remark_until_it_does(home: House) -
     assert seen[2] == ""
 
 
+def test_ranks_that_disagree_are_a_remark_and_a_note_that_outlives_the_run(home: House) -> None:
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    seen: list[str] = []
+
+    def says(text: str) -> None:
+        driver = home.launcher.drivers["a"]
+        driver.view = replace(driver.view, ranks_disagree=text)
+
+    home.at(40, lambda: says("weights differ at step 3: rank 0 has 5, rank 1 has 7"))
+    home.at(50, lambda: seen.append(record.reason if (record := home.trainers.record("a")) else ""))
+    home.at(55, lambda: says(""))
+    home.at(60, lambda: seen.append(record.reason if (record := home.trainers.record("a")) else ""))
+    home.pilot(65)
+    text = "training is wrong, weights differ at step 3: rank 0 has 5, rank 1 has 7 (docs/training.md)"
+    assert seen == [text, ""]
+    with closing(home.store()) as store:
+        assert [note.text for note in Registry(store).notes() if note.kind == "report"] == [text]
+
+
 def test_the_remark_on_a_failure_is_the_error_and_the_note_has_the_rest(home: House) -> None:
     tail = (
         "Traceback (most recent call last):",

@@ -29,6 +29,12 @@ FOUND_BY = {
     "own-rate": {"ranks"},
 }
 """The checks that fail, for each fault."""
+OPTIONS = {
+    "restart": ["--steps=1000000", "--pace-s=0.01"],
+    "torchrun": ["--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"],
+    "horovod": ["--epochs=100000", "--step-s=0.02"],
+}
+"""Of the shipped examples: enough work for a rehearsal."""
 
 
 def trainer_file(folder: Path, command: list[str], **keys: Any) -> Path:
@@ -77,15 +83,15 @@ def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("launcher", "script", "options", "package"),
+    ("launcher", "script", "package"),
     [
-        ("restart", "numpy_parallel.py", ["--steps=1000000", "--pace-s=0.01"], "numpy"),
-        ("torchrun", "torch_digits.py", ["--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"], "torch"),
-        ("horovod", "horovod_digits.py", ["--epochs=100000", "--step-s=0.02"], "horovod"),
+        ("restart", "numpy_parallel.py", "numpy"),
+        ("torchrun", "torch_digits.py", "torch"),
+        ("horovod", "horovod_digits.py", "horovod"),
     ],
 )
 def test_the_shipped_examples_pass(
-    launcher: str, script: str, options: list[str], package: str, tmp_path: Path, request: pytest.FixtureRequest
+    launcher: str, script: str, package: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if launcher == "horovod":
         request.getfixturevalue("elastic_horovod")
@@ -94,7 +100,7 @@ def test_the_shipped_examples_pass(
             f"{package} is not installed; sh .ci/horovod.sh installs it"
         )
     shutil.copy(EXAMPLES / script, tmp_path)
-    file = trainer_file(tmp_path, [script, *options], launcher=launcher)
+    file = trainer_file(tmp_path, [script, *OPTIONS[launcher]], launcher=launcher)
     status, found = rehearsed(file, "--quick")
     assert verdicts(found, "FAIL") == set(), found
     assert status == 0
@@ -111,12 +117,10 @@ def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
     wrong = WRONG[name]
     if wrong.launcher == "horovod":
         request.getfixturevalue("elastic_horovod")
-    if importlib.util.find_spec("torch") is None:
+    if importlib.util.find_spec(wrong.needs) is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("torch is not installed; sh .ci/horovod.sh installs it")
     wrong.write(tmp_path)
-    options = ["--epochs=100000", "--step-s=0.02"]
-    options += ["--checkpoint-every=20"] if wrong.launcher == "torchrun" else []
-    file = trainer_file(tmp_path, ["wrong.py", *options], launcher=wrong.launcher)
+    file = trainer_file(tmp_path, ["wrong.py", *OPTIONS[wrong.launcher]], launcher=wrong.launcher)
     status, found = rehearsed(file, "--quick", "--steps", "4")
     failed = {check["check"]: check["seen"] for check in found["checks"] if check["verdict"] == "FAIL"}
     assert status == 1

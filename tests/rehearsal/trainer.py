@@ -92,7 +92,7 @@ def step():
     state["samples"] += 8 * size
     sampler.advance()
     state.update(sampler=sampler.state_dict(), rate=rate.state_dict())
-    if fault == "counts-twice":
+    if fault == "counts-twice" and rank == 0:
         counter.with_suffix(".part").write_text(str(state["samples"]))
         counter.with_suffix(".part").replace(counter)
     return loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -68,6 +69,9 @@ class ListedJob(Protocol):
         """The scheduler's reason for the state."""
 
 
+PREEMPTED = "preempted"
+
+
 @dataclass(slots=True)
 class HolderJobState:
     """A fragment, and the time (elapsed seconds) of its latest change of phase."""
@@ -118,9 +122,11 @@ class HolderJobState:
         match job.phase:
             case JobPhase.OVER:
                 reason = "" if job.reason in ("None", "") else f" ({job.reason})"
+                if job.state.startswith("CANCELLED") and self.why.startswith(PREEMPTED) and not self.released:
+                    self.why = f"canceled{self.why.removeprefix(PREEMPTED)}"  # by a user: SIGTERM comes in both cases
                 self.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
-                self.become(FragmentPhase.LEAVING, now_s, "preempted")
+                self.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
             case JobPhase.RUNS:
                 # LSF shows whole seconds since the start, from which the end comes out a little different each time.
                 if job.ends_s is None or self.ends_s is None or abs(job.ends_s - self.ends_s) >= _JITTER_S:
@@ -150,3 +156,18 @@ class HolderJobState:
         unknown_end = self.phase is FragmentPhase.READY and self.ends_s is None
         soon = self.phase is FragmentPhase.LEAVING or unknown_end or self.is_late(settings, now_s)
         return soon and now_s - self.since_s < _ASK_OFTEN_FOR_S
+
+
+_MARK = re.compile(r"[\d.]+ (.+) killed=(\d+) took_s=([\d.]+)")
+
+
+def why_left(mark: str) -> str:
+    """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3 took_s=0.021000``."""
+    found = _MARK.fullmatch(mark)
+    if found is None:
+        return mark
+    signal_or_reason, killed, took_s = found.groups()
+    why = PREEMPTED if signal_or_reason in ("SIGTERM", "notice") else signal_or_reason
+    return (
+        f"{why}; {killed} process{'' if killed == '1' else 'es'} ended in {float(took_s):.2f} s" if int(killed) else why
+    )

@@ -18,7 +18,7 @@ from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer_adapters.holding.failure_backoff import FailureBackoff
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, why_left
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 
@@ -185,7 +185,7 @@ class JobHolder:
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
         if why is not None and held.phase is not FragmentPhase.GONE:
-            held.become(FragmentPhase.LEAVING, now_s, why)
+            held.become(FragmentPhase.LEAVING, now_s, why_left(why))
         elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
             held.become(FragmentPhase.READY, now_s)
             self._nodes.succeeded(held.fragment.node)
