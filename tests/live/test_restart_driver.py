@@ -123,6 +123,24 @@ def test_a_killed_worker_was_taken_and_the_rest_goes_on_without_it(driven: Drive
     eventually(lambda: driven.events("running")[-1]["fragments"] == ["f1", "f3"])
 
 
+def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: Driven) -> None:
+    """As NCCL's watchdog does: the abort is the worker's own."""
+    driven.start(
+        "import os, time, pathlib\n"
+        "pathlib.Path(os.environ['RANK'] + '.pid').write_text(str(os.getpid()))\n"
+        "while os.environ['WORLD_SIZE'] == '1' or os.environ['RANK'] == '1': time.sleep(0.1)\n"
+        "while not os.path.exists('1.pid'): time.sleep(0.1)\n"
+        "peer = int(pathlib.Path('1.pid').read_text() or '0')\n"
+        "while os.path.exists(f'/proc/{peer}'): time.sleep(0.01)\n"
+        "os.abort()"
+    )
+    eventually(lambda: len(driven.pids()) == 2 and (driven.path / "1.pid").exists())
+    os.kill(driven.pids()[1], signal.SIGKILL)
+    eventually(lambda: len(driven.events("running")) == 2)
+    assert driven.events("running")[-1]["fragments"] == ["f1"]
+    assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
+
+
 def test_below_its_minimum_it_parks(driven: Driven) -> None:
     driven.start(stepper(driven.path), min_nodes=2)
     eventually(lambda: (driven.path / "steps").exists())

@@ -3,8 +3,8 @@
     python tests/torchrun/stalls.py [--repeat 5]        (make stalls, after Horovod's)
 
 The DistributedDataParallel example with local workers, a checkpoint after every step of 20 ms: our launcher with warm workers,
-the same with cold ones, and torchrun's own agents in the settings that suit them best (a store that no agent holds, one second
-of waiting for more nodes, nodes counted as gone after 3 s of silence).
+and torchrun's own agents in the settings that suit them best (a store that no agent holds, one second of waiting for more
+nodes, nodes counted as gone after 3 s of silence). ``--kinds "bftrainer, cold"`` measures our launcher with cold workers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from horovod_trainer import CHECKOUT, Trainer
-from stall_table import print_stalls
+from stall_table import Cluster, Kind, hosts_of, print_stalls
 
 COMMAND = [sys.executable, str(CHECKOUT / "docs/examples/torch_digits.py"), "--epochs=100000", "--step-s=0.02"]
 COMMAND += ["--checkpoint-every=1"]
@@ -37,79 +39,90 @@ def stall_s(trainer: Trainer, world_size: int, after_s: float) -> float:
     )
 
 
-def ours(folder: Path, *, warm: bool) -> dict[str, float]:
-    """One trainer under our launcher through all the cases."""
-    found = {}
-    with Trainer(folder, COMMAND, driver="torchrun", warm=warm) as trainer:
-
-        def case(name: str, world_size: int, asked_s: float) -> None:
-            trainer.event("running", asked_s, world_size=world_size)
-            trainer.steps(world_size)
-            found[name] = stall_s(trainer, world_size, asked_s)
-
-        trainer.start("a:1:1")
-        trainer.steps(1)
-        case("up 1 to 2", 2, trainer.hosts("a:1:1 b:1:2"))
-        case("down 2 to 1", 1, trainer.hosts("a:1:1"))
-        case("", 2, trainer.hosts("a:1:1 c:1:3"))
-        case("rank 0 leaves", 1, trainer.hosts("c:1:3"))
-        case("", 2, trainer.hosts("c:1:3 d:1:4"))
-        case("worker killed", 1, trainer.kill("4"))
-    found.pop("")
-    return found
+@contextmanager
+def ours(folder: Path, slots: int, *, warm: bool) -> Iterator[Cluster]:
+    """A trainer under our launcher."""
+    with hosts_of(Trainer(folder, COMMAND, driver="torchrun", warm=warm), slots, stall_s) as made:
+        yield made
 
 
 class Stock:
     """torchrun's agents, one per node, with their own store."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, slots: int) -> None:
         self.trainer = Trainer(folder, COMMAND)
+        self.slots = slots
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         keep = f"from torch.distributed import TCPStore; import time; s = TCPStore('127.0.0.1', {self.port}, "
         keep += "is_master=True, wait_for_workers=False); time.sleep(1e6)"
-        self.processes = [subprocess.Popen([sys.executable, "-c", keep])]
+        self.store = subprocess.Popen([sys.executable, "-c", keep])
+        self.agents: list[subprocess.Popen[bytes]] = []
 
-    def join(self) -> subprocess.Popen[bytes]:
-        """A node joins."""
+    def begin(self, nodes: int) -> None:
+        for _ in range(nodes):
+            self._join()
+        self.trainer.steps(nodes * self.slots, timeout_s=240)
+
+    def grow(self) -> float:
+        asked_s = time.time()
+        self._join()
+        return self._measured(asked_s)
+
+    def shrink(self) -> float:
+        asked_s = time.time()
+        self.agents.pop(0).terminate()
+        return self._measured(asked_s)
+
+    def kill(self) -> float:
+        killed_s = time.time()
+        self._lose(self.agents.pop(len(self.agents) // 2))
+        return self._measured(killed_s)
+
+    def close(self) -> None:
+        """End everything."""
+        for agent in self.agents:
+            self._lose(agent)
+        self.store.kill()
+        self.store.wait()
+
+    def _measured(self, asked_s: float) -> float:
+        size = len(self.agents) * self.slots
+        self.trainer.steps(size, timeout_s=240)
+        return stall_s(self.trainer, size, asked_s)
+
+    def _join(self) -> None:
         conf = "is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=600"
-        agent = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1:4", "--nproc-per-node=1", "--rdzv-id=stock"]
-        agent += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", f"--rdzv-conf={conf}"]
-        agent += ["--max-restarts=100", "--monitor-interval=0.1", "--local-addr=127.0.0.1", *COMMAND[1:]]
+        agent = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1:8", f"--nproc-per-node={self.slots}"]
+        agent += ["--rdzv-id=stock", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}"]
+        agent += [f"--rdzv-conf={conf}", "--max-restarts=100", "--monitor-interval=0.1", "--local-addr=127.0.0.1"]
         env = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "GLOO_SOCKET_IFNAME": "lo",
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+            "BFTRAINER_TRAINER_DIR": str(self.trainer.path),
         }
-        env["BFTRAINER_TRAINER_DIR"] = str(self.trainer.path)
         with (self.trainer.path / "stock.log").open("ab") as log:
-            started = subprocess.Popen(
-                agent, env=env, cwd=self.trainer.path, stdout=log, stderr=log, start_new_session=True
+            self.agents.append(
+                subprocess.Popen(
+                    [*agent, *COMMAND[1:]],
+                    env=env,
+                    cwd=self.trainer.path,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
             )
-        self.processes.append(started)
-        return started
 
-    def kill(self, agent: subprocess.Popen[bytes]) -> float:
+    def _lose(self, agent: subprocess.Popen[bytes]) -> None:
         """The node is lost with all its processes."""
-        for child in children(agent.pid):
-            os.kill(child, signal.SIGKILL)
-        agent.kill()
-        return time.time()
-
-    def leave(self, agent: subprocess.Popen[bytes]) -> float:
-        """The node leaves with notice."""
-        asked_s = time.time()
-        agent.terminate()
-        return asked_s
-
-    def close(self) -> None:
-        """End everything."""
-        for process in self.processes[::-1]:
-            if process.poll() is None:
-                self.kill(process)
-            process.wait()
+        if agent.poll() is None:
+            for child in children(agent.pid):
+                os.kill(child, signal.SIGKILL)
+            agent.kill()
+        agent.wait()
 
 
 def children(pid: int) -> list[int]:
@@ -117,46 +130,21 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def stock(folder: Path) -> dict[str, float]:
-    """torchrun's agents through the same cases."""
-    found = {}
-    it = Stock(folder)
+@contextmanager
+def stock(folder: Path, slots: int) -> Iterator[Cluster]:
+    """torchrun's own agents."""
+    made = Stock(folder, slots)
     try:
-
-        def case(name: str, world_size: int, asked_s: float) -> None:
-            it.trainer.steps(world_size, timeout_s=120)
-            found[name] = stall_s(it.trainer, world_size, asked_s)
-
-        a = it.join()
-        it.trainer.steps(1, timeout_s=120)
-        for name, go in (
-            ("up 1 to 2", None),
-            ("down 2 to 1", it.leave),
-            ("", None),
-            ("rank 0 leaves", it.leave),
-            ("", None),
-        ):
-            asked_s = time.time()
-            if go is None:
-                b = it.join()
-                case(name, 2, asked_s)
-            elif name == "rank 0 leaves":
-                asked_s, a = go(a), b
-                case(name, 1, asked_s)
-            else:
-                case(name, 1, go(b))
-        case("worker killed", 1, it.kill(b))
+        yield made
     finally:
-        it.close()
-    found.pop("")
-    return found
+        made.close()
 
 
-KINDS = {
-    "our launcher, warm": functools.partial(ours, warm=True),
-    "our launcher, cold": functools.partial(ours, warm=False),
-    "torchrun's own agents": stock,
+KINDS: dict[str, Kind] = {
+    "bftrainer": functools.partial(ours, warm=True),
+    "bftrainer, cold": functools.partial(ours, warm=False),
+    "torchrun's agents": stock,
 }
 
 if __name__ == "__main__":
-    print_stalls(__doc__, KINDS)
+    print_stalls(__doc__, KINDS, once=["bftrainer, cold", "torchrun's agents"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause
+from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause, was_taken
 
 RESET = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:19204"
 NCCL = "torch.distributed.DistBackendError: NCCL error in: ..., remote process exited or there was a network error"
@@ -52,3 +52,12 @@ def test_a_worker_that_the_driver_ended_or_that_was_asked_to_stop_is_never_the_c
         found = ends[cause(ends).number]
         assert not found.planned
         assert found.status != 83
+
+
+def test_a_node_is_lost_by_another_s_signal_and_not_by_the_worker_s_own_abort() -> None:
+    assert [status for status in (0, 1, 83, 128, -9, 137, -15, 143, -6, 134, -11, 139) if was_taken(status)] == [
+        -9,
+        137,
+        -15,
+        143,
+    ]

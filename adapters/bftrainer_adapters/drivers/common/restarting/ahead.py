@@ -12,6 +12,7 @@ from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.restarting.cause import was_taken
 from bftrainer_adapters.drivers.common.warm_start import MARKER
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
@@ -105,7 +106,7 @@ class Ahead:
                 continue
             del self._waiting[host, slot]
             status = self.starter.wait(worker)
-            if status < 0 or status > 128:
+            if was_taken(status):
                 self._on_taken(host, status)
             else:
                 self._broken = True

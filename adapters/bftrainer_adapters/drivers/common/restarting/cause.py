@@ -1,4 +1,4 @@
-"""Which worker's end made a group of workers fail. Pure.
+"""Which worker's end made a group of workers fail, and whose node is lost. Pure.
 
 When a worker ends, its peers lose their connections and fail as well, some milliseconds later or, on a busy node, at what
 looks like the same moment. Their messages name a peer's address, and hide the worker whose own error it was.
@@ -7,6 +7,7 @@ looks like the same moment. Their messages name a peer's address, and hide the w
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ _LOST_PEER = re.compile(
     re.IGNORECASE,
 )
 """Errors of gloo, NCCL, torch's store and Horovod in workers whose peer has gone."""
+
+_OWN = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+"""The signals that a process gets for what it does itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,16 @@ class Cause:
 
     number: int
     reason: str
+
+
+def was_taken(status: int) -> bool:
+    """Whether another process's signal ended it, here or in the step (as srun and shells report it): preempted, or no memory.
+
+    Not its own abort or crash: torch aborts workers whose peers have gone (NCCL's watchdog; with gloo, one of several hundred
+    requested exits: SIGABRT, torch 2.13). Their nodes are not to blame.
+    """
+    number = -status if status < 0 else status - 128
+    return number > 0 and number not in _OWN
 
 
 def cause(ends: Sequence[Ended]) -> Cause:

@@ -18,7 +18,7 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import last_exception, last_lines
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
-from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause
+from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause, was_taken
 from bftrainer_adapters.drivers.common.restarting.program import Program
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
@@ -196,11 +196,6 @@ class Incarnation:
             self._events.write(Failed(first.reason, status or 1, tuple(last_lines(worker.log))))
             return 1
         return None
-
-
-def was_taken(status: int) -> bool:
-    """Whether a signal ended it, here or inside the step (as srun and shells report it): preempted, or out of memory."""
-    return status < 0 or status > 128
 
 
 def has_checkpointed(directory: TrainerDirectory, since_s: float) -> bool:
