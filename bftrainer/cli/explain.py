@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from datetime import date, datetime
 from datetime import time as clock
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.output import json_option, say, show_json, show_rows
-from bftrainer.cli.state import opened_registry, state_option
+from bftrainer.cli.state import opened_registry, pilot_has_ended, state_option
 from bftrainer.errors import UserError
 
 
@@ -41,15 +42,16 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
         own = read(state, None).decisions  # what the pilot itself imports
         may_import = (own.policy.partition("?")[0], own.objective)
         found = None if reason else live.explain(registry.store, trainer, at_s, may_import)
+        has_ended = at is None and pilot_has_ended(registry.store, time.time())
     if found is None:
         if as_json:
             show_json([{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}])
         else:
             say(f"{trainer} has no nodes: {reason}")
     elif as_json:
-        show_json([as_dict(found)])
+        show_json([as_dict(found, has_ended=has_ended)])
     else:
-        say(headline(found))
+        say(headline(found, has_ended=has_ended))
         show_rows(("", ""), rows(found))
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
+from bftrainer.cli.state import pilot_has_ended
+from bftrainer.live.decision_maker import shown_policy
 from bftrainer.live.explain import Explanation, explain, quantity
 from bftrainer.persistence.registry import TrainerStatus
 
@@ -20,7 +22,11 @@ def as_lines(registry: Registry, trainer: str) -> list[str]:
     if reason := idle_reason(registry.trainer(trainer)):
         return [f"{trainer} has no nodes: {reason}"]
     found = explain(registry.store, trainer)
-    return [headline(found), "", *(f"{key:<15} {text}" for key, text in rows(found))]
+    return [
+        headline(found, has_ended=pilot_has_ended(registry.store, datetime.now().timestamp())),
+        "",
+        *(f"{key:<15} {text}" for key, text in rows(found)),
+    ]
 
 
 def idle_reason(record: TrainerRecord) -> str | None:
@@ -34,9 +40,11 @@ def idle_reason(record: TrainerRecord) -> str | None:
     return None
 
 
-def headline(found: Explanation) -> str:
-    """The explanation in one sentence."""
+def headline(found: Explanation, *, has_ended: bool = False) -> str:
+    """The explanation in one sentence; two after the pilot's end (``has_ended``), since then nobody has nodes."""
     nodes, since = counted(found.share.after, "node"), clock_time(found.entry.event.at_s)
+    if has_ended:
+        return f"{found.trainer} had {nodes} from {since}: {found.why}. The pilot has ended; no trainer has nodes now."
     return f"{found.trainer} has had {nodes} since {since}: {found.why}."
 
 
@@ -60,7 +68,7 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
             ("fewer nodes", _what_if(stake.less, stake.unit)),
         ]
     s = entry.settings
-    table.append(("decided by", f"policy {s.policy}, objective {s.objective}, T_fwd {s.forward_s:g} s"))
+    table.append(("decided by", f"policy {shown_policy(s.policy)}, objective {s.objective}, T_fwd {s.forward_s:g} s"))
     if (answer := entry.plan.decision.answer) is not None:
         gap = f", gap {answer.gap:.2g}" if answer.gap else ""
         table.append(("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms"))
@@ -68,15 +76,15 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
     return table
 
 
-def as_dict(found: Explanation) -> dict[str, object]:
-    """The JSON object of an explanation."""
+def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]:
+    """The JSON object of an explanation. ``nodes`` are those of the decision, also after the pilot's end (``has_ended``)."""
     entry, stake, answer = found.entry, found.stake, found.entry.plan.decision.answer
     table: dict[str, object] = {
         "trainer": found.trainer, "nodes": found.share.after, "nodes_before": found.share.before, "why": found.why,
         "decision": entry.number, "time": entry.event.at_s, "pool": found.pool, "free": found.free,
-        "queue": found.queue, "place_in_queue": found.place, "policy": entry.settings.policy,
+        "queue": found.queue, "place_in_queue": found.place, "policy": shown_policy(entry.settings.policy),
         "objective": entry.settings.objective, "forward_s": entry.settings.forward_s,
-        "counts": {s.id: s.after for s in found.shares},
+        "counts": {s.id: s.after for s in found.shares}, "pilot_has_ended": has_ended,
     }  # fmt: skip
     if stake is not None:
         table["stake"] = {

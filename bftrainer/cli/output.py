@@ -23,9 +23,15 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(command)
 
 
-def say(text: str = "", *, err: bool = False, nl: bool = True, keep: str = "\n") -> None:
-    """Print text. Control characters are shown as escapes, but for those in ``keep``."""
-    click.echo(printable(text, keep), err=err, nl=nl)
+def say(
+    text: str = "", *, err: bool = False, nl: bool = True, keep: str = "\n", color: str | None = None, colored: int = 0
+) -> None:
+    """Print text. Control characters are shown as escapes, but for those in ``keep``.
+
+    On a terminal, the first ``colored`` characters have a ``color``.
+    """
+    head, rest = printable(text[:colored], keep), printable(text[colored:], keep)
+    click.echo((click.style(head, fg=color) if head else "") + rest, err=err, nl=nl)
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:

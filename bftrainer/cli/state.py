@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
     from bftrainer.persistence.registry import Registry
     from bftrainer.persistence.spool import Request
+    from bftrainer.persistence.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT = "~/.bftrainer"
+GONE_AFTER_S = 900.0
+"""Leases of holders are shorter: what a pilot held that has been silent for so long is released."""
 
 
 def state_option(command: F) -> F:
@@ -48,6 +51,20 @@ def has_registry(state: Path) -> bool:
     from bftrainer.persistence.store import DB_NAME
 
     return (state / DB_NAME).exists()
+
+
+def pilot_has_ended(store: Store, now_s: float) -> bool:
+    """Whether no trainer can have nodes any more: the last pilot has released them, or has been gone for long."""
+    import socket
+
+    from bftrainer.system.processes import is_alive
+
+    pilot = store.holder()
+    if pilot is None:
+        return True
+    if pilot.host == socket.gethostname() and is_alive(pilot.process):
+        return False
+    return now_s - pilot.heartbeat_s > GONE_AFTER_S
 
 
 def pending_submissions(state: Path) -> list[Request]:

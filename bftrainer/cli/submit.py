@@ -59,7 +59,7 @@ def submit(
       bftrainer submit digits.toml --name digits-2 --max-nodes 8
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
     """
-    from bftrainer.cli.pilot import read
+    from bftrainer.cli.pilot import CONFIG_NAME, read
     from bftrainer.config.trainer_file import settle
     from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
     from bftrainer.plugins import driver_module
@@ -75,11 +75,12 @@ def submit(
     driver_module(spec.launcher, where)
     home = Path.cwd() if file is None or options.get("cwd") is not None else file.absolute().parent
     spec = settle(spec, where, home, os.environ)
-    _note_missing_script(spec, where)
     folder = open_state_dir(state, create=True)
     config = read(folder, None)
     if config.workers.require_rehearsal:
         require(folder, spec, where)
+    _check_launcher(spec, where, (folder / CONFIG_NAME).exists(), config.workers.allow_stock_horovodrun)
+    _note_missing_script(spec, where)
     _note_unknown_class(spec, config.classes, where)
     _check_name(folder, spec.name, where)
     spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec))
@@ -111,6 +112,26 @@ def _checked(table: dict[str, Any], where: str) -> TrainerSpec:
     from bftrainer.config.validation import check_table
 
     return check_table(table, TrainerSpec, where)
+
+
+def _check_launcher(spec: TrainerSpec, where: str, is_configured: bool, allows_stock: bool) -> None:
+    """Reject what can only fail once it has nodes."""
+    from bftrainer.config.trainer_file import own_launcher
+
+    if found := own_launcher(spec):
+        raise InputFileError(
+            f"{where}: command",
+            f"begins with {found}, but launcher = {spec.launcher!r} starts the workers itself; expected the command of one "
+            'worker, such as ["python", "train.py"]',
+        )
+    if spec.launcher == "horovodrun" and not allows_stock:
+        problem = (
+            "'horovodrun' lets everybody who can reach its port run code, and the pilot's configuration does not allow it; "
+            "use launcher = 'horovod', or set workers.allow_stock_horovodrun (docs/security-horovod.md)"
+        )
+        if is_configured:
+            raise InputFileError(f"{where}: launcher", problem)
+        say(f"note: {where}: launcher: {problem}", err=True)  # a pilot may have its configuration elsewhere
 
 
 def _note_missing_script(spec: TrainerSpec, where: str) -> None:

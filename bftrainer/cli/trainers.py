@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bftrainer.cli.output import clock_time, hours, json_option, show_json, show_rows
-from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
+from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, pilot_has_ended, state_option
 
 if TYPE_CHECKING:
     from bftrainer.persistence.registry import TrainerRecord
@@ -115,14 +116,14 @@ def _records(state: Path) -> tuple[TrainerRecord, ...]:
 
 
 def _nodes(state: Path) -> dict[str, tuple[str, ...]]:
-    """The fragments of each trainer after the last decision."""
+    """The fragments of each trainer after the last decision; none after the pilot's end."""
     from bftrainer.allocation.placement import in_name_order
     from bftrainer.persistence.journal import last_state
 
     if not has_registry(state):
         return {}
     with opened_registry(state) as registry:
-        found = last_state(registry.store)
+        found = None if pilot_has_ended(registry.store, time.time()) else last_state(registry.store)
     return {} if found is None else {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}
 
 

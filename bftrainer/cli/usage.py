@@ -38,5 +38,5 @@ def usage(by: str, state: Path, as_json: bool) -> None:
         names = ("held_node_h", "trained_node_h", "stalled_node_h")
         show_json([{by: k, **{n: v / 3600 for n, v in zip(names, row, strict=True)}} for k, row in sums.items()])
         return
-    columns = (by, "held", "trained", "stalled")
+    columns = (by, *(f"{what} (node-hours)" for what in ("held", "trained", "stalled")))
     show_rows(columns, [(name, *map(hours, row)) for name, row in sums.items()], right=columns[1:])

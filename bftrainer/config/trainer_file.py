@@ -102,6 +102,15 @@ class TrainerSpec(ConfigTable):
             raise InvalidValueError(f'expected a list like ["python", "train.py"], got {command!r:.60}')
         return tuple(command)
 
+    @field_validator("env", mode="before")
+    @classmethod
+    def _strings(cls, env: object) -> object:
+        for key, value in env.items() if isinstance(env, dict) else ():
+            if isinstance(value, bool | int | float):
+                text = str(value).lower() if isinstance(value, bool) else value
+                raise InvalidValueError(f'{key}: expected a string, got {text}; write {key} = "{text}"')
+        return env
+
     @field_validator("name")
     @classmethod
     def _name(cls, name: str) -> str:
@@ -197,6 +206,16 @@ def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, s
     if not spec.setup and find_command(spec.command[0], home, env) is None:
         raise InputFileError(f"{where}: command", f"{spec.command[0]!r:.200} does not exist or cannot be run")
     return spec.model_copy(update={"cwd": home, "env": env, "inherit": ()})
+
+
+def own_launcher(spec: TrainerSpec) -> str:
+    """Which launcher of its own the command begins with, under a launcher that starts the workers itself; empty for none."""
+    if spec.launcher not in ("torchrun", "horovod", "horovodrun") or spec.started_per is StartedPer.TRAINER:
+        return ""
+    first, module = Path(spec.command[0]).name, spec.command[1:3]
+    if first.startswith("python") and module in (("-m", "torch.distributed.run"), ("-m", "torch.distributed.launch")):
+        return f"{first} {' '.join(module)}"
+    return first if first in ("torchrun", "horovodrun", "mpirun", "mpiexec", "srun") else ""
 
 
 def find_command(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:

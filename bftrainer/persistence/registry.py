@@ -226,9 +226,11 @@ class Registry:
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
         with self.store.writing("fragment released") as db:
             db.execute(
-                "UPDATE fragments SET released_s = ?, asked_back_s = coalesce(asked_back_s, ?), "
-                "reason = CASE reason WHEN '' THEN ? ELSE reason END WHERE name = ? AND released_s IS NULL",
-                (at_s, at_s, reason, name),
+                "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), reason = CASE "
+                # Only when the job is over does the scheduler say that a user has canceled it.
+                "WHEN reason = '' OR (reason LIKE 'preempted%' AND ?2 LIKE 'canceled%') THEN ?2 ELSE reason END "
+                "WHERE name = ?3 AND released_s IS NULL",
+                (at_s, reason, name),
             )
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:

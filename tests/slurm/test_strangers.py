@@ -13,10 +13,15 @@ from pathlib import Path
 import pytest
 from live_machine import Machine, eventually
 from slurm_lab import Lab
+from slurm_versions import SlurmVersion
 
+from bftrainer.errors import CommandError
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
-from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.hold import _Slurm
+from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots
 
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -129,3 +134,31 @@ def test_a_record_goes_on(lab: Lab, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     totals = json.loads(ended.stdout)
     assert (totals["failed"], totals["idle"], totals["machine_nodes"]) == (0, 8, 8)
+
+
+@pytest.mark.every_slurm
+def test_text_and_json_list_the_same_jobs_whatever_they_are_called(lab: Lab, slurm_version: SlurmVersion) -> None:
+    names = (*SEPARATORS, '"}], "jobs": []', "\\", "\x1b[2J\u202e")
+    for name in names:
+        held_job(lab, "-J", name, f"--comment={name}")
+    by_text = SlurmScheduler(env=lab.env).observe().pending
+    assert {(job.user, job.nodes, job.is_eligible) for job in by_text} == {("nobody", frozenset(), False)}
+    assert len({job.id for job in by_text}) == len(names)
+    if slurm_version.release >= (23, 11):
+        by_json = SlurmScheduler(AnswerFormat.JSON, env=lab.env).observe().pending
+        assert {job.id for job in by_json} == {job.id for job in by_text}
+
+
+@pytest.mark.every_slurm
+def test_ids_that_slurm_does_not_know_are_told_apart_in_one_command(lab: Lab, tmp_path: Path) -> None:
+    job = lab.submit("sleep 600", "-H", "-J", "renamed")
+    holder = _Slurm(SlurmSettings(partition="scavenge"), HolderFiles(tmp_path), "test", 60.0, lab.env)
+    unknown = [str(int(job) + 100 + n) for n in range(3)]
+    assert holder.unknown([job, *unknown]) == frozenset(unknown)
+    assert holder.unknown(unknown) == frozenset(unknown)
+    assert holder.unknown(unknown[:1]) == frozenset(unknown[:1])
+    assert holder.unknown([job]) == frozenset()
+    lab.put_fake("squeue", "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1\n")
+    for asked in ([job], unknown):
+        with pytest.raises(CommandError):
+            holder.unknown(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -10,6 +11,8 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase
 
 _ASK_OFTEN_FOR_S = 15.0
 _JITTER_S = 5.0
+_PROLOG_S = 300.0
+"""Most that a Prolog may take. Slurm itself has no limit by default (PrologEpilogTimeout)."""
 MARGIN_S = 5.0
 """By the time the job is submitted, a limit that just fitted the window no longer does."""
 
@@ -68,6 +71,9 @@ class ListedJob(Protocol):
         """The scheduler's reason for the state."""
 
 
+PREEMPTED = "preempted"
+
+
 @dataclass(slots=True)
 class HolderJobState:
     """A fragment, and the time (elapsed seconds) of its latest change of phase."""
@@ -80,6 +86,12 @@ class HolderJobState:
     runs: bool = False
     released: bool = False
     unlisted: bool = False
+    asked_s: float | None = None
+    """When it was submitted; None if a predecessor has."""
+    has_begun: bool = True
+    """Whether its script has begun. False during a Prolog, where that can be seen."""
+    reason: str = ""
+    """The scheduler's reason why it is pending."""
 
     @property
     def fragment(self) -> Fragment:
@@ -106,6 +118,10 @@ class HolderJobState:
             self.phase, self.since_s = phase, now_s
         self.why = self.why or why
 
+    def begin(self, now_s: float) -> None:
+        """Its script has begun."""
+        self.has_begun, self.since_s = True, now_s
+
     def release(self, now_s: float) -> None:
         """Let it end. A pending one stays PENDING until the scheduler says that it is over."""
         self.released = True
@@ -118,9 +134,11 @@ class HolderJobState:
         match job.phase:
             case JobPhase.OVER:
                 reason = "" if job.reason in ("None", "") else f" ({job.reason})"
+                if job.state.startswith("CANCELLED") and self.why.startswith(PREEMPTED) and not self.released:
+                    self.why = f"canceled{self.why.removeprefix(PREEMPTED)}"  # by a user: SIGTERM comes in both cases
                 self.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
-                self.become(FragmentPhase.LEAVING, now_s, "preempted")
+                self.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
             case JobPhase.RUNS:
                 # LSF shows whole seconds since the start, from which the end comes out a little different each time.
                 if job.ends_s is None or self.ends_s is None or abs(job.ends_s - self.ends_s) >= _JITTER_S:
@@ -128,7 +146,9 @@ class HolderJobState:
                 if not self.runs and self.phase is FragmentPhase.PENDING:
                     self.since_s = now_s
                 self.runs = True
-            case JobPhase.WAITS | JobPhase.SUSPENDED:
+            case JobPhase.WAITS:
+                self.reason = job.reason
+            case JobPhase.SUSPENDED:
                 pass
 
     def is_late(self, settings: HolderTimeouts, now_s: float) -> bool:
@@ -140,7 +160,13 @@ class HolderJobState:
     def why_given_up(self, settings: HolderTimeouts, now_s: float) -> str:
         """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
         if not self.runs:
-            return f"not running within {settings.start_within_s:g} s"
+            reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
+            return f"not running within {settings.start_within_s:g} s{reason}"
+        if not self.has_begun:
+            waited = now_s - self.since_s >= _PROLOG_S
+            return (
+                f"its script has not begun within {_PROLOG_S:g} s of the job's start: see the Prolog" if waited else ""
+            )
         if now_s - self.since_s >= settings.ready_within_s:
             return f"its payload has not started within {settings.ready_within_s:g} s"
         return ""
@@ -150,3 +176,18 @@ class HolderJobState:
         unknown_end = self.phase is FragmentPhase.READY and self.ends_s is None
         soon = self.phase is FragmentPhase.LEAVING or unknown_end or self.is_late(settings, now_s)
         return soon and now_s - self.since_s < _ASK_OFTEN_FOR_S
+
+
+_MARK = re.compile(r"[\d.]+ (.+) killed=(\d+) took_s=([\d.]+)")
+
+
+def why_left(mark: str) -> str:
+    """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3 took_s=0.021000``."""
+    found = _MARK.fullmatch(mark)
+    if found is None:
+        return mark
+    signal_or_reason, killed, took_s = found.groups()
+    why = PREEMPTED if signal_or_reason in ("SIGTERM", "notice") else signal_or_reason
+    return (
+        f"{why}; {killed} process{'' if killed == '1' else 'es'} ended in {float(took_s):.2f} s" if int(killed) else why
+    )

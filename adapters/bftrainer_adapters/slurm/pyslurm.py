@@ -52,8 +52,16 @@ class PyslurmScheduler:
             jobs, nodes = self._module.Jobs.load(), self._module.Nodes.load()
         except self._module.RPCError as error:
             raise SchedulerError(f"pyslurm: {error}") from error
-        pending = tuple(_pending(job) for job in jobs.values() if job.state == "PENDING")
-        return self.commands.observe_rest(tuple(_node(node) for node in nodes.values()), pending)
+        seen, pending = command.parsed(["pyslurm"], "", lambda _: (_nodes(nodes), _all_pending(jobs)))
+        return self.commands.observe_rest(seen, pending)
+
+
+def _nodes(nodes: Any) -> tuple[NodeView, ...]:
+    return tuple(_node(node) for node in nodes.values())
+
+
+def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
+    return tuple(_pending(job) for job in jobs.values() if job.state == "PENDING")
 
 
 def _node(node: Any) -> NodeView:

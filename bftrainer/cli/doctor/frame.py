@@ -6,8 +6,6 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 
-import click
-
 from bftrainer.cli.output import say
 from bftrainer.domain.checks import Check, CheckStatus
 
@@ -43,7 +41,7 @@ def print_json(checks: Sequence[Check]) -> None:
 def print_lines(checks: Sequence[Check]) -> None:
     """A line each, and the remedy below it."""
     for check in checks:
-        label = click.style(f"{check.label:<18}", fg=_COLORS.get(check.state, "yellow"))
-        say(f"{label}  {check.name:<10}  {check.detail}")
+        label, color = f"{check.label:<18}", _COLORS.get(check.state, "yellow")
+        say(f"{label}  {check.name:<10}  {check.detail}", color=color, colored=len(label))
         if check.remedy:
             say(f"{'':<18}  {'':<10}  -> {check.remedy}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.cli.decision_text import describe_decision
+from bftrainer.cli.state import pilot_has_ended
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.state import State
 from bftrainer.persistence.journal import JournalEntry, entries, last_state
@@ -90,6 +91,8 @@ class Reader:
         decisions = self._decisions()
         nodes, estimates, queue = self._shares
         pilot = self._store.holder()
+        if pilot_has_ended(self._store, now_s):
+            nodes = {}
         held, pending = self._fragments()
         return Snapshot(
             now_s, pilot, self._is_alive(pilot), self._trainers(registry), nodes, estimates, queue, held, pending, decisions,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
 from fakes_live import FakeClock
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
@@ -49,6 +50,9 @@ class Jobs:
     def begin(self) -> None:
         pass
 
+    def is_limit(self, reason: str) -> bool:
+        return "limit" in reason
+
     def why_no_holder(self) -> str:
         return ""
 
@@ -77,10 +81,11 @@ class Held:
     """A holder with many fragments, all at rest: ready, listed, and their ends known."""
 
     path: Path
+    kind: type[HolderFiles] = HolderFiles
 
     def __post_init__(self) -> None:
         self.clock, self.jobs = FakeClock(), Jobs()
-        files = HolderFiles(self.path / "holders")
+        self.files = files = self.kind(self.path / "holders")
         self.holder = JobHolder(self.jobs, Patience(), files, self.clock, 10.0)
         self.holder.poll()
         found = self.holder.acquire(tuple(NodeRequest(f"n{i:04d}") for i in range(NODES)))
@@ -118,6 +123,34 @@ def test_every_mark_is_seen_before_its_turn_has_come_twice(tmp_path: Path) -> No
             turns += 1
             held.clock.sleep(0.001)
         assert turns <= math.ceil(NODES / _MARKS_AT_ONCE) + 1
+
+
+class SlowFiles(HolderFiles):
+    """On a file server that takes 20 ms to open a file, once ``clock`` is set."""
+
+    clock: FakeClock | None = None
+    looks = 0
+
+    def leaving(self, name: str) -> str | None:
+        self.looks += 1
+        if self.clock is not None:
+            self.clock.sleep(0.02)
+        return super().leaving(name)
+
+
+def test_a_slow_file_server_costs_a_poll_a_bounded_time_and_hides_no_mark(tmp_path: Path) -> None:
+    held = Held(tmp_path, SlowFiles)
+    files = held.files
+    assert isinstance(files, SlowFiles)
+    files.clock, files.looks = held.clock, 0
+    held.holder.poll()
+    assert 1 <= files.looks <= 5
+    held.mark(held.names[NODES // 2])
+    for _ in range(NODES):
+        if held.phase(held.names[NODES // 2]) is FragmentPhase.LEAVING:
+            break
+    else:
+        pytest.fail("its turn never came")
 
 
 def test_one_that_is_gone_is_told_once_and_the_others_stay(tmp_path: Path) -> None:

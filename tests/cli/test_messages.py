@@ -1,0 +1,93 @@
+"""Messages of the commands that users act on: refusals at submit, units, and what is true after the pilot's end."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer, complaint
+from live_house import house, spec
+
+
+def submitted(tmp_path: Path, launcher: str, *command: str, config: str = "", text: str = "") -> tuple[str, str]:
+    """The submission of a trainer file: its complaint, or else the notes."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    (state / "bftrainer.toml").write_text(f"[decisions]\nsolver = 'exact'\n{config}")
+    file = tmp_path / "a.toml"
+    setup = 'setup = ["true"]\n'  # the command may come from a module
+    table = f'name = "a"\nmax_nodes = 2\nlauncher = "{launcher}"\ncommand = {json.dumps(command)}\n'
+    file.write_text(setup + table + text)
+    ended = bftrainer("submit", file, "--state", state)
+    return (complaint(ended) or "") if ended.status else "", ended.err
+
+
+@pytest.mark.parametrize(
+    ("launcher", "command"),
+    [
+        ("torchrun", ("torchrun", "--nnodes=2", "train.py")),
+        ("torchrun", ("/opt/venv/bin/torchrun", "train.py")),
+        ("torchrun", ("python3.11", "-m", "torch.distributed.run", "train.py")),
+        ("horovod", ("horovodrun", "-np", "2", "python", "train.py")),
+        ("horovod", ("mpirun", "python", "train.py")),
+    ],
+)
+def test_a_launcher_within_a_launcher_is_refused(tmp_path: Path, launcher: str, command: tuple[str, ...]) -> None:
+    ended = submitted(tmp_path, launcher, *command)[1]
+    assert f"a.toml: command: begins with {Path(command[0]).name if len(command[0]) < 25 else ''}"[:35] in ended
+    assert f"but launcher = '{launcher}' starts the workers itself" in ended
+
+
+def test_the_command_of_a_worker_is_not(tmp_path: Path) -> None:
+    assert submitted(tmp_path, "torchrun", "python", "train.py")[0] == ""
+
+
+def test_a_program_that_starts_its_own_workers_is_for_the_launcher_restart(tmp_path: Path) -> None:
+    assert submitted(tmp_path, "restart", "torchrun", "train.py")[0] == ""
+
+
+def test_stock_horovodrun_is_refused_where_it_is_not_allowed(tmp_path: Path) -> None:
+    refused = submitted(tmp_path, "horovodrun", "python", "train.py")[1]
+    assert "a.toml: launcher: 'horovodrun' lets everybody" in refused
+    assert "set workers.allow_stock_horovodrun" in refused
+    allowed = "[workers]\nallow_stock_horovodrun = true\n"
+    (tmp_path / "other").mkdir()
+    assert "'horovodrun'" not in submitted(tmp_path / "other", "horovodrun", "python", "train.py", config=allowed)[1]
+
+
+@pytest.mark.parametrize(("value", "shown"), [("0.1", "0.1"), ("3", "3"), ("true", "true")])
+def test_environment_variables_are_strings(tmp_path: Path, value: str, shown: str) -> None:
+    refused = submitted(tmp_path, "restart", "python", "train.py", text=f"env = {{LR = {value}}}\n")[1]
+    assert f'a.toml: env: LR: expected a string, got {shown}; write LR = "{shown}"' in refused
+
+
+def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    home.pilot(20)
+    state = ("--state", home.path)
+    (row,) = map(json.loads, bftrainer("list", "--json", *state).out.splitlines())
+    assert len(row["nodes"]) == 2, "while the pilot holds the lease"
+    assert "a has had 2 nodes since" in bftrainer("explain", "a", *state).out
+    with closing(home.store(writes=True)) as store:
+        store.drop_lease()
+    (row,) = map(json.loads, bftrainer("list", "--json", *state).out.splitlines())
+    assert row["nodes"] == []
+    (row,) = map(json.loads, bftrainer("show", "a", "--json", *state).out.splitlines())
+    assert row["nodes"] == []
+    said = bftrainer("explain", "a", *state).out
+    assert "a had 2 nodes from" in said
+    assert "The pilot has ended; no trainer has nodes now." in said
+    assert " 0/2 " in bftrainer("top", "--once", *state).out
+
+
+def test_usage_has_units(tmp_path: Path) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.pilot(10)
+    heading = bftrainer("usage", "--state", home.path).out.splitlines()[1]
+    assert all(f"{what} (node-hours)" in heading for what in ("held", "trained", "stalled"))

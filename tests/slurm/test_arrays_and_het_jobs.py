@@ -1,0 +1,47 @@
+"""Main jobs as arrays and heterogeneous jobs: their ids, and the plans that Slurm shows of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from slurm_lab import Lab, wait_until
+from slurm_versions import SlurmVersion
+
+from bftrainer.core.windows import PilotJobs, free_nodes
+from bftrainer.domain.cluster import Availability
+from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+
+pytestmark = pytest.mark.every_slurm
+
+
+def waiting(lab: Lab, count: int) -> None:
+    wait_until(lambda: len(lab.run("squeue", "-h", "-t", "PD", "-o", "%A").split()) == count, "the jobs to wait")
+
+
+def test_their_ids_are_those_of_slurm_itself_in_text_and_json(lab: Lab, slurm_version: SlurmVersion) -> None:
+    lab.submit("sleep 600", "-N8", "-t", "10")
+    array = int(lab.submit("sleep 600", "-N2", "--array=1-5", "-t", "10").partition("_")[0])
+    het = int(lab.run("sbatch", "--parsable", "-o", "/dev/null", "-N1", "-t", "10", "--wrap", "sleep 600", ":", "-N3"))
+    waiting(lab, 3)
+    text = {(job.id, job.size) for job in SlurmScheduler(env=lab.env).observe().pending}
+    assert text == {(str(array), 2), (str(het), 1), (str(het + 1), 3)}
+    if slurm_version.release >= (23, 11):
+        by_json = SlurmScheduler(AnswerFormat.JSON, env=lab.env).observe().pending
+        assert {(job.id, job.size) for job in by_json} == text
+
+
+def test_nodes_that_are_planned_for_another_task_of_an_array_are_not_free(lab: Lab) -> None:
+    """Slurm shows the plan of one task only; of the other tasks' nodes, it says no more than that they are planned."""
+    lab.submit("sleep 600", "-w", "node[04-08]", "-N5", "-t", "10")
+    lab.submit("sleep 600", "-N4", "--array=1-2", "-t", "10")
+    scheduler = SlurmScheduler(env=lab.env)
+
+    def idle() -> dict[str, Availability]:
+        return {node.name: node.availability for node in scheduler.observe().nodes if node.name < "node04"}
+
+    wait_until(lambda: set(idle().values()) == {Availability.PLANNED}, "the idle nodes to be planned")
+    seen = scheduler.observe()
+    (job,) = seen.pending
+    assert job.size == 4
+    assert [free.node.name for free in free_nodes(seen, PilotJobs()) if math.isinf(free.end.at_s)] == []
