@@ -27,6 +27,7 @@ from log_examples import EXAMPLES
 from trace_examples import GAVEL, PHILLY, POLLUX, SIA
 
 from bftrainer.errors import BFTrainerError, UserError
+from bftrainer.system import command
 
 TESTS = Path(__file__).resolve().parents[1]
 RECORDED = TESTS / "recorded"
@@ -249,12 +250,10 @@ def _problem(data: bytes, folder: Path) -> None:
 
 
 def _host_list(data: bytes, folder: Path) -> None:
-    from bftrainer.config.hosts import expand, host_patterns, matches, readable_patterns
+    from bftrainer.config.hosts import expand, host_patterns, matches
 
     text = data.decode("utf-8", "surrogateescape")
     patterns = tuple(text.split(" "))
-    found = readable_patterns(patterns)
-    assert len(found.names) <= 200_000
     try:
         matches("n17", patterns)
         assert host_patterns(patterns)
@@ -368,7 +367,7 @@ def _progress(path: Path) -> None:
 
     view = after_progress(DriverView(on=frozenset({"1"})), JsonTail(path).read())
     for value in (view.samples, view.loss, view.heard_s, view.step):
-        assert value is None or -1e18 < value < 1e18, f"an unbounded number {str(value)[:40]}"
+        assert value is None or -1e31 < value < 1e31, f"an unbounded number {str(value)[:40]}"
 
 
 def _events(path: Path) -> None:
@@ -432,7 +431,8 @@ def _parser(function: Callable[..., Any]) -> Read:
     given = [_DEFAULTS.get(str(each.annotation), "u") for each in more if each.default is each.empty]
 
     def read(data: bytes, folder: Path) -> object:
-        return function(data.decode("utf-8", "replace"), *given)  # as command.run decodes
+        text = data.decode("utf-8", "replace")  # as command.run decodes
+        return command.parsed(["fuzz"], text, lambda answer: function(answer, *given))
 
     return read
 
