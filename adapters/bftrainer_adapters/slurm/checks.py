@@ -19,7 +19,8 @@ from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, p
 JSON_SINCE = (23, 11)
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
-CALLS_A_MINUTE = 36
+CALLS_A_MINUTE = 48
+"""8 RPCs a look by sdiag with times.poll_s = 10, the pilot's list of its holders included (22.05.8 and 26.05.5 alike)."""
 
 
 def judge(
@@ -185,8 +186,8 @@ def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
     if a_minute < CALLS_A_MINUTE:
         yield Check.warning(
             "rate limit",
-            f"{told}; a pilot that polls every 10 s makes about {CALLS_A_MINUTE} a minute at rest: polls will fail",
+            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: polls will fail",
             f"rl_refill_rate={-(-CALLS_A_MINUTE * period_s // 60)} or more, or a larger times.poll_s",
         )
     else:
-        yield Check.ok("rate limit", f"{told}; a pilot makes about {CALLS_A_MINUTE} a minute at rest")
+        yield Check.ok("rate limit", f"{told}; a pilot makes {CALLS_A_MINUTE} a minute at rest")
