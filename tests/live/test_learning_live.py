@@ -16,7 +16,9 @@ from bftrainer.domain.state import Active, State
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.trainers.meter import MeterBook, MeterReading, Seen, read
 from bftrainer.persistence.journal import entries, last_state
+from bftrainer.persistence.registry import Registry
 from bftrainer.protocol.reports import DriverView
+from bftrainer.system.users import own_name
 
 # --- the meter: a trainer that does 10 samples/s per node
 
@@ -169,7 +171,7 @@ def test_a_trainer_without_a_curve_is_measured_and_the_next_of_its_model_is_know
     home.submit(blank("b", model="net"))
     with closing(home.store()) as store:
         known = dict((last_state(store) or State(1)).measurements)
-    assert list(known) == ["model net of me"]
+    assert list(known) == [f"model net of {own_name()}"]
     home.launcher.finish("a")
     state = home.pilot(4)
     assert active(state, "b").trainer.curve.at(nodes) == pytest.approx(30.0 * nodes, rel=0.05), "before it ever ran"
@@ -182,14 +184,13 @@ def test_what_one_user_measured_is_not_anothers(home: House) -> None:
     home.submit(blank("a", model="net"))
     home.pilot(40)
     other = blank("b", model="net")
-    from bftrainer.persistence.spool import Request, RequestKind
-
-    home.spool.put(Request(kind=RequestKind.SUBMIT, trainer="b", spec=other, owner="them"))
+    with closing(home.store(writes=True)) as store:  # the spool knows one owner only: the user of the pilot
+        assert Registry(store).add(other, "them", "b.json", home.clock.now_s())
     home.launcher.finish("a")
     home.pilot(40)
     with closing(home.store()) as store:
         assert [key for key, _ in (last_state(store) or State(1)).measurements] == [
-            "model net of me",
+            f"model net of {own_name()}",
             "model net of them",
         ]
 

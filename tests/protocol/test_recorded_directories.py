@@ -138,7 +138,7 @@ def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("story", "status", "word", "says"),
     [
-        ("restart-failed", 1, DriverEvent.FAILED, {"reason": "status 3", "tail": ["no data"]}),
+        ("restart-failed", 1, DriverEvent.FAILED, {"reason": "status 3, node n1, slot 0", "tail": ["no data"]}),
         ("restart-stopped", STOPPED_STATUS, DriverEvent.STOPPED, {"reason": "stop requested"}),
     ],
 )
