@@ -69,7 +69,7 @@ bench: environment-dev
 stalls: environment-dev
 	@sh .ci/horovod.sh install
 	$(RUN) tests/horovod/stalls.py
-	$(RUN) tests/torchrun/stalls.py
+	$(RUN) tests/torchrun/stalls.py --repeat 1
 
 training: environment-dev
 	@sh .ci/horovod.sh install

@@ -25,11 +25,21 @@ import difflib
 from collections.abc import Iterable
 from enum import Enum
 
+_LONGEST_MESSAGE = 2400
+
 
 class BFTrainerError(Exception):
-    """Root of the tree; ``exit_status`` is the exit status of the command line."""
+    """Root of the tree; ``exit_status`` is the exit status of the command line.
+
+    Messages quote what was found, and files and schedulers may hold anything: a very long message is shortened.
+    """
 
     exit_status = 1
+
+    def __init__(self, message: str = "") -> None:
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE // 2]} ... {message[-_LONGEST_MESSAGE // 4 :]}"
+        super().__init__(message)
 
 
 class UserError(BFTrainerError):

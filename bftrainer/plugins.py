@@ -14,6 +14,7 @@ from typing import Any
 from bftrainer.allocation.objectives import OBJECTIVES, Objective, from_function
 from bftrainer.domain.ports import Policy
 from bftrainer.errors import UnknownNameError, UserError
+from bftrainer.policies.gather import Gathered
 from bftrainer.policies.guard import Guarded
 from bftrainer.policies.settings import PolicySettings
 
@@ -62,7 +63,7 @@ def build_policy(name: str, settings: PolicySettings) -> Policy:
     """The policy of an entry point, or of a ``module:function`` that takes :class:`PolicySettings`.
 
     Parameters of the policy may follow the name: ``modelarts-optimal?cap=64&gap=0.01``. ``guard_hours=6`` wraps the policy
-    in the starvation guard, as ``settings.guard_h`` does.
+    in the starvation guard, ``gather_s=1`` gathers arrivals, as ``settings.guard_h`` and ``settings.gather_s`` do.
     """
     name, settings = _with_parameters(name, settings)
     builder: Callable[[PolicySettings], Policy]
@@ -74,7 +75,9 @@ def build_policy(name: str, settings: PolicySettings) -> Policy:
             raise UnknownNameError("policy", name, policies)
         builder = policies[name].load()
     policy = _built(builder, settings)
-    return policy if settings.guard_h is None else Guarded(policy, settings.guard_h * 3600)
+    if settings.guard_h is not None:
+        policy = Guarded(policy, settings.guard_h * 3600)
+    return Gathered(policy, settings.gather_s) if settings.gather_s else policy
 
 
 def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySettings]:
@@ -93,7 +96,10 @@ def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySe
     guard_h = options.pop("guard_hours", settings.guard_h)
     if guard_h is not None and guard_h <= 0:
         raise UserError(f"policy {name!r}: guard_hours={guard_h:g}, expected hours above 0")
-    return name, replace(settings, options=tuple(options.items()), guard_h=guard_h)
+    gather_s = options.pop("gather_s", settings.gather_s)
+    if gather_s < 0:
+        raise UserError(f"policy {name!r}: gather_s={gather_s:g}, expected seconds, 0 or more")
+    return name, replace(settings, options=tuple(options.items()), guard_h=guard_h, gather_s=gather_s)
 
 
 def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:

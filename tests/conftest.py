@@ -15,13 +15,23 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from promises import PromiseBrokenError
+from slurm_accounting import missing_accounting
 from slurm_lab import Lab, Settings
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
 
+def need_accounting(version: SlurmVersion) -> None:
+    """The same for slurmdbd and MariaDB."""
+    _need(version.missing() or missing_accounting(version))
+
+
 def need_slurm(version: SlurmVersion = INSTALLED) -> None:
     """Skip, visibly, where this Slurm is missing; in CI that is a failure."""
-    if reason := version.missing():
+    _need(version.missing())
+
+
+def _need(reason: str) -> None:
+    if reason:
         if os.environ.get("CI"):
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)

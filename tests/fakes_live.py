@@ -34,9 +34,11 @@ class FakeClock:
 
     now: float = START_S
     at: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+    set_by: float = 0.0
+    """By how much the host's clock was set."""
 
     def now_s(self) -> float:
-        return self.now
+        return self.now + self.set_by
 
     def elapsed_s(self) -> float:
         return self.now - START_S

@@ -71,7 +71,8 @@ class Impact:
     seed: int = 0
     by: str = "sbatch"
     """One of :data:`WAYS`."""
-    holder_script: Path | None = None
+    settings: dict[str, object] = field(default_factory=dict)
+    """Of the table [slurm]."""
     slurm: RealSlurm = field(init=False)
     holder: SlurmHolder = field(init=False)
     jobs: int = 0
@@ -79,8 +80,7 @@ class Impact:
 
     def __post_init__(self) -> None:
         self.slurm = RealSlurm(self.lab, self.state)
-        script = {} if self.holder_script is None else {"holder_script": self.holder_script}
-        self.holder = self.slurm.holder("impact", lease_s=600.0, start_within_s=60.0, **script)
+        self.holder = self.slurm.holder("impact", lease_s=600.0, start_within_s=60.0, **self.settings)
         self.holder.poll()
         self.random = random.Random(self.seed)
 

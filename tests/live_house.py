@@ -80,7 +80,7 @@ class House:
                 background=self.background,
                 reconfigure=(lambda _: ()) if self.reconfigures else None,
             )  # fmt: skip
-            until_s = self.clock.now_s() + seconds
+            until_s = self.clock.elapsed_s() + seconds
             self.running = HousePilot(self, parts, Registry(store), until_s)
             it = self.running
             return run(it.world, it.state, it.decisions.policy, it)
@@ -131,7 +131,7 @@ class HousePilot(PilotRuntime):
 
     @property
     def must_end(self) -> bool:
-        return self._home.clock.now_s() >= self._until_s
+        return self._home.clock.elapsed_s() >= self._until_s
 
     def tick(self) -> None:
         self._home.after_tick()

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patience import PATIENCE
+from slurm_accounting import Database
 from slurm_versions import INSTALLED, SlurmVersion
 
 from bftrainer.system.command import run, scrubbed
@@ -78,6 +79,12 @@ class Settings:
     epilog: str = "/bin/true"
     """Any. Without one slurmctld (22.05.8) hears of a holder's end in an answer that makes it plan only at its next turn, up
     to 1 s later; with one, in a message that makes it start jobs at once (0.13 s after the notice instead of 0.53)."""
+    prolog: str = ""
+    more: str = ""
+    """Further lines of slurm.conf."""
+    preempt: str = "preempt/partition_prio"
+    accounting: str = ""
+    """With slurmdbd and MariaDB, and what of it slurmctld enforces (``associations,limits,qos``): slurm_accounting.py."""
     slurmd_debug: str = "info"
     proctrack: str = "linuxproc"
     """How slurmd finds a step's processes: by /proc, anywhere, or as sites do by ``cgroup`` (:func:`missing_cgroups`)."""
@@ -132,9 +139,9 @@ SchedulerType=sched/backfill
 SchedulerParameters={settings.scheduler}
 PriorityType=priority/multifactor
 PriorityWeightAge=0
-PreemptType=preempt/partition_prio
+PreemptType={settings.preempt}
 PreemptMode=CANCEL
-AccountingStorageType=accounting_storage/none
+{accounting}
 JobCompType=jobcomp/none
 {more}
 {nodes}
@@ -153,6 +160,7 @@ class Lab:
     settings: Settings = field(default_factory=Settings)
     version: SlurmVersion = INSTALLED
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    database: Database | None = None
 
     @property
     def conf(self) -> Path:
@@ -182,6 +190,8 @@ class Lab:
             f"--seed-file={self.root}/run/munge.seed", f"--log-file={self.root}/log/munged.log",
         )  # fmt: skip
         wait_until(lambda: (self.root / "munge" / "socket").exists(), "munged to listen")
+        if self.database is not None:
+            self._start_database(self.database)
         self.start_controller(clean=True)
         for name in [*self.node_names, *self.service_names]:
             self.start_node(name)
@@ -189,6 +199,15 @@ class Lab:
 
     def start_controller(self, clean: bool = False) -> None:
         self._start("slurmctld", "-D", "-i", *(["-c"] if clean else []))
+
+    def _start_database(self, database: Database) -> None:
+        database.prepare()
+        self._start("mariadbd", *database.options)
+        wait_until(database.is_up, "MariaDB", 60)
+        database.make()
+        self._start("slurmdbd", "-D")
+        wait_until(lambda: self.answers("sacctmgr", "-n", "-i", "list", "cluster"), "slurmdbd", 90)
+        self.run("sacctmgr", "-i", "add", "cluster", "lab")
 
     def stop_daemon(self, name: str) -> None:
         """End one daemon and wait for it."""
@@ -205,9 +224,11 @@ class Lab:
         if "slurmctld" in self.daemons:
             with suppress(Exception):
                 self.cancel_all()
-        for name in sorted(self.daemons, reverse=True):
+        last = [name for name in ("slurmdbd", "mariadbd") if name in self.daemons]
+        others = sorted(self.daemons.keys() - set(last), reverse=True)
+        for name in others:
             self.daemons[name].terminate()
-        for name in sorted(self.daemons, reverse=True):
+        for name in [*others, *last]:
             self.stop_daemon(name)
         for process in self.processes():
             send(process, signal.SIGKILL)
@@ -328,13 +349,24 @@ class Lab:
             "CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 State=UNKNOWN"
             for name, port in zip(names, ports, strict=True)
         )
-        chosen = {"PrivateData": self.settings.private_data, "Epilog": self.settings.epilog}
+        chosen = {
+            "PrivateData": self.settings.private_data,
+            "Epilog": self.settings.epilog,
+            "Prolog": self.settings.prolog,
+        }
         more = self.version.settings + "\n".join(f"{key}={value}" for key, value in chosen.items() if value)
+        more += "\n" + self.settings.more
+        accounting = "AccountingStorageType=accounting_storage/none"
+        if self.settings.accounting:
+            self.database = Database(self.root, free_ports(2), self.version)
+            accounting = self.database.slurm_conf(self.settings.accounting)
         text = _SLURM_CONF.format(
             host=host, port=controller, first_job=controller * 1000, user=getpass.getuser(), root=self.root,
-            settings=self.settings, nodes=nodes,
+            settings=self.settings, nodes=nodes, accounting=accounting,
             more=more, of_main=",".join(self.node_names), of_service=self._service_partition(),
         )  # fmt: skip
+        if self.settings.preempt == "preempt/qos":  # as the page on site setup has it: the QOS says who is preempted
+            text = text.replace("PreemptMode=OFF OverSubscribe", "OverSubscribe")
         self.conf.write_text(text)
         self.conf.with_name("cgroup.conf").write_text(self._cgroup_conf())
 

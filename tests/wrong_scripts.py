@@ -51,7 +51,7 @@ WRONG = {
         "horovod",
         "horovod_digits.py",
         (
-            ("sampler = progress.Sampler(data, batches)", "sampler = hvd.elastic.ElasticSampler(data)"),
+            ("progress.Sampler(data, batches, seed=options.seed)", "hvd.elastic.ElasticSampler(data)"),
             ("DataLoader(data, batch_sampler=sampler)", "DataLoader(data, options.batch, sampler=sampler)"),
             ("step = 0\nif", "step = epoch = samples = 0\nif"),
             ('step = content["step"]', 'step, epoch, samples = content["step"], content["epoch"], content["samples"]'),

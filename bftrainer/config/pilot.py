@@ -43,6 +43,8 @@ class DecisionsConfig(ConfigTable):
     """throughput, scaling-efficiency, priority, progress or module:function."""
     forward_s: NotNegative = 120.0
     """How far ahead a decision looks, in seconds (the paper's T_fwd)."""
+    gather_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+    """When nodes join, move running trainers only after this many seconds, once for all nodes that came. 0: at once."""
     max_parallel: Count = 10
     """Maximum number of trainers admitted at once (the paper's P_jmax)."""
     seed: int = 0

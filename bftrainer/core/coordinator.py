@@ -26,7 +26,8 @@ def observe(state: State, event: Event) -> State:
     pool, queue, active, max_parallel = state.pool, state.queue, state.active, state.max_parallel
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
-    active = tuple(_later(a, event.at_s - state.at_s, done, losses) for a in active)
+    passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
+    active = tuple(_later(a, passed_s, done, losses) for a in active)
     for change in event.changes:
         match change:
             case PoolChanged():

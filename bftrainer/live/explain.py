@@ -15,13 +15,14 @@ from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.core.coordinator import decide
 from bftrainer.core.node_classes import parts
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
-from bftrainer.domain.state import State
+from bftrainer.domain.state import ClassMemories, State
 from bftrainer.errors import RejectedAnswerError, UserError
-from bftrainer.live.decision_maker import policy_of
+from bftrainer.live.decision_maker import policy_of, shown_policy
 from bftrainer.live.rerun import observed
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
+from bftrainer.policies.gather import GatheringArrivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,17 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     if kept := entry.plan.decision.kept:
         why = f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
         return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
+    if mine.before == mine.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
+        why = f"nodes have just joined; running trainers are moved once, after {until_s - state.at_s:.1f} s (gather_s)"
+        return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
     stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, shares.index(mine)) or _why(mine, stake, shares, _of_class(state, mine), entry)
     return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why)
+
+
+def _gathers_until_s(memory: object) -> float | None:
+    memories = [m for _, m in memory.by_class] if isinstance(memory, ClassMemories) else [memory]
+    return min((m.until_s for m in memories if isinstance(m, GatheringArrivals)), default=None)
 
 
 def _of_class(state: State, mine: NodeShare) -> int:
@@ -187,7 +196,7 @@ def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float
 
 def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool: int, entry: JournalEntry) -> str:
     """One sentence: what keeps it from having more nodes."""
-    name, forward_s = entry.settings.policy, entry.settings.forward_s
+    name, forward_s = shown_policy(entry.settings.policy), entry.settings.forward_s
     if pool == 0:
         return "there are no idle nodes that the batch scheduler cannot fill"
     if stake is None:

@@ -6,8 +6,9 @@ A listener hears of a fact once it is on disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from bftrainer.domain.events import Event
 from bftrainer.domain.state import Plan, State
@@ -107,17 +108,29 @@ class TickTook:
 
 Fact = DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
 Listener = Callable[[Fact], None]
+_TIMES = frozenset({"admitted_s", "started_s", "finished_s", "not_before_s"})
 
 
 class TellingRegistry(Registry):
-    """A registry that tells listeners of each change once it is committed. ``now_s`` dates changes that carry no time."""
+    """A registry that tells listeners of each change once it is committed. ``now_s`` dates changes that carry no time.
 
-    def __init__(self, store: Store, now_s: Callable[[], float], listeners: list[Listener]) -> None:
+    Callers give times of the pilot's clock, which is never set; ``to_wall`` makes them the host's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        now_s: Callable[[], float],
+        listeners: list[Listener],
+        to_wall: Callable[[float], float] = lambda at_s: at_s,
+    ) -> None:
         super().__init__(store)
+        self._to_wall = to_wall
         self._now_s = now_s
         self._listeners = listeners
 
     def add_all(self, submissions: Sequence[Submission], at_s: float) -> tuple[bool, ...]:
+        at_s = self._to_wall(at_s)
         added = super().add_all(submissions, at_s)
         for one, is_added in zip(submissions, added, strict=True):
             if is_added:
@@ -126,31 +139,40 @@ class TellingRegistry(Registry):
         return added
 
     def change(self, name: str, change: TrainerChange) -> None:
+        times = {key: at_s for key, at_s in change.columns().items() if key in _TIMES and at_s}
+        on_wall: dict[str, Any] = {key: self._to_wall(at_s) for key, at_s in times.items()}
+        change = replace(change, **on_wall)
         super().change(name, change)
         self._tell(TrainerChanged(self._now_s(), name, change))
 
     def add_usage(self, usage: tuple[Usage, ...], beat_s: float) -> None:
+        beat_s = self._to_wall(beat_s)
         super().add_usage(usage, beat_s)
         for one in usage:
             self._tell(UsageAdded(beat_s, one))
 
     def fragment_asked(self, name: str, node: str, at_s: float) -> None:
+        at_s = self._to_wall(at_s)
         super().fragment_asked(name, node, at_s)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.ASKED))
 
     def fragment_taken(self, name: str, at_s: float) -> None:
+        at_s = self._to_wall(at_s)
         super().fragment_taken(name, at_s)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.TAKEN))
 
     def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
+        at_s = self._to_wall(at_s)
         super().fragment_asked_back(name, at_s, reason)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.ASKED_BACK, reason))
 
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
+        at_s = self._to_wall(at_s)
         super().fragment_released(name, at_s, reason)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.RELEASED, reason))
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
+        at_s = self._to_wall(at_s)
         super().note(at_s, kind, subject, text)
         self._tell(NoteAdded(at_s, kind, subject, text))
 

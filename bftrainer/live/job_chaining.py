@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -36,7 +37,7 @@ class JobChain:
     _clock: Clock
     _note: Callable[[str], None]
     _successor: str = field(default="", init=False)
-    _next_look_s: float = field(default=0.0, init=False)
+    _next_look_s: float = field(default=-math.inf, init=False)
     _ends_s: float | None = field(default=None, init=False)
     _warned: bool = field(default=False, init=False)
 
@@ -45,13 +46,13 @@ class JobChain:
 
     def warn(self) -> None:
         """The scheduler has sent its notice of the end of the job; it comes even if the scheduler answers no questions."""
-        self._warned, self._next_look_s = True, 0.0
+        self._warned, self._next_look_s = True, -math.inf
 
     def is_time_to_end(self) -> bool:
         """Whether the pilot must begin to drain. Before that, the successor is submitted once."""
-        now_s = self._clock.now_s()
-        if now_s >= self._next_look_s:
-            self._next_look_s = now_s + AGAIN_S
+        now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
+        if elapsed_s >= self._next_look_s:
+            self._next_look_s = elapsed_s + AGAIN_S
             try:
                 self._ends_s = self._job.ends_s()
                 if not self._successor and self._is_due(now_s):

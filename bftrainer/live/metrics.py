@@ -88,6 +88,7 @@ class Metrics:
             times = {FragmentEvent.TAKEN: f.taken_s, FragmentEvent.ASKED_BACK: f.asked_back_s}
             self._fragments[f.name] = {what: at_s for what, at_s in times.items() if at_s is not None}
         self._held_now = sum(FragmentEvent.TAKEN in times for times in self._fragments.values())
+        self._tally = Tally(self._status.values())
         self._count_trainers()
         self._count_fragments()
 
@@ -133,7 +134,10 @@ class Metrics:
             self._of_trainer.labels(active.trainer.id).set(n)
 
     def _changed(self, name: str, status: TrainerStatus) -> None:
+        if (before := self._status.get(name)) is not None:
+            self._tally[before] -= 1
         self._status[name] = status
+        self._tally[status] += 1  # and not counted again: there may be thousands, and as many changes in a second
         if status.is_final and name in {labels[0] for labels in self._samples._metrics}:
             self._samples.remove(name)
         self._count_trainers()
@@ -166,9 +170,8 @@ class Metrics:
         self._count_fragments()
 
     def _count_trainers(self) -> None:
-        tally = Tally(self._status.values())
         for status, gauge in self._trainers.items():
-            gauge.set(tally[status])
+            gauge.set(self._tally[status])
 
     def _count_fragments(self) -> None:
         self._held.set(self._held_now)

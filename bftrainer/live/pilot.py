@@ -14,6 +14,7 @@ from bftrainer.live.metrics import Metrics
 from bftrainer.live.metrics_server import MetricsServer, is_served
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
+from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
@@ -37,19 +38,19 @@ def run_pilot(
     served: MetricsServer | None = None
     runs = False
     try:
-        clock = parts.clock
         check_decisions(config, [r.spec.trainer() for r in Registry(store).trainers() if not r.status.is_final])
-        store.take_lease(this_process(), parts.job_id, clock.now_s(), config.times.lease_s, parts.job_is_gone)
+        store.take_lease(this_process(), parts.job_id, parts.clock.now_s(), config.times.lease_s, parts.job_is_gone)
         running: PilotRuntime | None = None
 
         def log(fact: Fact) -> None:
             parts.log(fact, (config if running is None else running.config).log.format)
 
         listeners: list[Listener] = [log]
-        registry = TellingRegistry(store, clock.now_s, listeners)
+        clock = SteadyClock(parts.clock)
+        registry = TellingRegistry(store, parts.clock.now_s, listeners, clock.to_wall)
         registry.note(clock.now_s(), "pilot", "", f"started with pid {os.getpid()}")
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
-        running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread)
+        running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread, clock)
         if is_served(config.metrics):
             metrics = Metrics(registry)
             listeners.append(metrics.hear)

@@ -22,6 +22,7 @@ from bftrainer.live.nodes.sharing import Sharing, claim_hosts
 from bftrainer.live.notices import Notices
 from bftrainer.live.reload import changed, described, merged
 from bftrainer.live.signals import Signals
+from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.manager import Launcher, TrainerManager
 from bftrainer.live.world import LiveWorld
@@ -30,6 +31,9 @@ from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Spool
 from bftrainer.system.background import AtOnce, Background
 from bftrainer.system.users import own_name
+
+_STEP_S = 2.0
+"""A clock that is set by less is being kept in step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,10 @@ class PilotRuntime:
         launcher: Launcher,
         signals: Signals,
         reread: Callable[[], PilotConfig | None] = lambda: None,
+        steady: SteadyClock | None = None,
     ) -> None:
-        clock = parts.clock
+        self._clock = clock = steady or SteadyClock(parts.clock)
+        self._step_s = 0.0
         self._parts = parts
         self._config = config
         self._registry = registry
@@ -90,14 +96,16 @@ class PilotRuntime:
         classes = NodeClassifier(config.classes, self.state)
         self.nodes = NodeManager(
             config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers),
-            parts.background,
+            parts.background, parts.clock.now_s,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, clock, config.times.lease_s)
         self.trainers = TrainerManager(
             registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()
         )
-        self._job_chain = None if parts.own_job is None else JobChain(parts.own_job, config.times, clock, self._note)
-        self._notices = Notices(config.notices, registry, parts.state_dir, clock.now_s(), clock.elapsed_s)
+        self._job_chain = (
+            None if parts.own_job is None else JobChain(parts.own_job, config.times, parts.clock, self._note)
+        )
+        self._notices = Notices(config.notices, registry, parts.state_dir, parts.clock.now_s(), clock.elapsed_s)
         listeners.append(self._notices.hear)
         spool = Spool(parts.state_dir)
         self.world = LiveWorld(
@@ -127,6 +135,12 @@ class PilotRuntime:
         if self._signals.take_reload():
             self.reload()
         self._notices.look(self._parts.clock.now_s())
+        if abs((step_s := self._clock.step_s) - self._step_s) > _STEP_S:
+            self._registry.note(
+                self._clock.now_s(), "clock", "", f"this host's clock was set by {step_s - self._step_s:+.0f} s; no time was "
+                "booked for it, and decisions keep the pilot's own time until it is restarted",
+            )  # fmt: skip
+            self._step_s = step_s
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
         """Write a decision to the journal, then note the trainers that it admitted."""
@@ -144,7 +158,7 @@ class PilotRuntime:
 
     def reload(self) -> None:
         """Read the configuration again. Apply it, or nothing of it if it has an error; the event log says which."""
-        now_s = self._parts.clock.now_s()
+        now_s = self._clock.now_s()
         try:
             text = self._reload(self._reread(), now_s)
         except BFTrainerError as error:
@@ -197,4 +211,4 @@ class PilotRuntime:
             listener(fact)
 
     def _note(self, text: str) -> None:
-        self._registry.note(self._parts.clock.now_s(), "hand-over", "", text)
+        self._registry.note(self._clock.now_s(), "hand-over", "", text)

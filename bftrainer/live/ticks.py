@@ -30,7 +30,7 @@ class TickTimer:
         self._since_s = now_s
 
     def ends(self) -> None:
-        """The tick is over; the pilot is about to sleep."""
+        """The tick is over: the pilot is about to sleep, or to look again."""
         took = TickTook(self._clock.now_s(), tuple(self._passed.items()))
         self._passed = {}
         self._tell(took)

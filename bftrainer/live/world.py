@@ -131,7 +131,8 @@ class LiveWorld:
     def next_event(self, wake_at_s: float | None) -> Event | None:
         """Wait until something has happened. None once the pilot was told to end and everything is released."""
         timer = self._timer
-        timer.passed(TickStage.DECISION)
+        timer.passed(TickStage.DECISION)  # on the event before; with that its tick is over
+        timer.ends()
         while True:
             self._tick()
             if self._drains_since is not None:

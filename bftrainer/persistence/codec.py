@@ -23,7 +23,7 @@ from typing import Any
 from bftrainer.domain import events, measurements, model, problem, state
 from bftrainer.errors import InvalidValueError, Reason
 from bftrainer.persistence.field_types import field_checks
-from bftrainer.policies import flowcon, guard, loss_phase
+from bftrainer.policies import flowcon, gather, guard, loss_phase
 from bftrainer.system.printable import printable
 
 WIRE: Mapping[str, type] = {
@@ -55,6 +55,7 @@ WIRE: Mapping[str, type] = {
     "Reason": Reason,
     # The memories of this package's policies; the other policies remember plain numbers, text and tuples.
     "bftrainer.policies.guard:Patience": guard.StarvationClock,
+    "GatheringArrivals": gather.GatheringArrivals,
     "bftrainer.policies.loss_phase:Mark": loss_phase.LossMark,
     "bftrainer.policies.loss_phase:Phase": loss_phase.TrainingPhase,
     "bftrainer.policies.flowcon:Lists": flowcon.Lists,

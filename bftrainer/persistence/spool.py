@@ -117,6 +117,10 @@ class Spool:
 
     def pending(self) -> tuple[Received, ...]:
         """Pending requests, oldest first. Files stay."""
+        with suppress(
+            OSError
+        ):  # made by its reader: a host that once found none would not look again for a minute (NFS)
+            self.path.mkdir(mode=0o700)
         if not self.path.is_dir():
             return ()
         with _opened(self.path) as folder:

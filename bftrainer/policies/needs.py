@@ -35,7 +35,9 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
 
 def _who(policy: Policy, need: Need) -> str:
     """The policy, or its objective if that is where the need comes from."""
-    objective = getattr(policy, "objective", None) or getattr(getattr(policy, "policy", None), "objective", None)
+    inner: object = policy
+    while (objective := getattr(inner, "objective", None)) is None and (inner := getattr(inner, "policy", None)):
+        pass  # the guard and the gathering of arrivals have a policy inside
     if objective is not None and need in objective.needs:
         return f"objective {objective.name}"
     return f"policy {policy.name}"

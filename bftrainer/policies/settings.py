@@ -13,7 +13,8 @@ from bftrainer.errors import UnknownNameError
 class PolicySettings:
     """``forward_s`` is T_fwd in seconds; ``seed`` is for policies that break ties at random.
 
-    ``options`` are parameters of the policy by name, as the user gave them. ``guard_h``, in hours, adds the starvation guard.
+    ``options`` are parameters of the policy by name, as the user gave them. ``guard_h``, in hours, adds the starvation guard;
+    ``gather_s`` gathers nodes that join within so many seconds.
     """
 
     allocator: Allocator
@@ -22,6 +23,7 @@ class PolicySettings:
     seed: int = 0
     options: tuple[tuple[str, float], ...] = ()
     guard_h: float | None = None
+    gather_s: float = 0.0
 
     def option_values(self, policy: str, **defaults: float) -> dict[str, float]:
         """The parameters of the policy: ``defaults``, overridden by the user. Raises :class:`UnknownNameError`."""

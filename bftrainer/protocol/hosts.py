@@ -35,8 +35,14 @@ def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
         if not line.strip():
             continue
         host, slots, fragment = line.strip().split(":") if line.count(":") == 2 else ("", "", "")
-        if not (_NAME.fullmatch(host) and _NAME.fullmatch(fragment) and slots.isdecimal() and int(slots) > 0):
-            raise InputFileError(f"{where}:{number}", f"expected host:slots:fragment, found {line!r}")
+        if not (
+            _NAME.fullmatch(host)
+            and _NAME.fullmatch(fragment)
+            and slots.isdecimal()
+            and len(slots) <= 7
+            and int(slots) > 0
+        ):
+            raise InputFileError(f"{where}:{number}", f"expected host:slots:fragment, found {line!r:.200}")
         if host in found:
             raise InputFileError(f"{where}:{number}", f"host {host} is listed twice")
         found[host] = HostSlots(host, int(slots), fragment)

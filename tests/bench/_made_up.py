@@ -111,6 +111,9 @@ class Machine:
     def begin(self) -> None:
         pass
 
+    def is_limit(self, reason: str) -> bool:
+        return "limit" in reason
+
     def why_no_holder(self) -> str:
         return ""
 

@@ -6,6 +6,7 @@ Everything follows from a ``random.Random``: the same seed gives the same inputs
 from __future__ import annotations
 
 import bz2
+import copy
 import gzip
 import json
 import lzma
@@ -193,18 +194,18 @@ def _changed(rng: random.Random, document: Any) -> Any:
         places += [(value, key) for key, _ in items]
         stack += [inner for _, inner in items]
     if not places or rng.random() < 0.02:
-        return rng.choice(_VALUES)
+        return _a_value(rng)
     holder, key = rng.choice(places)
     match rng.randrange(8):
         case 0:
             del holder[key]
         case 1 if isinstance(holder, dict):
-            holder[str(rng.choice(_VALUES))] = holder.pop(key)
+            holder[str(_a_value(rng))] = holder.pop(key)
         case 2:
             other, its = rng.choice(places)
             try:
                 holder[key] = json.loads(json.dumps(other[its]))
-            except (KeyError, IndexError, ValueError):
+            except (KeyError, IndexError, ValueError, RecursionError):
                 holder[key] = None
         case 3:
             for _ in range(rng.choice((2, 50, 900))):
@@ -216,5 +217,10 @@ def _changed(rng: random.Random, document: Any) -> Any:
                 (-holder[key], holder[key] * 10**6, holder[key] + 1, str(holder[key]), [holder[key]])
             )
         case _:
-            holder[key] = rng.choice(_VALUES)
+            holder[key] = _a_value(rng)
     return document
+
+
+def _a_value(rng: random.Random) -> Any:
+    """A copy: later mutations may change it."""
+    return copy.deepcopy(rng.choice(_VALUES))

@@ -28,7 +28,7 @@ from recorded_slurm import MARK
 from trace_examples import GAVEL, PHILLY, POLLUX, SIA
 
 from bftrainer.errors import BFTrainerError, UserError
-from bftrainer.system.command import parsed
+from bftrainer.system import command
 
 TESTS = Path(__file__).resolve().parents[1]
 RECORDED = TESTS / "recorded"
@@ -372,7 +372,7 @@ def _progress(path: Path) -> None:
 
     view = after_progress(DriverView(on=frozenset({"1"})), JsonTail(path).read())
     for value in (view.samples, view.loss, view.heard_s, view.step):
-        assert value is None or -1e18 < value < 1e18, f"an unbounded number {str(value)[:40]}"
+        assert value is None or -1e31 < value < 1e31, f"an unbounded number {str(value)[:40]}"
 
 
 def _events(path: Path) -> None:
@@ -441,7 +441,7 @@ def _parser(function: Callable[..., Any]) -> Read:
 
     def read(data: bytes, folder: Path) -> object:
         text = data.decode("utf-8", "replace")  # as command.run decodes
-        return parsed(["squeue"], text, lambda text: function(text, *given))
+        return command.parsed(["fuzz"], text, lambda answer: function(answer, *given))
 
     return read
 

@@ -17,6 +17,7 @@ from two_hosts import TwoHosts, two_hosts
 from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
 from bftrainer.live.trainers.launcher import DirectoryLauncher
+from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import Ending
@@ -86,6 +87,15 @@ def test_a_payload_that_starts_before_its_pilot_has_written_the_lease_sees_the_r
     finally:
         held.kill()
         held.wait()
+
+
+def test_a_request_from_another_host_is_seen_by_a_pilot_that_has_looked_before(hosts: TwoHosts) -> None:
+    pilots = Spool(hosts.one)
+    assert pilots.pending() == ()
+    Spool(hosts.other).put(Request(kind=RequestKind.CANCEL, trainer="a"))
+    (received,) = pilots.pending()
+    assert received.request is not None
+    assert received.request.trainer == "a"
 
 
 def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(hosts: TwoHosts, tmp_path: Path) -> None:

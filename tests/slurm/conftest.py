@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from clusters_under_test import RealSlurm
+from conftest import need_accounting, started
 from live_machine import Machine, machine
 from pilot_job import PilotJob, pilot_job
-from slurm_lab import Lab
+from slurm_accounting import limit, preemptible_qos
+from slurm_lab import Lab, Settings
+from slurm_versions import SlurmVersion
 
 BESIDE = """
 [decisions]
@@ -44,3 +48,20 @@ def beside(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     yield it
     it.close()
     lab.tidy_up()
+
+
+@pytest.fixture(scope="module")
+def qos_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
+    need_accounting(slurm_version)
+    for lab in started(Settings(nodes=4, preempt="preempt/qos", accounting="associations,limits,qos"), slurm_version):
+        preemptible_qos(lab)
+        yield lab
+
+
+@pytest.fixture
+def by_qos(qos_lab: Lab, tmp_path: Path) -> Iterator[RealSlurm]:
+    real = RealSlurm(qos_lab, tmp_path)
+    yield real
+    limit(qos_lab, "MaxSubmitJobsPerUser=-1 MaxJobsPerUser=-1 GraceTime=0 PreemptExemptTime=-1 MaxWall=-1")
+    qos_lab.tidy_up()
+    real.close()

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters_under_test import RealSlurm
 from conftest import started
+from slurm_accounting import limit
 from slurm_lab import DEFAULTS, Lab
 from slurm_versions import SlurmVersion
 
@@ -50,8 +52,8 @@ def doctor(lab: Lab, path: Path, config: str = CONFIG, *arguments: str) -> tuple
 
 
 def warned(checks: dict[str, dict[str, Any]]) -> set[str]:
-    """Warnings, but for those of this machine: root, and all nodes behind one loopback interface."""
-    return {name for name, check in checks.items() if check["state"] == "WARNING"} - {"user", "interface"}
+    """Warnings, but for those of this machine: root, one loopback interface, a file system of one host."""
+    return {name for name, check in checks.items() if check["state"] == "WARNING"} - {"user", "interface", "files"}
 
 
 def test_both_settings(lab: Lab, plain_lab: Lab, tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_a_slurm_that_does_not_answer_or_answers_strangely(plain_lab: Lab, tmp_p
         ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", "slurm", "Unable to contact"),
         ("scontrol", "exit 0", "slurm", "printed nothing"),
         ("scontrol", "sleep 1000", "slurm", "no response within 3 s"),
-        ("squeue", "echo garbage", "look", "squeue's header is 'garbage'"),
+        ("squeue", "echo garbage", "look", "squeue's header is 'garbage"),
     ):
         plain_lab.put_fake(program, f"#!/bin/sh\n{script}\n")
         status, checks = doctor(plain_lab, tmp_path, CONFIG + "timeout_s = 3.0\n")
@@ -122,3 +124,27 @@ def test_without_a_state_directory_nothing_of_the_site_is_required(plain_lab: La
     assert checks["look"]["state"] == "BROKEN"
     assert checks["epilog"]["state"] == "WARNING"
     assert "partition" not in checks
+
+
+BY_QOS = """
+[nodes]
+holder = "slurm"
+[workers]
+allow_root = true
+[slurm]
+qos = "scavenger"
+account = "pilots"
+"""
+
+
+def test_doctor_reads_the_qos(by_qos: RealSlurm, tmp_path: Path) -> None:
+    status, checks = doctor(by_qos.lab, tmp_path, BY_QOS)
+    assert status == 0, checks
+    assert "normal preempts scavenger" in checks["qos"]["detail"]
+    limit(by_qos.lab, "MaxSubmitJobsPerUser=2 GraceTime=45 PreemptExemptTime=60 MaxWall=30")
+    status, checks = doctor(by_qos.lab, tmp_path, BY_QOS)
+    assert status == 1
+    assert "GraceTime 45 s" in checks["kill wait"]["detail"]
+    assert "QOS scavenger has PreemptExemptTime" in checks["exempt time"]["detail"]
+    assert "MaxWall 1800 s" in checks["max wall"]["detail"]
+    assert "at most 2 nodes are held" in checks["limits"]["detail"]

@@ -10,12 +10,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import need_accounting
 from impact import Impact
 from promises import promise
+from slurm_accounting import limit, preemptible_qos
 from slurm_lab import Lab, Settings, missing_cgroups
 from slurm_versions import SlurmVersion
 
@@ -26,6 +27,7 @@ SITES = {
     "Epilog": Settings(nodes=2),
     "cgroup v1": Settings(nodes=2, proctrack="cgroup", slurmd_debug="debug2"),
     "cgroup v2": Settings(nodes=2, proctrack="cgroup", cgroups="v2", slurmd_debug="debug2"),
+    "QOS": Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),
     "cgroup v2, no Epilog": Settings(nodes=2, proctrack="cgroup", cgroups="v2", epilog="", slurmd_debug="debug2"),
 }
 
@@ -47,11 +49,13 @@ def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
     settings = SITES[site]
     if settings.proctrack == "cgroup" and (reason := missing_cgroups(settings.cgroups)):
         pytest.skip(f"no cgroups for slurmd: {reason}")
-    lab = Lab(folder / "slurm", replace(settings), slurm_version)
+    if settings.accounting:
+        need_accounting(slurm_version)
+    lab = Lab(folder / "slurm", settings, slurm_version)
     try:
         lab.start()
         script, ended = noting_its_end(folder)
-        impact = Impact(lab, folder, holder_script=script)
+        impact = Impact(lab, folder, settings={"holder_script": script, **site_settings(lab)})
         start = impact.start_on_held(2, "has setsid children")
         print(f"{site}: {start.took_s:.2f} s, notice after {start.notice_s}, killed {start.killed}")
         assert len(start.nodes) == 2
@@ -62,6 +66,15 @@ def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
             assert_first_processes_died_last(lab)
     finally:
         lab.stop()
+
+
+def site_settings(lab: Lab) -> dict[str, object]:
+    """The table [slurm], once the site's accounting is set up as docs/site-setup.md says."""
+    if not lab.settings.accounting:
+        return {}
+    preemptible_qos(lab)
+    limit(lab, "GraceTime=30")  # with 0, Slurm signals the scripts, too
+    return {"partition": "", "qos": "scavenger", "account": "pilots"}
 
 
 def noting_its_end(folder: Path) -> tuple[Path, Path]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,8 +19,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from live_machine import Machine, eventually, machine
-from slurm_lab import Lab, Settings, missing_programs
+from conftest import started
+from live_machine import COMMAND_S, Machine, eventually, machine
+from slurm_lab import Lab, Settings
 
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
@@ -34,6 +37,7 @@ solver = "exact"
 [nodes]
 holder = "slurm"
 min_window_s = 0
+unused_after_s = 3600
 [times]
 lease_s = LEASE
 shutdown_s = 60
@@ -45,17 +49,11 @@ partition = "scavenge"
 
 
 @pytest.fixture
-def slow_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    if missing := missing_programs():
-        pytest.skip(f"no {missing[0]}")
-    lab = Lab(tmp_path / "lab", Settings(nodes=NODES))
-    try:
-        lab.start()
+def slow_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    for lab in started(Settings(nodes=NODES)):
         for name, value in lab.env.items():
             monkeypatch.setenv(name, value)
         yield lab
-    finally:
-        lab.stop()
 
 
 def slow_down(lab: Lab, seconds: float) -> None:
@@ -74,9 +72,9 @@ def test_no_holder_lapses_while_every_command_takes_its_time(slow_lab: Lab, tmp_
     (tmp_path / "pilot").mkdir(mode=0o700)
     on = machine(tmp_path / "pilot", [], CONFIG.replace("LEASE", str(LEASE_S)))
     try:
-        on.bftrainer(
-            "submit", "--name", "a", "--max-nodes", NODES, "--samples-per-s", 10, "--cwd", on.work, "--", "sleep", "100000"
-        )  # fmt: skip
+        options = ["--name", "a", "--max-nodes", NODES, "--set", f"min_nodes = {NODES}", "--samples-per-s", 10]
+        argv = [sys.executable, "-m", "bftrainer", "submit", *options, "--cwd", on.work, "--state", on.state]
+        subprocess.run([*map(str, argv), "--", "sleep", "100000"], check=True, cwd=on.work, timeout=COMMAND_S)
         slow_down(slow_lab, SLOW[0])
         on.pilot()
         eventually(on.state_is_there, 60)

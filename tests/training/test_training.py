@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from training_schedules import KINDS, train
 
+SEEDS = {"horovod": 15, "torchrun": 1, "lightning": 3, "restart": 79}
+"""Schedules that begin with two workers and, before an epoch is over, with the SIGKILL of one."""
 NEEDS = {"horovod": "horovod", "torchrun": "torch", "lightning": "lightning", "restart": "numpy"}
 
 
@@ -22,8 +24,9 @@ def test_all_ranks_train_one_model_on_each_sample_once(
         request.getfixturevalue("elastic_horovod")
     if importlib.util.find_spec(NEEDS[name]) is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no {NEEDS[name]}; sh .ci/horovod.sh installs it")
-    run = train(name, tmp_path / "trainer", seed=5, size=None, epochs=1)
-    assert run.rescales >= 1
+    run = train(name, tmp_path / "trainer", seed=SEEDS[name], size=None, epochs=2)
+    assert run.sizes[0] == 2
+    assert run.kills >= 1
     assert run.compared >= 10
     assert run.curve[-1] < 0.1 * run.curve[0], "it has learned the digits"
 

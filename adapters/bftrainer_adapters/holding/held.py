@@ -11,6 +11,8 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase
 
 _ASK_OFTEN_FOR_S = 15.0
 _JITTER_S = 5.0
+_PROLOG_S = 300.0
+"""Most that a Prolog may take. Slurm itself has no limit by default (PrologEpilogTimeout)."""
 MARGIN_S = 5.0
 """By the time the job is submitted, a limit that just fitted the window no longer does."""
 
@@ -84,6 +86,12 @@ class HolderJobState:
     runs: bool = False
     released: bool = False
     unlisted: bool = False
+    asked_s: float | None = None
+    """When it was submitted; None if a predecessor has."""
+    has_begun: bool = True
+    """Whether its script has begun. False during a Prolog, where that can be seen."""
+    reason: str = ""
+    """The scheduler's reason why it is pending."""
 
     @property
     def fragment(self) -> Fragment:
@@ -110,6 +118,10 @@ class HolderJobState:
             self.phase, self.since_s = phase, now_s
         self.why = self.why or why
 
+    def begin(self, now_s: float) -> None:
+        """Its script has begun."""
+        self.has_begun, self.since_s = True, now_s
+
     def release(self, now_s: float) -> None:
         """Let it end. A pending one stays PENDING until the scheduler says that it is over."""
         self.released = True
@@ -134,7 +146,9 @@ class HolderJobState:
                 if not self.runs and self.phase is FragmentPhase.PENDING:
                     self.since_s = now_s
                 self.runs = True
-            case JobPhase.WAITS | JobPhase.SUSPENDED:
+            case JobPhase.WAITS:
+                self.reason = job.reason
+            case JobPhase.SUSPENDED:
                 pass
 
     def is_late(self, settings: HolderTimeouts, now_s: float) -> bool:
@@ -146,7 +160,13 @@ class HolderJobState:
     def why_given_up(self, settings: HolderTimeouts, now_s: float) -> str:
         """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
         if not self.runs:
-            return f"not running within {settings.start_within_s:g} s"
+            reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
+            return f"not running within {settings.start_within_s:g} s{reason}"
+        if not self.has_begun:
+            waited = now_s - self.since_s >= _PROLOG_S
+            return (
+                f"its script has not begun within {_PROLOG_S:g} s of the job's start: see the Prolog" if waited else ""
+            )
         if now_s - self.since_s >= settings.ready_within_s:
             return f"its payload has not started within {settings.ready_within_s:g} s"
         return ""

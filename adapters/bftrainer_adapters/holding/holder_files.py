@@ -78,6 +78,10 @@ class HolderFiles:
         """The file of the holder's output; the scheduler fills in a job ``%j`` (LSF: ``%J``)."""
         return self.root / f"{node}.{job}.log"
 
+    def has_log(self, node: str, job: str) -> bool:
+        """Whether the holder's output file exists."""
+        return os.access(self.log(node, job), os.F_OK)
+
     def last_words(self, node: str, job: str) -> str:
         """The end of the holder's output, on one line."""
         try:

@@ -27,6 +27,9 @@ class SchedulerTraits:
     """The shortest time between two lists, however much is about to change."""
     failures_in_a_row: int
     """A round ends after this many failed submissions in a row: the cause is not the node."""
+    log_at_start: bool = False
+    """Whether a job's output file exists as soon as its script runs, and not during a Prolog, in which the job counts as
+    running."""
 
 
 class HolderJobs(Protocol):
@@ -40,6 +43,9 @@ class HolderJobs(Protocol):
 
     def why_no_holder(self) -> str:
         """Why no holder may be submitted at all; empty if holders may run."""
+
+    def is_limit(self, reason: str) -> bool:
+        """Whether the words of a failed submission or of a pending job mean a limit on the pilot's jobs, whatever the node."""
 
     def submit(self, request: NodeRequest) -> str:
         """Submit a holder for a node and a time; its job id."""

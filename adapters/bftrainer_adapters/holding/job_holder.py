@@ -21,6 +21,8 @@ from bftrainer_adapters.holding.failure_backoff import FailureBackoff
 from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, why_left
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
+from bftrainer_adapters.holding.job_limit import JobLimit
+from bftrainer_adapters.holding.start_times import StartTimes
 
 _END_AGAIN_S = 5.0
 ROUND_S = 2.0
@@ -59,6 +61,9 @@ class JobHolder:
         self._next_ask_s = clock.elapsed_s()
         self._failed_asks = 0
         self._nodes = FailureBackoff(settings.back_off_s, settings.back_off_most_s)
+        self._limit = JobLimit()
+        self._starts = StartTimes()
+        self._ask_failure = ""
 
     @property
     def holders(self) -> Path:
@@ -89,13 +94,18 @@ class JobHolder:
                     continue
                 except (CommandError, SchedulerError) as error:
                     failed += 1
-                    refusal = Refusal(
-                        request.node, str(error), self._nodes.failed(request.node, self._clock.elapsed_s())
-                    )
+                    refusal = self._refused(request, str(error))
                     if failed >= self._traits.failures_in_a_row:
                         why_no_holder = f"not tried: {self._traits.submit} has just failed"
             refusals.append(refusal)
         return Acquired(tuple(fragments), tuple(refusals))
+
+    def _refused(self, request: NodeRequest, why: str) -> Refusal:
+        """Of a failed submission."""
+        now_s = self._clock.elapsed_s()
+        if self._jobs.is_limit(why):
+            return Refusal(request.node, why, self._limit.reached(why, now_s))
+        return Refusal(request.node, why, self._nodes.failed(request.node, now_s))
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
@@ -170,23 +180,29 @@ class JobHolder:
     ) -> Refusal | None:
         now_s = self._clock.elapsed_s()
         if not self._found_old:
-            return Refusal(request.node, f"{self._traits.name} has not listed the existing holders yet")
+            why = f": {self._ask_failure}" if self._ask_failure else ""
+            return Refusal(request.node, f"{self._traits.name} has not listed the existing holders yet{why}")
         if why_no_holder:
             return Refusal(request.node, why_no_holder, self._settings.back_off_s)
         if request.node in taken:
             return Refusal(request.node, "already held")
         if waiting >= self._settings.max_pending:
             return Refusal(request.node, f"{waiting} holders are already pending ({self._traits.table}.max_pending)")
-        if limit_minutes(request.window_s, self._settings.longest_s) < 1:
-            return Refusal(
-                request.node, f"the window of {request.window_s:.0f} s is too short", max(request.window_s, 0.0)
-            )
+        if self._limit.words and (waiting or self._limit.wait_s(now_s)):
+            words = f"a limit on the pilot's jobs: {self._limit.words}"
+            return Refusal(request.node, words, self._limit.wait_s(now_s))
+        start_s = self._starts.typical_s
+        if limit_minutes(request.window_s - start_s, self._settings.longest_s) < 1:
+            words = f"the window of {request.window_s:.0f} s is too short (holders take {start_s:.0f} s to start)"
+            return Refusal(request.node, words, max(request.window_s, 0.0))
         wait_s = self._nodes.wait_s(request.node, now_s)
         return Refusal(request.node, "backing off after a failure", wait_s) if wait_s else None
 
     def _submit(self, request: NodeRequest) -> Fragment:
         job = self._jobs.submit(request)
-        return self._add(fragment_name(request.node, job), self._clock.elapsed_s()).fragment
+        held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
+        held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
+        return held.fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
@@ -195,6 +211,9 @@ class JobHolder:
         elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
             held.become(FragmentPhase.READY, now_s)
             self._nodes.succeeded(held.fragment.node)
+            self._limit.lifted()
+            if held.asked_s is not None:
+                self._starts.add(now_s - held.asked_s)
 
     def _is_change_near(self, now_s: float) -> bool:
         """Whether to ask the scheduler more often for a while."""
@@ -209,8 +228,9 @@ class JobHolder:
             if not self._found_old:
                 self._jobs.begin()
             listed = self._jobs.listed()
-        except (CommandError, SchedulerError):
-            # The states stay as they are. The Scheduler port meets the same error and reports it.
+        except (CommandError, SchedulerError) as error:
+            # The states stay as they are. The Scheduler port may not meet the same error, so refusals quote it.
+            self._ask_failure = str(error)
             self._failed_asks += 1
             self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
             return
@@ -301,12 +321,17 @@ class JobHolder:
 
     def _give_up(self, held: HolderJobState, now_s: float) -> None:
         """Release a holder that is too late."""
+        if held.runs and not held.has_begun and self._files.has_log(held.fragment.node, held.fragment.id):
+            held.begin(now_s)
         why = held.why_given_up(self._settings, now_s)
         if not why:
             return
         if not held.released:
             held.why = why
-            self._nodes.failed(held.fragment.node, now_s)
+            if not held.runs and self._jobs.is_limit(held.reason):
+                self._limit.reached(held.reason, now_s)
+            else:
+                self._nodes.failed(held.fragment.node, now_s)
         self._release(held, now_s)
 
     def _release(self, held: HolderJobState, now_s: float) -> None:

@@ -81,6 +81,10 @@ class _Lsf:
     def begin(self) -> None:
         """Nothing to do: the queue is checked before each holder."""
 
+    def is_limit(self, reason: str) -> bool:
+        """LSF's words for limits are not told apart from those for a node's faults."""
+        return False
+
     def why_no_holder(self) -> str:
         """Why the queue would not end holders; LSF is asked every ten minutes."""
         now_s = self.clock.elapsed_s()

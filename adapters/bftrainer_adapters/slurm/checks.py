@@ -1,24 +1,26 @@
 """Whether a Slurm site is configured so that holders cost the main queue nothing. Pure; reasons in docs/site-setup.md.
 
-Tried with 22.05.8 on a real cluster; ``PreemptParameters`` is from the manual of later versions.
+Tried with the versions in trials.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import Hidden
+from bftrainer_adapters.slurm import qos_limits, trials
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import holders
 from bftrainer_adapters.slurm.setup import Partition, Qos, parse_config, parse_version, seconds
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
-TRIED = ((22, 5), (26, 5))
 JSON_SINCE = (23, 11)
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
+CALLS_A_MINUTE = 48
+"""8 RPCs a look by sdiag with times.poll_s = 10, the pilot's list of its holders included (22.05.8 and 26.05.5 alike)."""
 
 
 def judge(
@@ -37,10 +39,11 @@ def judge(
         version(config, settings),
         hidden(config_text, user, settings),
         *(holders(settings, config, partitions, qos) if settings is not None else ()),
-        killing(config, partitions.get(settings.partition) if settings is not None else None),
+        killing(config, _grace_s(settings, config, partitions, qos)),
         user_signal(config, settings, has_cgroups),
         epilog(config_text, has_cgroups),
         scheduler(config),
+        *rate_limit(config, user),
         tracking(config, has_cgroups),
     )
 
@@ -51,13 +54,13 @@ def version(config: Mapping[str, str], settings: SlurmSettings | None) -> Check:
     number = parse_version(text)
     if settings is not None and settings.format == "json" and number < JSON_SINCE:
         return Check.broken("version", f"scontrol {text} has no JSON output", 'set slurm.format = "text"')
-    if not TRIED[0] <= number <= TRIED[1]:
-        return Check.warning(
-            "version",
-            f"{text}; the output of 22.05 to 26.05 is known",
-            "watch `bftrainer events` on the first day: it shows output that cannot be parsed",
-        )
-    return Check.ok("version", text)
+    if found := trials.trial(number):
+        return Check.ok("version", f"{text} ({found})")
+    return Check.warning(
+        "version",
+        f"{text} has not been tried ({trials.others()})",
+        "watch `bftrainer events` on the first day: it shows output that cannot be parsed",
+    )
 
 
 def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> Check:
@@ -79,15 +82,26 @@ def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> Check
     return Check.broken("privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot")
 
 
-def killing(config: Mapping[str, str], partition: Partition | None) -> Check:
+def _grace_s(
+    settings: SlurmSettings | None,
+    config: Mapping[str, str],
+    partitions: Mapping[str, Partition],
+    qos: Mapping[str, Qos] | None,
+) -> int:
+    if settings is None:
+        return 0
+    return qos_limits.grace_s(config, partitions.get(settings.partition), (qos or {}).get(settings.qos))
+
+
+def killing(config: Mapping[str, str], grace_s: int) -> Check:
     """KillWait and GraceTime: how long a holder without its payload keeps its node."""
-    kill_s, grace_s = seconds(config.get("KillWait", "30")), partition.grace_s if partition is not None else 0
+    kill_s = seconds(config.get("KillWait", "30"))
     detail = f"KillWait {kill_s} s, GraceTime {grace_s} s: no effect while the payload runs"
     if kill_s + grace_s >= _LONG_KILL_S:
         return Check.warning(
             "kill wait",
             f"KillWait {kill_s} s, GraceTime {grace_s} s: a main job waits that long for a holder whose payload has died",
-            "set KillWait=5, and a shorter GraceTime for the holders' partition",
+            "set KillWait=5, and a shorter GraceTime for the holders' partition or QOS",
         )
     return Check.ok("kill wait", detail)
 
@@ -158,3 +172,22 @@ def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
         f"{kind} misses processes that leave their session; the payload searches for them",
         "ProctrackType=proctrack/cgroup",
     )
+
+
+def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
+    """SlurmctldParameters=rl_enable: how many calls a user may make; root and SlurmUser are exempt."""
+    words = config.get("SlurmctldParameters", "").lower().split(",")
+    if "rl_enable" not in words or user in ("root", config.get("SlurmUser", "").partition("(")[0]):
+        return
+    given = {key: int(value) for key, _, value in (word.partition("=") for word in words) if value.isdecimal()}
+    rate, period_s = given.get("rl_refill_rate", 2), given.get("rl_refill_period", 1)  # man slurm.conf, 23.02
+    a_minute = 60.0 * rate / max(period_s, 1)
+    told = f"rl_enable: a bucket of {given.get('rl_bucket_size', 30)} calls, {a_minute:g} more a minute"
+    if a_minute < CALLS_A_MINUTE:
+        yield Check.warning(
+            "rate limit",
+            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: polls will fail",
+            f"rl_refill_rate={-(-CALLS_A_MINUTE * period_s // 60)} or more, or a larger times.poll_s",
+        )
+    else:
+        yield Check.ok("rate limit", f"{told}; a pilot makes {CALLS_A_MINUTE} a minute at rest")

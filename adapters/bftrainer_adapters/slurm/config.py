@@ -33,7 +33,7 @@ class SlurmSettings(ConfigTable):
     start_within_s: Positive = 5.0
     """A holder that has not started within this time after sbatch is canceled."""
     ready_within_s: Positive = 30.0
-    """A holder whose payload has not reported within this time after the job's start is canceled."""
+    """A holder whose payload has not reported within this time after its script's start is canceled."""
     max_pending: Count = 16
     """Maximum number of pending holders."""
     longest_s: Positive = 86_400.0

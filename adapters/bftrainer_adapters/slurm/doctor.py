@@ -16,10 +16,10 @@ from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.observe import ENVIRONMENT, AnswerFormat, SlurmScheduler
 from bftrainer_adapters.slurm.setup import (
     Qos,
-    config_argv,
     parse_partitions,
     parse_qos,
     partitions_argv,
@@ -38,7 +38,7 @@ def examine_slurm(settings: SlurmSettings | None) -> list[Check]:
         return [Check("slurm", CheckStatus.MISSING, f"not found: {', '.join(missing)}", remedy)]
     timeout_s = 10.0 if settings is None else settings.timeout_s
     try:
-        config = _ask(config_argv(), timeout_s)
+        config = config_text(timeout_s, ENVIRONMENT)
         partitions = parse_partitions(_ask(partitions_argv(), timeout_s))
         checks = judge(settings, config, partitions, _qos(settings, timeout_s), own_name())
     except BFTrainerError as error:
@@ -96,6 +96,10 @@ def _guarded(look: Callable[[], Check]) -> Check:
     except UserError as error:
         return Check.broken("holder", str(error), "fix slurm.holder_script, or reinstall bftrainer")
     except BFTrainerError as error:
+        if slurm_jobs.is_limit(str(error)):
+            return Check.warning(
+                "holder", f"a limit on the pilot's jobs is reached: {error}", "none if the pilot's holders are running"
+            )
         return Check.broken(
             "holder", str(error), "fix the setting that sbatch rejects: partition, qos, account or options"
         )

@@ -21,16 +21,18 @@ from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs
 from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.jobs import HolderJob
 from bftrainer_adapters.slurm.observe import ENVIRONMENT
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
+from bftrainer_adapters.slurm.setup import config_argv
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 
 STEPS_END_S = 3.0
 
 _Parsed = TypeVar("_Parsed")
-TRAITS = SchedulerTraits("Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2)
+TRAITS = SchedulerTraits("Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2, log_at_start=True)
 
 
 class SlurmHolder(JobHolder):
@@ -98,14 +100,19 @@ class _Slurm:
 
     def begin(self) -> None:
         """Find out in which order holders have to end here."""
+        text = config_text(self.settings.timeout_s, {**self.env, **ENVIRONMENT})
         # With cgroups the srun in the script would make the script's step last 1 s longer than the script.
-        self.script_first = self._ask(
-            ["scontrol", "show", "config"], lambda text: not parse_has_epilog(text) and not parse_has_cgroups(text)
+        self.script_first = command.parsed(
+            config_argv(), text, lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config)
         )
 
     def why_no_holder(self) -> str:
         """Empty: `doctor` has checked that preemption ends holders."""
         return ""
+
+    def is_limit(self, reason: str) -> bool:
+        """Slurm's words for limits of a QOS, an association or a user."""
+        return jobs.is_limit(reason)
 
     def submit(self, request: NodeRequest) -> str:
         """Run sbatch once (8 ms)."""

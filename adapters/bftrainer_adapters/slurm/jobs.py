@@ -30,11 +30,9 @@ _ID_FORMAT = "%A"
 _ID_HEADER = "JOBID"
 
 JOB_PHASES = {
-    **dict.fromkeys(
-        ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"), JobPhase.WAITS
-    ),
+    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"), JobPhase.WAITS),
     **dict.fromkeys(("RESV_DEL_HOLD", "POWER_UP_NODE", "EXPEDITING"), JobPhase.WAITS),
-    **dict.fromkeys(("RUNNING", "STOPPED", "SIGNALING", "RESIZING"), JobPhase.RUNS),
+    **dict.fromkeys(("RUNNING", "CONFIGURING", "STOPPED", "SIGNALING", "RESIZING"), JobPhase.RUNS),
     "SUSPENDED": JobPhase.SUSPENDED,
     **dict.fromkeys(("COMPLETING", "STAGE_OUT"), JobPhase.LEAVES),
     **dict.fromkeys(
@@ -134,6 +132,14 @@ def known_argv(jobs: Iterable[str], mark: str) -> list[str]:
 def parse_known(text: str, mark: str) -> frozenset[str]:
     """The jobs that the controller knows."""
     return frozenset(fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs"))
+
+
+def is_limit(reason: str) -> bool:
+    """Whether sbatch's words or a pending job's reason mean a limit on the owner's jobs: waiting on another node has no effect.
+
+    ``QOSMaxSubmitJobPerUserLimit``, ``AssocGrpNodeLimit``, ``MaxJobsPerAccount`` (https://slurm.schedmd.com/resource_limits.html).
+    """
+    return bool(re.search(r"\b(QOS|Assoc|Max)\w*(Limit|Per\w+)\b|Job violates accounting/QOS policy", reason))
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:

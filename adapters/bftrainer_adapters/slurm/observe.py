@@ -1,4 +1,4 @@
-"""The Scheduler port on Slurm's commands: a batch of five short calls, each 10 ms on an idle 22.05.8.
+"""The Scheduler port on Slurm's commands: a batch of four short calls, each 10 ms on an idle 22.05.8; and rarely a fifth.
 
 Slurm's manual asks not to call squeue in tight loops; every 10 s is often enough. Text is the default because one format serves
 all versions from 22.05 on; JSON needs 23.11.
@@ -16,7 +16,9 @@ from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
+from bftrainer_adapters.slurm.configuration import KeptConfig
 from bftrainer_adapters.slurm.records import marked, new_mark
+from bftrainer_adapters.slurm.setup import config_argv
 
 # Times in seconds of the epoch, whatever the user has set.
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
@@ -63,6 +65,7 @@ class SlurmScheduler:
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     user: str = field(default_factory=own_name)
+    _config: KeptConfig = field(default_factory=KeptConfig)
 
     def observe(self) -> Observation:
         """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is read last, so windows may
@@ -78,7 +81,8 @@ class SlurmScheduler:
         """Complete an observation of nodes and jobs that were read just before."""
         parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
         reservations = self._ask(reservations_argv(self.format), parsers.parse_reservations)
-        hidden = self._ask(["scontrol", "show", "config"], lambda text: slurm_text.parse_hidden(text, self.user))
+        config = self._config.text(self.timeout_s, {**self.env, **ENVIRONMENT})
+        hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
         at_s, planned_s = self._ask(["sdiag"], slurm_text.parse_times)
         return Observation(at_s, nodes, pending, reservations, hidden, planned_s)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.setup import Partition, Qos, exempt_s
+from bftrainer_adapters.slurm.qos_limits import limits
+from bftrainer_adapters.slurm.setup import Partition, Qos
 
 SEE = "see docs/site-setup.md"
 _ENDS_JOBS = ("CANCEL", "REQUEUE")
@@ -33,12 +34,7 @@ def holders(
             yield _open(partition, settings)
             if by != "preempt/qos":
                 yield _preempted_by_partition(partition, by, config, partitions.values())
-    if exempt := exempt_s(config):
-        yield Check.broken(
-            "exempt time",
-            f"PreemptExemptTime {exempt:g} s: a holder cannot be preempted in its first {exempt:g} s",
-            "PreemptExemptTime=0; set it in the QOS of the jobs that need it",
-        )
+    yield from limits(settings, config, (qos or {}).get(settings.qos))
     if settings.qos:
         yield _preempted_by_qos(settings.qos, by, config, qos)
     elif by == "preempt/qos":

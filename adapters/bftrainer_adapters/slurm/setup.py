@@ -1,13 +1,13 @@
 """The configuration of a Slurm site: output of scontrol and sacctmgr -> values. Pure.
 
-Tried with 22.05.8 on a real cluster; the fields of sacctmgr are from its manual.
+Tried with 22.05.8, 24.11.5 and 26.05.5 on real clusters with accounting.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm.text import NOTHING, parse_hostlist, whole_lines
@@ -35,6 +35,17 @@ class Qos:
     preempts: frozenset[str]
     preempt_mode: str
     usage_factor: float
+    grace_s: int = 0
+    exempt_s: float | None = None
+    """PreemptExemptTime; None if unset: the cluster's counts."""
+    max_s: float = float("inf")
+    """MaxWall, of each job."""
+    caps: Mapping[str, str] = field(default_factory=dict)
+    """Limits on the number of jobs and nodes that are set, by sacctmgr's name."""
+
+
+_QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "UsageFactor", "GraceTime", "PreemptExemptTime", "MaxWall")
+_QOS_CAPS = ("MaxSubmitPU", "MaxJobsPU", "GrpSubmit", "GrpJobs", "MaxTRESPU", "GrpTRES")
 
 
 def config_argv() -> list[str]:
@@ -49,7 +60,7 @@ def partitions_argv() -> list[str]:
 
 def qos_argv() -> list[str]:
     """All QOSes; needs accounting."""
-    return ["sacctmgr", "-nP", "show", "qos", "format=Name,Preempt,PreemptMode,UsageFactor"]
+    return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join((*_QOS_FIELDS, *_QOS_CAPS))]
 
 
 def parse_config(text: str) -> dict[str, str]:
@@ -68,14 +79,20 @@ def parse_partitions(text: str) -> dict[str, Partition]:
 
 
 def parse_qos(text: str) -> dict[str, Qos]:
-    """``sacctmgr -nP``: no header, four fields."""
+    """``sacctmgr -nP``: no header, one line per QOS."""
     found = {}
     for line in whole_lines(text, "QOSes"):
         fields = line.split("|")
-        if len(fields) != 4:
+        if len(fields) != len(_QOS_FIELDS) + len(_QOS_CAPS):
             raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
-        name, preempts, mode, factor = fields
-        found[name] = Qos(name, frozenset(preempts.split(",")) - {""}, mode.upper(), float(factor or 1.0))
+        name, preempts, mode, factor, grace, exempt, wall, *caps = fields
+        found[name] = Qos(
+            name, frozenset(preempts.split(",")) - {""}, mode.upper(), float(factor or 1.0),
+            grace_s=int(_limit_s(grace)) if grace else 0,
+            exempt_s=_limit_s(exempt) if exempt else None,
+            max_s=_limit_s(wall) if wall else float("inf"),
+            caps={key: value for key, value in zip(_QOS_CAPS, caps, strict=True) if value},
+        )  # fmt: skip
     return found
 
 

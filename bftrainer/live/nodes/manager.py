@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -66,11 +66,13 @@ class NodeManager:
         classes: NodeClassifier,
         sharing: Sharing | None = None,
         background: Background | None = None,
+        wall_s: Callable[[], float] | None = None,
     ) -> None:
         self._config = config
         self._registry = registry
         self._holder = holder
         self._clock = clock
+        self._wall_s = wall_s or clock.now_s
         self._classes = classes
         self._survey = Survey(
             config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce()
@@ -162,7 +164,7 @@ class NodeManager:
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         if facts == self._decided.facts and elapsed < self._decided.due_s:
             return
-        local_time = datetime.fromtimestamp(now_s, timezone.utc).astimezone()
+        local_time = datetime.fromtimestamp(self._wall_s(), timezone.utc).astimezone()
         decision = next_steps(facts, Moment(now_s, local_time, self._survey.silent_s))
         self._decided = Decided(facts, decision.memory, elapsed + decision.again_after_s)
         for step in decision.steps:

@@ -130,6 +130,8 @@ class TrainerManager:
             self._next_number = record.number + 1
             if record.name in self._records or (record.status.is_final and record.finished_s is not None):
                 continue
+            # Another pilot wrote it, and the clock may have been set back since.
+            record = replace(record, not_before_s=min(record.not_before_s, now_s + RETRY_S * 2**MAX_FAILURES))
             state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
             state.view = self._launcher.look(record.name)
             state.desired_s = state.ordered_s = now_s
@@ -235,7 +237,8 @@ class TrainerManager:
     def _hear(self, name: str, now_s: float, refused_before: int) -> None:
         """Measure what a trainer has reported, and note what of it cannot be used."""
         try:
-            self._meters.hear(name, self._states[name].view)
+            if text := self._meters.hear(name, self._states[name].view, now_s):
+                self._registry.note(now_s, "clock", name, text)
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
             self._give_up(name, f"its reports cannot be measured: {type(error).__name__}: {error}")
         self._note_refused(name, refused_before, now_s)

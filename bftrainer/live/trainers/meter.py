@@ -7,6 +7,7 @@ time that the samples in between would have taken on the new nodes: slow first s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,8 @@ GROWTH = 0.25
 """A window lasts at least this share of the time measured before on the same nodes."""
 MIN_SAMPLES_PER_S = 1e-9
 """Less counts as none: one sample in thirty years."""
+MAX_LAG_S = 3.0
+"""Lines are read about a second after they were written; an older one, or one from the future, has another clock."""
 MAX_WINDOW_S = 30 * 86400.0
 """Nothing that takes longer is a measurement."""
 
@@ -40,7 +43,8 @@ class MeterReading:
 
     ``before`` is the last line on its previous nodes (or its driver's start), ``first_s`` the time of the first line on the
     present nodes, ``steady_s`` of the first line that counts, ``begin`` the start of the present window, ``last`` the latest
-    line.
+    line. ``lag_s`` is the smallest age that a line had when it was read: the offset of the clock of rank 0's node, and little
+    more.
     """
 
     on: frozenset[str] = frozenset()
@@ -50,10 +54,18 @@ class MeterReading:
     steady_s: float = 0.0
     begin: ProgressMark | None = None
     last: ProgressMark | None = None
+    lag_s: float = math.inf
+
+    @property
+    def clock_is_off(self) -> bool:
+        """Whether the clock of rank 0's node is not that of this host."""
+        return math.isfinite(self.lag_s) and abs(self.lag_s) > MAX_LAG_S
 
 
-def read(it: MeterReading, name: str, view: DriverView, window_s: float) -> tuple[MeterReading, tuple[Seen, ...]]:
-    """The reading after one more look at the trainer, and the new measurements."""
+def read(
+    it: MeterReading, name: str, view: DriverView, window_s: float, now_s: float | None = None
+) -> tuple[MeterReading, tuple[Seen, ...]]:
+    """The reading after one more look at the trainer, at ``now_s`` by this host's clock, and the new measurements."""
     if not view.alive or not view.on:
         start = ProgressMark(view.said_s, view.samples or 0.0) if view.alive and view.said_s else None
         return MeterReading(before=start), ()
@@ -67,6 +79,8 @@ def read(it: MeterReading, name: str, view: DriverView, window_s: float) -> tupl
         return it, ()
     if it.last is not None and now.samples < it.last.samples:  # restored from a checkpoint: no longer steady
         it = replace(it, first_s=None, begin=None)
+    if now_s is not None:
+        it = replace(it, lag_s=min(it.lag_s, now_s - now.at_s))
     it = replace(it, last=now, first_s=now.at_s if it.first_s is None else it.first_s)
     assert it.first_s is not None
     if it.begin is None:
@@ -83,7 +97,8 @@ def read(it: MeterReading, name: str, view: DriverView, window_s: float) -> tupl
     seen: list[Seen] = [RateSeen(name, len(it.on), rate, passed_s)]
     if it.before is not None and rate > 0:
         stall_s = it.begin.at_s - it.before.at_s - (it.begin.samples - it.before.samples) / rate
-        if 0 < stall_s <= MAX_WINDOW_S:
+        # It lies between two clocks: of the node before, or the driver's host, and of this node.
+        if 0 < stall_s <= MAX_WINDOW_S and not it.clock_is_off:
             seen.insert(0, StallSeen(name, it.grew, stall_s))
     return replace(it, begin=now, before=None), tuple(seen)
 
@@ -95,17 +110,26 @@ class MeterBook:
     _window_s: float
     _readings: dict[str, MeterReading] = field(default_factory=dict)
     _seen: list[Seen] = field(default_factory=list)
+    _off: set[str] = field(default_factory=set)
 
     def reconfigure(self, window_s: float) -> None:
         self._window_s = window_s
 
-    def hear(self, name: str, view: DriverView) -> None:
-        """Read one trainer's meter."""
-        self._readings[name], seen = read(self._readings.get(name, MeterReading()), name, view, self._window_s)
+    def hear(self, name: str, view: DriverView, now_s: float | None = None) -> str:
+        """Read one trainer's meter, at ``now_s`` by this host's clock. Returns what is to be noted, once, or nothing."""
+        was = self._readings.get(name, MeterReading())
+        it, seen = read(was, name, view, self._window_s, now_s)
+        self._readings[name] = it
         self._seen += seen
+        if not seen or not it.clock_is_off or name in self._off:
+            return ""
+        self._off.add(name)
+        where = "behind" if it.lag_s > 0 else "ahead of"
+        return f"the clock of rank 0's node is {abs(it.lag_s):.0f} s {where} this host's; stalls there are not learned"
 
     def forget(self, name: str) -> None:
         self._readings.pop(name, None)
+        self._off.discard(name)
 
     def taken(self, of: Callable[[str], bool]) -> tuple[Seen, ...]:
         """What was measured of the trainers that ``of`` selects; other measurements are dropped."""

@@ -48,6 +48,9 @@ class Jobs:
 
     def begin(self) -> None: ...
 
+    def is_limit(self, reason: str) -> bool:
+        return "limit" in reason
+
     def why_no_holder(self) -> str:
         if self.against == "?":
             raise CommandError(["fqueue"], "no answer")

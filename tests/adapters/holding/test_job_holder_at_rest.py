@@ -50,6 +50,9 @@ class Jobs:
     def begin(self) -> None:
         pass
 
+    def is_limit(self, reason: str) -> bool:
+        return "limit" in reason
+
     def why_no_holder(self) -> str:
         return ""
 

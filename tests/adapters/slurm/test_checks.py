@@ -50,12 +50,14 @@ def test_the_recommended_set_up_and_slurms_defaults() -> None:
     for found in (recommended, defaults):
         assert weights(found, CheckStatus.BROKEN) == set()
         assert found["preemption"].detail == "PriorityTier 1: main preempts holders, which are canceled"
-        assert found["version"].detail == "22.05.8"
+        assert found["version"].detail.startswith("22.05.8 (22.05.8 tried on 2026-")
     assert "bf_interval=10" in defaults["scheduler"].remedy
 
 
 FAULTS = [
     ("version", "WARNING", "20.11.9", "= 22.05.8", "= 20.11.9"),
+    ("version", "WARNING", "23.11.4 has not been tried", "= 22.05.8", "= 23.11.4"),
+    ("version", "OK", "24.11.7 (24.11.5 tried on", "= 22.05.8", "= 24.11.7"),
     ("version", "WARNING", "27.11.0", "= 22.05.8", "= 27.11.0"),
     ("privacy", "BROKEN", "other users' jobs", PRIVATE + "none", PRIVATE + "jobs"),
     ("privacy", "BROKEN", "nodes", PRIVATE + "none", PRIVATE + "nodes,users"),
@@ -135,8 +137,9 @@ def test_root_and_slurm_user_see_everything_and_a_window_may_be_assumed() -> Non
     assert "600 s at most" in found["privacy"].detail
 
 
-# sacctmgr's columns are its manual's; no accounting was there to record them from.
-QOSES = "normal|scavenger|cluster|1.000000\nscavenger||cancel|0.000000\n"
+# As 22.05.8, 24.11.5 and 26.05.5 print them, all alike.
+QOSES = "normal|scavenger|cluster|1.000000|00:00:00||||||||\nscavenger||cancel|0.000000|00:00:00||||||||\n"
+LIMITED = "scavenger||cancel|0.000000|00:00:45|00:01:00|00:30:00|2|3|4||node=1|node=2\n"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +162,38 @@ def test_a_site_that_preempts_by_qos(text: str | None, weight: CheckStatus, word
     assert found["qos"].state is weight
     assert words in found["qos"].detail
     assert "preemption" not in found
+
+
+def test_what_a_qos_limits() -> None:
+    found = judged(
+        settings=SlurmSettings(qos="scavenger"), change=BY_QOS, qos=parse_qos(QOSES.splitlines()[0] + "\n" + LIMITED)
+    )
+    assert found["exempt time"].state is CheckStatus.BROKEN
+    assert "QOS scavenger has PreemptExemptTime 60 s" in found["exempt time"].detail
+    assert found["max wall"].state is CheckStatus.BROKEN
+    assert "MaxWall 1800 s" in found["max wall"].detail
+    assert "at most 1 nodes are held" in found["limits"].detail
+    assert "GraceTime 45 s" in found["kill wait"].detail
+    off = LIMITED.replace("00:01:00", "00:00:00").replace("|2|3|", "|0|3|")
+    found = judged(
+        settings=SlurmSettings(qos="scavenger"), qos=parse_qos(off),
+        change=lambda text: BY_QOS(text).replace("PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
+    )  # fmt: skip
+    assert "exempt time" not in found, "the QOS takes precedence"
+    assert found["limits"].state is CheckStatus.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        ("rl_enable,rl_bucket_size=40,rl_refill_period=60,rl_refill_rate=4", CheckStatus.WARNING),
+        ("rl_enable", CheckStatus.OK),
+        ("rl_bucket_size=40", None),
+    ],
+)
+def test_a_site_that_limits_calls(words: str, state: CheckStatus | None) -> None:
+    found = judged(change=swap("preempt_send_user_signal", f"preempt_send_user_signal,{words}")).get("rate limit")
+    assert (found.state if found else None) is state
 
 
 def test_a_qos_that_suspends() -> None:

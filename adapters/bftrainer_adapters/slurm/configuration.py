@@ -1,0 +1,46 @@
+"""``scontrol show config``: asked rarely, since it costs slurmctld two calls and changes with a reconfiguration only."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bftrainer.errors import CommandError
+from bftrainer.system import command
+from bftrainer_adapters.slurm.setup import config_argv
+
+KEPT_S = 300.0
+# The last words of a whole answer. scontrol pings the controllers for them, and exits with 1 if a ping is refused.
+_LAST = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
+
+
+def config_text(timeout_s: float, env: Mapping[str, str]) -> str:
+    """The configuration; an answer that is whole counts although scontrol exits with 1 (a rate limit refused its ping)."""
+    argv = config_argv()
+    output = command.outcome(argv, timeout_s=timeout_s, env=env)
+    if output.status and not (output.status == 1 and "SLURM_VERSION" in output.out and _LAST.search(output.out)):
+        raise command.failure(argv, output)
+    return output.out
+
+
+@dataclass
+class KeptConfig:
+    """The configuration as it was up to :data:`KEPT_S` ago; longer, while slurmctld does not answer."""
+
+    elapsed_s: Callable[[], float] = time.monotonic
+    _text: str = ""
+    _until_s: float = field(default=float("-inf"))
+
+    def text(self, timeout_s: float, env: Mapping[str, str]) -> str:
+        """Ask if it is time."""
+        if self.elapsed_s() >= self._until_s:
+            try:
+                self._text = config_text(timeout_s, env)
+            except CommandError:
+                if not self._text:
+                    raise
+            else:
+                self._until_s = self.elapsed_s() + KEPT_S
+        return self._text

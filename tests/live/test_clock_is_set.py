@@ -1,0 +1,120 @@
+"""The host's clock is set while a pilot runs: nothing is booked, delayed or given back for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes_live import START_S, FakeClock
+from live_house import house, spec
+
+from bftrainer.live.facts import TellingRegistry
+from bftrainer.live.rerun import decide_again
+from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.persistence.journal import entries
+from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
+from bftrainer.persistence.store import Store, open_store
+from bftrainer.system.processes import this_process
+
+HOUR_S = 3600.0
+
+
+def story(path: Path, step_s: float) -> tuple[object, ...]:
+    """What a pilot does in a minute, if the clock is set in its 20th second: what it booked, ordered and gave back."""
+    home = house(path, times={"move_s": 8.0})
+    home.cluster.give("n1", "n2", "n3", "n4")
+    home.submit(spec("a", max_nodes=3), spec("fails", max_nodes=1))
+    home.launcher.behaviour["fails"] = "fails"
+    home.at(20, lambda: setattr(home.clock, "set_by", step_s))
+    home.at(24, lambda: home.cluster.take("n1"))
+    home.at(30, lambda: home.cluster.give("n1"))
+    state = home.pilot(61)
+    with closing(home.store()) as store:
+        registry = Registry(store)
+        usage, failed = registry.trainer("a"), registry.trainer("fails")
+        reasons = [it.reason for it in registry.fragments()]
+        assert not any(verdict.differs for verdict in decide_again(store))
+        assert any(note.kind == "clock" for note in registry.notes(1000)) == bool(step_s), "it says so"
+    (a,) = state.active
+    return usage.held_node_s, a.run_s, a.node_s, failed.status, failed.failures, reasons, home.launcher.orders
+
+
+@pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
+def test_it_books_no_time_delays_nothing_and_moves_nobody(tmp_path: Path, step_s: float) -> None:
+    """Retries come after 5, 10 and 20 s, nodes that were given back are released after ``move_s``, all the same."""
+    expected = story(tmp_path / "as ever", 0.0)
+    assert expected[3:5] == (TrainerStatus.FAILED, 4)
+    found = story(tmp_path / "set", step_s)
+    assert found[:3] == pytest.approx(expected[:3])
+    assert found[3:] == expected[3:]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    tmp_path.chmod(0o700)
+    with closing(open_store(tmp_path, create=True)) as it:
+        it.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
+        yield it
+
+
+def test_users_and_other_hosts_read_the_hosts_time(store: Store) -> None:
+    clock = FakeClock()
+    steady = SteadyClock(clock)
+    registry = TellingRegistry(store, clock.now_s, [], steady.to_wall)
+    clock.set_by = HOUR_S
+    clock.sleep(10.0)
+    assert steady.now_s() == pytest.approx(START_S + 10.0)
+    assert clock.now_s() == pytest.approx(START_S + 10.0 + HOUR_S)
+    registry.add(spec("a"), "me", "x", steady.now_s())
+    registry.change("a", TrainerChange(started_s=steady.now_s(), not_before_s=0.0))
+    registry.note(steady.now_s(), "kind", "", "text")
+    registry.add_usage((), steady.now_s())
+    found = registry.trainer("a")
+    assert found.submitted_s == found.started_s == registry.notes()[0].at_s == pytest.approx(clock.now_s())
+    assert found.not_before_s == 0.0
+    holder = store.holder()
+    assert holder is not None
+    assert holder.heartbeat_s == pytest.approx(clock.now_s())
+
+
+def test_a_clock_that_is_kept_in_step_changes_nothing() -> None:
+    clock = FakeClock()
+    steady = SteadyClock(clock)
+    clock.set_by = 0.3
+    assert steady.to_wall(5.0) == 5.0
+
+
+def learned(path: Path, off_s: float) -> tuple[list[str], list[str]]:
+    """A trainer that grows, on a node whose clock is off by so much: measured kinds, notes."""
+    home = house(path, learning={"window_s": 5.0, "explore_after_s": 0.0})
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=2))
+    home.at(20, lambda: home.cluster.give("n2"))
+    home.at(150, lambda: home.submit(spec("b")))
+
+    def report() -> None:
+        if (driver := home.launcher.drivers.get("a")) is not None and driver.view.on:
+            at_s = home.clock.elapsed_s()
+            home.launcher.progress("a", 10.0 * (at_s if at_s < 20 else max(at_s - 8, 20)))  # a stall of 8 s
+            driver.view = replace(driver.view, heard_s=driver.view.heard_s + off_s)
+
+    for at_s in range(1, 160):
+        home.at(at_s, report)
+    home.pilot(160)
+    with closing(home.store()) as store:
+        seen = [type(m).__name__ for entry in entries(store) for m in entry.event.measured]
+        return seen, [note.text for note in Registry(store).notes(1000) if note.kind == "clock"]
+
+
+def test_the_clock_of_a_node_does_not_inflate_what_is_learned_of_stalls(tmp_path: Path) -> None:
+    seen, notes = learned(tmp_path / "right", 0.0)
+    assert "StallSeen" in seen
+    assert not notes
+    for off_s, where in ((-40.0, "40 s behind"), (40.0, "40 s ahead of")):
+        seen, notes = learned(tmp_path / f"off {off_s}", off_s)
+        assert "RateSeen" in seen, "rates are between two times of one clock"
+        assert "StallSeen" not in seen
+        assert [where in note for note in notes] == [True]

@@ -1,0 +1,116 @@
+"""MariaDB and slurmdbd for the cluster of slurm_lab.py: accounts, QOSes and their limits. Up in 8 to 10 s."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from slurm_versions import SYSTEM_PATH, SlurmVersion
+
+_PROGRAMS = ("mariadbd", "mariadb-install-db", "mariadb")
+_SQL = (
+    "create database slurm_acct_db; "
+    + "".join(f"create user 'slurm'@'{h}' identified by 'slurm'; " for h in ("127.0.0.1", "localhost"))
+    + "".join(f"grant all on slurm_acct_db.* to 'slurm'@'{h}'; " for h in ("127.0.0.1", "localhost"))
+)
+_SLURMDBD_CONF = """\
+AuthType=auth/munge
+AuthInfo=socket={root}/munge/socket
+DbdHost={host}
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser={user}
+LogFile={root}/log/slurmdbd.log
+PidFile={root}/run/slurmdbd.pid
+CommunicationParameters=NoInAddrAny
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={sql_port}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm_acct_db
+"""
+
+
+def missing_accounting(version: SlurmVersion) -> str:
+    """Why there is no slurmdbd here; empty if there is."""
+    absent = [n for n in (*_PROGRAMS, "slurmdbd", "sacctmgr") if shutil.which(n, path=version.path) is None]
+    return f"not installed: {', '.join(absent)}; see .ci/system-packages.txt" if absent else ""
+
+
+class Cluster(Protocol):
+    """A cluster with a database."""
+
+    def run(self, *argv: str) -> str: ...
+
+
+def preemptible_qos(cluster: Cluster) -> None:
+    """The QOS ``scavenger`` of docs/site-setup.md, and an account for it that this user has."""
+    for words in (
+        "add qos scavenger", "modify qos scavenger set Priority=0 PreemptMode=cancel UsageFactor=0",
+        "modify qos normal set Preempt=scavenger", "add account pilots",
+        f"add user {getpass.getuser()} Account=pilots", f"modify user {getpass.getuser()} set qos+=scavenger",
+    ):  # fmt: skip
+        cluster.run("sacctmgr", "-i", *words.split())
+
+
+def limit(cluster: Cluster, words: str) -> None:
+    """Change the QOS."""
+    cluster.run("sacctmgr", "-i", "modify", "qos", "scavenger", "set", *words.split())
+
+
+@dataclass
+class Database:
+    """The database server of one cluster."""
+
+    root: Path
+    ports: list[int]
+    version: SlurmVersion
+
+    @property
+    def options(self) -> list[str]:
+        d = self.root / "mysql"
+        return [
+            "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={d}/data", f"--socket={d}/sock", f"--pid-file={d}/pid",
+            "--bind-address=127.0.0.1", f"--port={self.ports[1]}", "--innodb-buffer-pool-size=128M",
+            "--innodb-lock-wait-timeout=900", "--innodb-flush-log-at-trx-commit=0", f"--log-error={d}/log",
+        ]  # fmt: skip
+
+    def slurm_conf(self, enforce: str) -> str:
+        return (
+            "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\n"
+            f"AccountingStoragePort={self.ports[0]}\nAccountingStoragePass={self.root}/munge/socket\n"
+            f"AccountingStorageEnforce={enforce}"
+        )
+
+    def prepare(self) -> None:
+        """The files of an empty database, and slurmdbd.conf."""
+        folder = self.root / "mysql"
+        folder.mkdir(exist_ok=True)
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={folder}/data",
+             "--auth-root-authentication-method=normal", "--skip-test-db"],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        conf = self.root / "etc" / "slurmdbd.conf"
+        text = _SLURMDBD_CONF.format(
+            root=self.root, host=socket.gethostname().split(".")[0], port=self.ports[0], user=getpass.getuser(),
+            sql_port=self.ports[1],
+        )  # fmt: skip
+        conf.write_text(text + self.version.settings)
+        conf.chmod(0o600)
+
+    def is_up(self) -> bool:
+        return self._sql("select 1").returncode == 0
+
+    def make(self) -> None:
+        self._sql(_SQL).check_returncode()
+
+    def _sql(self, text: str) -> subprocess.CompletedProcess[bytes]:
+        argv = ["mariadb", "--no-defaults", "-S", str(self.root / "mysql" / "sock"), "-uroot", "-e", text]
+        return subprocess.run(argv, capture_output=True, check=False, env={"PATH": SYSTEM_PATH})
