@@ -17,6 +17,7 @@ from bftrainer.errors import InvalidValueError
 
 MOST_NODES = 200_000
 """More in one list is a mistake or a damaged line (the largest cluster so far had 158,976 nodes)."""
+LONGEST_NAME = 255
 MOST_WILD = 1_000
 """Names with a wildcard in one list; each is compared with every node."""
 
@@ -107,6 +108,8 @@ def _expand_part(part: str, room: int, most: int) -> list[str]:
     names, whole = [""], part
     while part:
         before, bracket, rest = part.partition("[")
+        if len(names[0]) + len(before) > LONGEST_NAME:  # times 200,000 endings it would be gigabytes
+            raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: a name of more than {LONGEST_NAME} characters")
         names = [name + before for name in names]
         if not bracket:
             break

@@ -152,6 +152,7 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "sacct: n[1-199999,1-199999,...] of 27 kB": (
         "sacct", lambda: _sacct(f"1|{_H}|1|n[1-199999{',1-199999' * 2999}]|COMPLETED")
     ),
+    "host list: 100,000 nodes with a name of 50 kB": ("host list", lambda: b"n" * 50_000 + b"[1-100000]"),
     "sacct: 3,000 jobs on 199,999 nodes of other names": (
         "sacct", lambda: _sacct(*(f"{n}|{_H}|199999|{_letters(n)}[1-199999]|COMPLETED" for n in range(3000)))
     ),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_machine import STEPPER, eventually
+from live_machine import CONFIG, STEPPER, Machine, event_log, eventually
 from two_hosts import TwoHosts, two_hosts
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
@@ -134,3 +134,24 @@ def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(hosts:
     assert events[-1]["checkpointed"] is True
     steps = [int(line.split()[1]) for line in (work / "steps").read_text().splitlines()]
     assert steps == list(range(1, len(steps) + 1)), "no step is missing or repeated"
+
+
+def test_a_pilot_trains_what_another_host_submits(hosts: TwoHosts, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    state = hosts.one / "state"
+    state.mkdir(mode=0o700)
+    (state / "bftrainer.toml").write_text(CONFIG)
+    (state / "log.csv").write_text(event_log([(0.0, "n1 n2", ""), (3600.0, "", "n1")]))
+    on, far = Machine(state, work), Machine(hosts.other / "state", work)
+    try:
+        pilot = on.pilot()
+        eventually(on.state_is_there, 60)
+        far.submit("a", 100)
+        eventually(lambda: on.status("a") == "done" or pilot.poll() is not None, 120)
+        assert pilot.poll() is None, (work / "pilot.log").read_text()
+        assert far.status("a") == "done"
+        assert [step for _, step in on.steps("a")] == list(range(1, 101))
+        on.end(pilot)
+    finally:
+        on.close()

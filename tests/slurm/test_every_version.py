@@ -7,6 +7,7 @@ all on all.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,10 +18,11 @@ from conftest import need_accounting
 from impact import Impact
 from promises import promise
 from slurm_accounting import limit, preemptible_qos
-from slurm_lab import Lab, Settings, missing_cgroups
+from slurm_lab import Lab, Settings, missing_cgroups, wait_until
 from slurm_versions import SlurmVersion
 
 from bftrainer.system.installed import Installed, installed_file
+from bftrainer_adapters.on_node import payload
 
 SITES = {
     "no Epilog": Settings(nodes=2, epilog=""),
@@ -54,6 +56,8 @@ def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
     lab = Lab(folder / "slurm", settings, slurm_version)
     try:
         lab.start()
+        if settings.proctrack == "cgroup":
+            assert_a_step_finds_its_jobs_cgroup(lab, folder)
         script, ended = noting_its_end(folder)
         impact = Impact(lab, folder, settings={"holder_script": script, **site_settings(lab)})
         start = impact.start_on_held(2, "has setsid children")
@@ -85,6 +89,17 @@ def noting_its_end(folder: Path) -> tuple[Path, Path]:
     text = installed_file(Installed.JOBSCRIPT, "holder.slurm").read_text()
     script.write_text(text.replace("trap 'exit 0' USR1", f"trap ': >{ended}/$$; exit 0' USR1") + f": >{ended}/$$\n")
     return script, ended
+
+
+def assert_a_step_finds_its_jobs_cgroup(lab: Lab, folder: Path) -> None:
+    """By job ID, or by SLUID as 26.05 names it; without it, the order of dying is lost."""
+    code = "import os, payload; print(payload.Sweep(os.environ['SLURM_JOB_ID'], os.getpid()).by_cgroup)"
+    found = folder / "by_cgroup"
+    where = Path(payload.__file__).parent
+    lab.submit(f"cd {where}; srun -n1 python3 -c {shlex.quote(code)} >{found}.new; mv {found}.new {found}")
+    wait_until(found.exists, "the step's answer")
+    assert found.read_text() == "True\n"
+    lab.wait_idle()
 
 
 def assert_first_processes_died_last(lab: Lab) -> None:
