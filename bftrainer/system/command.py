@@ -112,6 +112,7 @@ def parsed(argv: Sequence[str], text: str, parse: Callable[[str], _Parsed]) -> _
         return parse(text)
     except SchedulerError as error:
         error.answer = (tuple(argv), text)
+        error.args = (printable(str(error))[:_MOST_CHARACTERS],)  # it quotes the text
         raise
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         said = printable(str(error))[:80]

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from log_examples import EXAMPLES
+from recorded_slurm import MARK
 from trace_examples import GAVEL, PHILLY, POLLUX, SIA
 
 from bftrainer.errors import BFTrainerError, UserError
@@ -251,9 +252,13 @@ def _problem(data: bytes, folder: Path) -> None:
 
 def _host_list(data: bytes, folder: Path) -> None:
     from bftrainer.config.hosts import expand, host_patterns, matches
+    from bftrainer.live.nodes.claims import MOST_STEPS, ClaimComparison
 
     text = data.decode("utf-8", "surrogateescape")
     patterns = tuple(text.split(" "))
+    comparison = ClaimComparison([f"n{number}" for number in range(1000)])
+    comparison.claimed("eve", patterns)
+    assert comparison.steps <= MOST_STEPS
     try:
         matches("n17", patterns)
         assert host_patterns(patterns)
@@ -428,7 +433,11 @@ def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 def _parser(function: Callable[..., Any]) -> Read:
     more = list(inspect.signature(function).parameters.values())[1:]
-    given = [_DEFAULTS.get(str(each.annotation), "u") for each in more if each.default is each.empty]
+    given = [
+        MARK if each.name.endswith("mark") else _DEFAULTS.get(str(each.annotation), "u")
+        for each in more
+        if each.default is each.empty
+    ]
 
     def read(data: bytes, folder: Path) -> object:
         text = data.decode("utf-8", "replace")  # as command.run decodes
@@ -439,7 +448,7 @@ def _parser(function: Callable[..., Any]) -> Read:
 
 @functools.cache
 def _answers() -> dict[str, bytes]:
-    folders = [TESTS / "lsf" / "samples", *sorted(RECORDED.glob("slurm-*"))]
+    folders = [TESTS / "lsf" / "samples", *sorted(RECORDED.glob("lsf-*")), *sorted(RECORDED.glob("slurm-*"))]
     files = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".txt", ".json")]
     # Recorded files begin with how they were recorded.
     return {
@@ -450,9 +459,10 @@ def _answers() -> dict[str, bytes]:
 
 
 _WRITTEN = (
-    b"JOBID|USER|NAME|COMMENT\n17|eve|bftrainer-pilot|bftrainer: pilot x of eve; hosts n[1-3],gpu*\n"
-    b"18|eve|bftrainer-holder|bftrainer: idle node held by pilot x of eve\n"
-)
+    f"JOBID|USER|STATE|NAME|REASON|COMMENT|{MARK}\n"
+    f"17|eve|RUNNING|bftrainer-pilot|None|bftrainer: pilot x of eve; hosts n[1-3],gpu*|{MARK}\n"
+    f"18|eve|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot x of eve|{MARK}\n"
+).encode()
 
 
 def _samples_of(name: str) -> tuple[bytes, ...]:
