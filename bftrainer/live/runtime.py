@@ -24,7 +24,8 @@ from bftrainer.live.reload import changed, described, merged
 from bftrainer.live.signals import Signals
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.ticks import TickTimer
-from bftrainer.live.trainers.manager import Launcher, TrainerManager
+from bftrainer.live.trainers.manager import TrainerManager
+from bftrainer.live.trainers.ports import Launcher
 from bftrainer.live.world import LiveWorld
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry

@@ -1,4 +1,4 @@
-"""The versions of Slurm on which the tests have run: `make slurm-versions`, on a cluster of 8 slurmd."""
+"""The versions of Slurm on which the stories of docs/slurm.md have run, on a cluster of 8 slurmd (mark `every_slurm`)."""
 
 from __future__ import annotations
 

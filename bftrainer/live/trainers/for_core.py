@@ -1,12 +1,14 @@
-"""A registered trainer as the core sees it, with the settings for learning its curve."""
+"""Registered trainers as the core sees them, with the settings for learning their curves. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from bftrainer.config.pilot import LearningConfig
 from bftrainer.domain.model import Learning, Trainer
-from bftrainer.persistence.registry import TrainerRecord
+from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 
 
 def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
@@ -22,3 +24,24 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     key = f"model {spec.model} of {record.owner}{of_class}" if spec.model else ""
     settings = Learning(key, spec.is_blank, config.share, config.window_s, config.explore_after_s)
     return replace(trainer, learning=settings)
+
+
+def retry_times(records: tuple[TrainerRecord, ...]) -> tuple[float, ...]:
+    """When trainers may start: the only times at which the answer of :func:`due_by` changes by itself."""
+    return tuple(sorted({record.not_before_s for record in records}))
+
+
+def due_by(records: tuple[TrainerRecord, ...], latest_s: float) -> Mapping[str, TrainerRecord]:
+    """Trainers for the core, if ``latest_s`` is the latest retry time that has come."""
+    queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
+    wanted = (r for r in records if r.status is queued or r.status is waiting or r.status is running)
+    return MappingProxyType({r.spec.name: r for r in wanted if r.not_before_s <= latest_s})
+
+
+def wanted_nodes(
+    core: Mapping[str, TrainerRecord], most: int, names: tuple[str, ...], classes: tuple[str | None, ...]
+) -> tuple[tuple[int, str | None], ...]:
+    """(``max_nodes``, class; None: any) of the first ``most`` trainers; ``classes`` are those of the nodes of ``names``."""
+    class_of = dict(zip(names, classes, strict=True))
+    first = list(core.values())[:most]
+    return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)

@@ -11,19 +11,18 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Protocol
 
-from bftrainer.config.pilot import NodeClassConfig
-from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import UserError
 from bftrainer.live.derived import Derived, Table
+from bftrainer.live.trainers.failures import LONGEST_RETRY_S, after_failure
+from bftrainer.live.trainers.for_core import due_by, retry_times, wanted_nodes
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
-from bftrainer.live.trainers.remarks import disagreement_text, last_words, refused_text, remark
+from bftrainer.live.trainers.ports import ClassLookup, Launcher
+from bftrainer.live.trainers.remarks import disagreement_text, refused_text, remark
 from bftrainer.live.trainers.steps import (
     AskToStop,
     ChangeHosts,
@@ -42,61 +41,8 @@ from bftrainer.persistence.registry import Registry, TrainerChange, TrainerRecor
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending
 
-MAX_FAILURES = 4
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
-RETRY_S = 5.0
 _STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
-
-
-class Launcher(Protocol):
-    """Starts, rescales and stops trainers, and reports what their drivers say."""
-
-    def reconfigure(self, settings: Mapping[str, object]) -> None:
-        """Settings of drivers to come."""
-
-    def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
-        """Start a driver on these hosts. ``interface``: of their node class, where it has its own."""
-
-    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
-        """Tell a running driver its new hosts."""
-
-    def ask_to_stop(self, name: str) -> None:
-        """Request a checkpoint and the end of the driver."""
-
-    def kill(self, name: str) -> None:
-        """Kill the driver."""
-
-    def look(self, name: str) -> DriverView:
-        """The driver as of now. A driver that runs already is adopted."""
-
-
-class ClassLookup(Protocol):
-    """Classes of fragments."""
-
-    def of(self, fragment: str) -> str | None:
-        """The fragment's class; None while it is not known."""
-
-    def configured(self, node_class: str | None) -> NodeClassConfig | None:
-        """The configuration of a class, if it has a table."""
-
-
-def _retry_times(records: tuple[TrainerRecord, ...]) -> tuple[float, ...]:
-    """When trainers may start: the only times at which the answer of ``for_core`` changes by itself."""
-    return tuple(sorted({record.not_before_s for record in records}))
-
-
-def _for_core(records: tuple[TrainerRecord, ...], latest_s: float) -> Mapping[str, TrainerRecord]:
-    queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
-    wanted = (r for r in records if r.status is queued or r.status is waiting or r.status is running)
-    return MappingProxyType({r.spec.name: r for r in wanted if r.not_before_s <= latest_s})
-
-
-def _wants(
-    core: Mapping[str, TrainerRecord], most: int, names: tuple[str, ...], classes: tuple[str | None, ...]
-) -> tuple[tuple[int, str | None], ...]:
-    class_of = dict(zip(names, classes, strict=True))
-    first = list(core.values())[:most]
-    return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
 
 
 class TrainerManager:
@@ -110,7 +56,7 @@ class TrainerManager:
         self._classes = classes
         self._slots = slots
         self._records: Table[TrainerRecord] = Table()
-        self._retry_times, self._for_core, self._wants = Derived(_retry_times), Derived(_for_core), Derived(_wants)
+        self._retry_times, self._for_core, self._wants = Derived(retry_times), Derived(due_by), Derived(wanted_nodes)
         self._states: dict[str, TrainerState] = {}
         self._occupancy = Occupancy(self._states)
         self._usage = UsageBook(now_s)
@@ -131,7 +77,7 @@ class TrainerManager:
             if record.name in self._records or (record.status.is_final and record.finished_s is not None):
                 continue
             # Another pilot wrote it, and the clock may have been set back since.
-            record = replace(record, not_before_s=min(record.not_before_s, now_s + RETRY_S * 2**MAX_FAILURES))
+            record = replace(record, not_before_s=min(record.not_before_s, now_s + LONGEST_RETRY_S))
             state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
             state.view = self._launcher.look(record.name)
             state.desired_s = state.ordered_s = now_s
@@ -401,27 +347,12 @@ class TrainerManager:
                 self.change(name, change)
 
     def _failed(self, name: str, now_s: float, reason: str, tail: tuple[str, ...], change: TrainerChange) -> None:
-        """Retry later; after ``MAX_FAILURES`` in a row without progress, give up.
-
-        The reason has the line of the log that says most, the note all of its end.
-        """
-        record = self._records[name]
-        samples = self._samples(name)
-        # In the registry, and not here: a pilot that comes back must not take work done again for progress.
-        furthest = record.samples_at_failure
-        failures = 1 if furthest is None or samples > furthest else record.failures + 1
-        change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
-        self._registry.note(now_s, "failure", name, f"{reason}: {' | '.join(tail)}" if tail else reason)
-        text = f"{reason}: {words}" if (words := last_words(tail)) else reason
-        if failures >= MAX_FAILURES:
-            self.change(name, replace(change, status=TrainerStatus.FAILED, reason=text, finished_s=now_s))
+        record, samples = self._records[name], self._samples(name)
+        outcome = after_failure(record, samples, reason, tail, now_s)
+        self._registry.note(now_s, "failure", name, outcome.note)
+        self.change(name, outcome.added_to(change))
+        if outcome.is_final:
             self._forget(name)
-            return
-        reason, not_before_s = (
-            f"failed {failures} times, will be retried: {text}",
-            now_s + RETRY_S * 2 ** (failures - 1),
-        )
-        self.change(name, replace(change, status=TrainerStatus.QUEUED, reason=reason, not_before_s=not_before_s))
 
     def _close(self, name: str, now_s: float) -> None:
         """Final, and no driver is left."""

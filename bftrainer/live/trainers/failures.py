@@ -1,0 +1,58 @@
+"""What a failure of a trainer leads to: a retry later or, after several in a row without progress, its end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.live.trainers.remarks import last_words
+from bftrainer.persistence.registry import TrainerChange, TrainerRecord, TrainerStatus
+
+MAX_FAILURES = 4
+RETRY_S = 5.0
+LONGEST_RETRY_S = RETRY_S * 2**MAX_FAILURES
+
+
+@dataclass(frozen=True, slots=True)
+class AfterFailure:
+    """``note`` has all of the log's end, ``reason`` the line that says most. ``not_before_s`` is None if there is no retry."""
+
+    note: str
+    reason: str
+    failures: int
+    samples: float
+    at_s: float
+    not_before_s: float | None
+
+    @property
+    def is_final(self) -> bool:
+        return self.not_before_s is None
+
+    def added_to(self, change: TrainerChange) -> TrainerChange:
+        """The change of the registry; ``change`` is what else the end of the driver brings."""
+        change = replace(change, failures=self.failures, samples_at_failure=self.samples, reason=self.reason)
+        if self.not_before_s is None:
+            return replace(change, status=TrainerStatus.FAILED, finished_s=self.at_s)
+        return replace(change, status=TrainerStatus.QUEUED, not_before_s=self.not_before_s)
+
+
+def after_failure(
+    record: TrainerRecord, samples: float, reason: str, tail: Sequence[str], now_s: float
+) -> AfterFailure:
+    """``samples`` is the trainer's progress, ``tail`` the end of the log of the worker that failed.
+
+    The furthest progress is in the registry: a pilot that comes back must not take work done again for progress.
+    """
+    furthest = record.samples_at_failure
+    failures = 1 if furthest is None or samples > furthest else record.failures + 1
+    note = f"{reason}: {' | '.join(tail)}" if tail else reason
+    text = f"{reason}: {words}" if (words := last_words(tail)) else reason
+    is_last = failures >= MAX_FAILURES
+    return AfterFailure(
+        note,
+        text if is_last else f"failed {failures} times, will be retried: {text}",
+        failures,
+        max(samples, furthest or 0.0),
+        now_s,
+        None if is_last else now_s + RETRY_S * 2 ** (failures - 1),
+    )
