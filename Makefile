@@ -9,8 +9,8 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTEST_ADDOPTS
 export PYTHON
 
 RUN := .venv/bin/python
-# As many test processes as this one may use cores, four at most.
-WORKERS = $(shell $(RUN) -c 'import os; n = min(4, len(os.sched_getaffinity(0))); print(n if n > 1 else 0)')
+# One test process more than this one may use cores, since many tests wait for a scheduler; four at most.
+WORKERS = $(shell $(RUN) -c 'import os; n = len(os.sched_getaffinity(0)); print(min(4, n + 1) if n > 1 else 0)')
 
 help:
 	@echo "make demo    replay a sample log under equal share and BFTrainer; writes demo/report.html"
@@ -33,7 +33,7 @@ demo: environment
 
 test:
 	@echo "make test: pip installs bftrainer and its test tools into .venv only (about 80 packages, 550 MB, and torch)."
-	@echo "make test: the first run takes about 20 minutes on 2 cores (Horovod is built once), later ones about 16."
+	@echo "make test: a run takes 25 to 40 minutes on 2 cores; the first one also builds Horovod once (3 to 9)."
 	@sh .ci/system-packages.sh plan
 	@sh .ci/horovod.sh plan
 	@sh .ci/slurm-versions.sh plan

@@ -83,9 +83,9 @@ case ${1:-} in
         if installed; then
             say "torch $torch and Horovod $horovod are installed"
         elif [ -x "$python" ] && [ -n "$(wheel)" ]; then
-            say "pip installs torch $torch and the cached Horovod $horovod wheel into .venv: about 1 minute"
+            say "pip installs torch $torch, Lightning $lightning and the cached Horovod $horovod wheel into .venv: about 1 minute"
         else
-            say "pip installs torch $torch into .venv (700 MB on disk where the package index serves its CPU build, several GB otherwise)"
+            say "pip installs torch $torch and Lightning $lightning into .venv (700 MB on disk where the package index serves its CPU build, several GB otherwise)"
             say "Horovod $horovod is built once against this torch: 3 to 9 minutes on 2 cores; the wheel is kept in .cache"
         fi
         ;;

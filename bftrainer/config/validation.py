@@ -172,6 +172,8 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
         text = str(cause)
     else:
         message = first["msg"]
+        if first["type"] == "greater_than_equal" and 0 < first["ctx"]["ge"] < 1:  # the smallest that is not yet absurd
+            message = f"input should be greater than 0 (at least {first['ctx']['ge']:g})"
         text = f"{message[0].lower()}{message[1:]}, got {first['input']!r:.60}"
     if len(found) > 1:
         text += f" (and {len(found) - 1} more)"

@@ -165,7 +165,7 @@ def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
     [
         ("[time]\n", "unknown key 'time', did you mean 'times'? valid: "),
         ("[times]\npol_s = 3\n", "times: unknown key 'pol_s', did you mean 'poll_s'? valid: file_poll_s,"),
-        ("[times]\npoll_s = -1\n", "times.poll_s: input should be greater than 0, got -1"),
+        ("[times]\npoll_s = -1\n", "times.poll_s: input should be greater than 0 (at least 1e-09), got -1"),
         ("[times]\npoll_s = 0.1\n", "times.file_poll_s 0.2 is larger than times.poll_s 0.1"),
         ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected a span like "08:00-18:00"'),
     ],

@@ -101,7 +101,7 @@ def test_killed_and_started_again_and_a_slurm_that_does_not_answer(lab: Lab, tmp
     )
     status, said, complaints = recording.end(signal.SIGINT)
     assert status == 0
-    assert "squeue's header is 'garbage'" in complaints
+    assert "squeue's header is 'garbage" in complaints
     assert kept.read_text().startswith("$ squeue -a -t PD")
     assert kept.read_text().endswith("garbage\n")
     assert " failed, " in said
