@@ -93,3 +93,4 @@ def test_no_holder_lapses_while_every_command_takes_its_time(slow_lab: Lab, tmp_
             (slow_lab.root / "bin" / name).unlink()
     finally:
         on.close()
+        time.sleep(max(SLOW) + 1)  # commands of the pilot that were on their way end by themselves
