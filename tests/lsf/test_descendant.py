@@ -119,3 +119,9 @@ def test_a_queue_that_requeues_preempted_jobs_is_refused() -> None:
     params = lsf_queue.ParamFacts(frozenset({"BACKFILL"}), frozenset(), {}, 10.0)
     reasons = lsf_preempt.reasons_against(queue, lsf_queue.AppFacts(), params, False, False)
     assert any("its SUSPEND action is 'brequeue $LSB_JOBID'" in reason for reason in reasons)
+
+
+def test_a_first_line_of_digits_shows_no_version() -> None:
+    """A line of a million digits: it would take a pattern that tries each beginning minutes."""
+    with pytest.raises(SchedulerError, match="shows no version"):
+        lsf_text.parse_version("7" * 1_000_000)

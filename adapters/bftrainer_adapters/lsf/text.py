@@ -116,7 +116,7 @@ def _records(text: str, what: str) -> list[dict[str, Any]]:
 def parse_version(text: str) -> str:
     """``lsid``: its first line, such as ``IBM Spectrum LSF Standard 10.1.0.13, Apr 10 2022``."""
     first = text.lstrip().partition("\n")[0].strip()
-    if not re.search(r"[0-9]+\.[0-9]+", first):
+    if not re.search(r"[0-9]\.[0-9]", first):  # `[0-9]+` would look at each of a million digits a million times
         raise SchedulerError(f"lsid shows no version: {first[:80]!r}")
     return printable(first[:80])
 
