@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bftrainer.progress.append import append_line
 from bftrainer.progress.sampler import Sampler
-from bftrainer.protocol.paths import TrainerDirectory, older_part
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.rank_line import Indices, RankLine, disagreement, format_rank, parse_rank
 from bftrainer.scaling import LearningRate
 from bftrainer.system.json_tail import JsonTail
@@ -114,16 +115,11 @@ class Watch:
         path = self._directory.rank(line.rank)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            most = REHEARSED_BYTES if self._every_step else FILE_BYTES
-            if path.exists() and path.stat().st_size > most:
-                path.replace(older_part(path))
-            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                os.write(file, f"{format_rank(line)}\n".encode())
-            finally:
-                os.close(file)
         except OSError as error:  # a full disk must not end the training
             print(f"bftrainer: the rank's report is not written: {error}", file=sys.stderr)
+            return
+        most = REHEARSED_BYTES if self._every_step else FILE_BYTES
+        append_line(path, format_rank(line), most, "the rank's report", os.O_NOFOLLOW)
 
 
 class _Order:

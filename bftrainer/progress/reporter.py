@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from bftrainer.errors import InputFileError
+from bftrainer.progress.append import append_line
 from bftrainer.progress.ranks import Watch
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory, older_part
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
 from bftrainer.protocol.typed_json import OtherVersionError, read_json
 from bftrainer.scaling import Batches, LearningRate, Scaling
@@ -163,14 +164,4 @@ class Reporter:
     def _write(self, line: ProgressLine) -> None:
         if self.directory is None or self._rank != 0:
             return
-        path = self.directory.progress
-        try:
-            if path.exists() and path.stat().st_size > PROGRESS_BYTES:
-                path.replace(older_part(path))
-            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(file, f"{format_progress(line)}\n".encode())
-            finally:
-                os.close(file)
-        except OSError as error:  # a full disk must not end the training
-            print(f"bftrainer: progress is not written: {error}", file=sys.stderr)
+        append_line(self.directory.progress, format_progress(line), PROGRESS_BYTES, "progress")

@@ -1,4 +1,4 @@
-"""The one HTTP server of pilots and drivers. Whoever reaches its port can neither end nor starve the process behind it.
+"""The one HTTP server of pilots and drivers. A client can neither end nor starve the process behind its port.
 
 - One thread serves all connections. A connection is a *stranger* until its request has passed ``HttpService.refusal``, which
   compares the token. Of strangers nothing is kept but the head of their request, ``Limits.head_bytes`` at most.

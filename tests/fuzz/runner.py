@@ -166,7 +166,7 @@ def attack(name: str, room: int) -> dict[str, Any]:
         faulthandler.enable()
         warm_up(reader, Path(folder))
         limit_memory(room)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before_mb, began = memory_mb("VmRSS"), time.process_time()
         faulthandler.dump_traceback_later(STUCK_S, exit=True)
         outcome, told = tried(reader, data, Path(folder))

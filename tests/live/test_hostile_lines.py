@@ -175,7 +175,7 @@ def test_a_message_that_is_damaged_is_no_message(directory: TrainerDirectory, te
 
 @pytest.mark.parametrize("name", ["progress", "events"])
 def test_a_line_of_2_gb_takes_no_memory(directory: TrainerDirectory, name: str) -> None:
-    """A hole on the disk, but 2 GB to whoever reads it; then a line as it should be."""
+    """A hole on the disk, but 2 GB to its reader; then a valid line."""
     pid = os.fork()
     if not pid:
         status = 1

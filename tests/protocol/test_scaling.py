@@ -118,7 +118,7 @@ def test_the_rate_after_the_warm_up_depends_on_the_size_only(story: list[tuple[i
 def test_survivors_newcomers_and_restarts_have_the_same_rate(
     story: list[tuple[int, int]], warmup: int, data: st.DataObject
 ) -> None:
-    """Whoever takes over the state, at any step, computes the rates of the one that saw every step."""
+    """A worker that takes over the state, at any step, computes the same rates as one that saw every step."""
     rates, step = [LearningRate(base=0.1, base_batch=8, warmup_steps=warmup)], 0
     for workers, steps in story:
         newcomer = LearningRate(base=0.1, base_batch=8, warmup_steps=warmup)

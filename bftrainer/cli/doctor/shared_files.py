@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.fragments import is_fragment_name
-from bftrainer.errors import InvalidValueError
+from bftrainer.errors import CommandError, InvalidValueError
+from bftrainer.system.command import outcome
 from bftrainer.system.mounts import Mount, mount_of
 
 _LOCAL = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
@@ -110,13 +110,13 @@ def _fcntl(handle: int, path: Path) -> bool:
     """Whether another process is refused: these locks belong to processes."""
     fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     argv = [sys.executable, "-I", "-S", "-c", _OTHER_PROCESS, str(path)]
-    return subprocess.run(argv, timeout=_LOCK_S, check=False, capture_output=True).returncode == 0  # noqa: S603
+    return outcome(argv, timeout_s=_LOCK_S).status == 0
 
 
 def _problem(locks: Callable[[], bool]) -> str:
     try:
         return "" if locks() else "two processes got the same lock"
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, CommandError) as error:
         return getattr(error, "strerror", None) or str(error)
 
 
