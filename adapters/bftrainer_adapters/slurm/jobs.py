@@ -17,8 +17,8 @@ from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.holding.held import JobPhase, limit_minutes
 from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.hostlists import NOTHING
 from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
-from bftrainer_adapters.slurm.text import NOTHING
 
 HOLDER_NAME = "bftrainer-holder"
 PAYLOAD_STEP = "bftrainer-payload"

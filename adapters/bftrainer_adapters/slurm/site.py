@@ -22,10 +22,10 @@ from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm
 from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
-from bftrainer_adapters.slurm.text import parse_hostlist
 
 NAME = "slurm"
 _JOB_ID = "SLURM_JOB_ID"
