@@ -21,11 +21,13 @@ from bftrainer.errors import DirectoryInUseError, LeaseLostError, StateDirError,
 from bftrainer.system.processes import ProcessId, is_alive
 
 DB_NAME = "pilot.db"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # MIGRATIONS[n] brings schema n to n + 1; the file is copied to pilot.db.schema-n first.
 MIGRATIONS: dict[int, str] = {
     1: "ALTER TABLE trainers ADD COLUMN samples_at_failure REAL;"
     "CREATE TABLE states (journal INTEGER PRIMARY KEY REFERENCES journal (number), state TEXT NOT NULL);",
+    2: "CREATE TABLE metrics (trainer TEXT NOT NULL, name TEXT NOT NULL, last REAL NOT NULL, least REAL NOT NULL, "
+    "least_samples REAL NOT NULL, most REAL NOT NULL, most_samples REAL NOT NULL, PRIMARY KEY (trainer, name)) WITHOUT ROWID;",
 }
 
 
