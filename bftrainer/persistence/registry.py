@@ -169,6 +169,8 @@ class Registry:
 
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
         """The metrics of each trainer that has any, or of one trainer."""
+        if not self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'metrics'"):
+            return {}  # written by an earlier version
         where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
         found: dict[str, tuple[Metric, ...]] = {}
         for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours

@@ -77,18 +77,6 @@ CREATE TABLE trainers (
   stalled_node_s REAL NOT NULL DEFAULT 0
 );
 
--- The last, smallest and largest value of each metric of a trainer, with the samples at which it was reported first.
-CREATE TABLE metrics (
-  trainer TEXT NOT NULL,
-  name TEXT NOT NULL,
-  last REAL NOT NULL,
-  least REAL NOT NULL,
-  least_samples REAL NOT NULL,
-  most REAL NOT NULL,
-  most_samples REAL NOT NULL,
-  PRIMARY KEY (trainer, name)
-) WITHOUT ROWID;
-
 -- The audit of nodes: when each was requested, taken, preempted or given up (asked_back_s) and released, and why.
 CREATE TABLE fragments (
   number INTEGER PRIMARY KEY,
