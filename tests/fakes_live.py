@@ -75,6 +75,8 @@ class FakeCluster:
     hardware: dict[str, NodeView] = field(default_factory=dict)
     pending: list[PendingJob] = field(default_factory=list)
     claims: list[NodeRequest] = field(default_factory=list)
+    limit_s: float | None = None
+    """Time limit of a holder. Its scheduler ends it there."""
 
     def observe(self) -> Observation:
         self.observations += 1
@@ -97,7 +99,7 @@ class FakeCluster:
             fragment = Fragment(fragment_name(claim.node, str(self.number)), FragmentPhase.PENDING)
             self.fragments[fragment.name] = fragment
             self.acquired.append(fragment.name)
-            self.clock.after(self.start_s, lambda name=fragment.name: self._move(name, FragmentPhase.READY))
+            self.clock.after(self.start_s, lambda name=fragment.name: self._ready(name))
             fragments.append(fragment)
         return Acquired(tuple(fragments), tuple(refusals))
 
@@ -133,6 +135,12 @@ class FakeCluster:
         """Nodes become idle."""
         self.idle |= set(nodes)
         self.busy -= set(nodes)
+
+    def _ready(self, name: str) -> None:
+        self._move(name, FragmentPhase.READY)
+        if self.limit_s is not None and name in self.fragments:
+            self.fragments[name] = replace(self.fragments[name], ends_s=self.clock.now_s() + self.limit_s)
+            self.clock.after(self.limit_s, lambda: self._move(name, FragmentPhase.GONE, "TIMEOUT"))
 
     def _move(self, name: str, phase: FragmentPhase, why: str = "") -> None:
         if name in self.fragments and self.fragments[name].phase is not FragmentPhase.GONE:
