@@ -35,7 +35,16 @@ _OWN_OF_SQLITE = "sqlite_"
 
 def schema_sql() -> str:
     """The statements that make our tables."""
-    return package_files("bftrainer.persistence").joinpath("schema.sql").read_text(encoding="utf-8")
+    return _sql("schema.sql") + added_sql()
+
+
+def added_sql() -> str:
+    """Those that make the tables which an older database does without."""
+    return _sql("added.sql")
+
+
+def _sql(name: str) -> str:
+    return package_files("bftrainer.persistence").joinpath(name).read_text(encoding="utf-8")
 
 
 def check_file(path: Path) -> None:
@@ -77,7 +86,10 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
             raise StateDirError(
                 f"{path}: contains {str(kind)[:20]} {str(name)[:60]!r}, expected only the tables of a pilot's database"
             )
-    for table in names & columns().keys():
+    tables = names & columns().keys()
+    if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'metrics'").fetchall():
+        tables -= {"metrics"}  # added.sql
+    for table in tables:
         found = {
             row[1]: (str(row[2]).upper(), row[6])  # 6: generated, or of a virtual table
             for row in connection.execute(f"PRAGMA table_xinfo({table})")
@@ -141,7 +153,7 @@ def _checks() -> Mapping[str, Callable[[object], bool]]:
         for name, kind in table.items():
             types = (*_TYPES[kind], type(None)) if name in nullable else _TYPES[kind]
             bound = math.inf
-            if kind == "REAL" and not name.startswith("samples_"):  # those are made finite where they are read
+            if name.endswith("_s"):
                 bound = 1e18 if name.endswith("_node_s") else LATEST_S
             found[name] = functools.partial(_is_value, types, bound)
     return found

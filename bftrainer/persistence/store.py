@@ -17,7 +17,14 @@ from pathlib import Path
 
 from bftrainer import __version__
 from bftrainer.errors import DirectoryInUseError, LeaseLostError, StateDirError, StoreError
-from bftrainer.persistence.database_checks import BoundedReader, check_file, check_tables, guard, schema_sql
+from bftrainer.persistence.database_checks import (
+    BoundedReader,
+    added_sql,
+    check_file,
+    check_tables,
+    guard,
+    schema_sql,
+)
 from bftrainer.system.processes import ProcessId, is_alive
 
 DB_NAME = "pilot.db"
@@ -208,6 +215,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) 
         meta = f"UPDATE meta SET schema_version = {old + 1}, written_by = '{__version__}';"  # noqa: S608  # ours, both
         connection.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[old]} {meta} COMMIT;")
     check_tables(connection, path)
+    if create and not connection.execute("SELECT name FROM sqlite_master WHERE name = 'metrics'").fetchall():
+        connection.executescript(f"BEGIN IMMEDIATE; {added_sql()} COMMIT;")
 
 
 def _keeps_off(
