@@ -14,11 +14,13 @@ import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.price_options import price_options
 from bftrainer_replay.cli.sampling import full_option, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
 from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks, workload_options
 
 if TYPE_CHECKING:
+    from bftrainer_replay.report.prices import SitePrices
     from bftrainer_replay.sweep.grid import WorkloadTable
 
 # Policies that can run trainers of which only a trainer table is known.
@@ -44,6 +46,8 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
 )
 @click.option("--paper-grids", is_flag=True, help="Use the paper's complete grids and more policies.")
 @full_option
+@price_options
+@click.option("--title", metavar="TEXT", help="Title of the page.  [default: the name of LOG]")
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the results of every replay.")
 @click.option(
@@ -56,6 +60,8 @@ def report(
     max_parallel: int,
     paper_grids: bool,
     full: bool,
+    prices: SitePrices,
+    title: str | None,
     jobs: int,
     as_json: bool,
     out: Path,
@@ -96,12 +102,25 @@ def report(
     tasks = plan.tasks(sample, inputs)
     replayed(tasks, sample, inputs, store, jobs)
     rows = sample.rows(plan.cells, inputs, store)
+    title = title or f"{choice.log.name}: training on idle nodes"
     commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
     bins = store.get(plan.static_bins(sample, inputs))
     assert bins is not None, "the plan has this task"
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     curves = TABLE_2_NODES if table.curves is None else f"from {table.curves}"
-    page = log_page(window, found, plan, sample, rows, bins["samples"], trainers, curves, choice.log.name, commands)
+    page = log_page(
+        window,
+        found,
+        plan,
+        sample,
+        rows,
+        bins["samples"],
+        trainers,
+        curves,
+        title or f"{choice.log.name}: training on idle nodes",
+        commands,
+        prices,
+    )
     try:
         size = write(out, page)
     except OSError as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bftrainer_replay.sweep.sample import LogSample
     from bftrainer_replay.sweep.store import ResultStore
 
-BUDGET_S = 200.0
+BUDGET_S = 120.0
 """Seconds of one core that the replays of a report or of advice may take by default, on the machine of the benchmarks."""
 _CALIBRATION_S = 0.3
 _PILOT_H = 6.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.report.page import BarPart
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.prices import NO_PRICES, SitePrices
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
@@ -61,13 +62,17 @@ def used_spread(row: SweepRow) -> float:
 
 
 def sentences(
-    found: Characteristics, plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]
+    found: Characteristics,
+    plan: ReportPlan,
+    sample: LogSample,
+    rows: Mapping[Cell, SweepRow],
+    prices: SitePrices = NO_PRICES,
 ) -> tuple[str, str, str, str]:
     """What was idle, what a waiting job could have used, what training used, and which settings to use."""
     return (
-        _idle_sentence(found),
+        _idle_sentence(found, prices),
         _queue_sentence(found),
-        _training_sentence(found, sample, rows[plan.base]),
+        _training_sentence(found, sample, rows[plan.base], prices),
         _settings_sentence(plan, rows),
     )
 
@@ -83,10 +88,12 @@ def bar(found: Characteristics, row: SweepRow) -> tuple[BarPart, ...]:
     )
 
 
-def _idle_sentence(found: Characteristics) -> str:
+def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
+    month_h = found.eq_nodes * MONTH_H
     return (
-        f"{found.node_hours * MONTH_H / found.span_h:,.0f} node-hours a month are idle: on average {found.eq_nodes:,.0f} of "
+        f"{month_h:,.0f} node-hours a month are idle: on average {found.eq_nodes:,.0f} of "
         f"{found.machine_nodes:,} nodes ({found.idle_share:.1%}), measured over {span_text(found.span_h)}."
+        f"{prices.idle_words(month_h)}"
     )
 
 
@@ -100,7 +107,7 @@ def _queue_sentence(found: Characteristics) -> str:
     )
 
 
-def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow) -> str:
+def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow, prices: SitePrices) -> str:
     used = UsedNodes.of(base)
     count = base.cell.max_parallel
     spread = "" if sample.is_whole else f" (±{100 * used_spread(base):.0f} points: only parts of the log were replayed)"
@@ -108,7 +115,7 @@ def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow
     return (
         f"Training with at most {count} trainers at once would have used {_share(used.share)} of the idle node-hours{spread} "
         f"and left {_share(1 - used.share)} over; the result is the work of {work:,.0f} nodes that train one model each "
-        "without interruption."
+        f"without interruption.{prices.training_words(found.eq_nodes * MONTH_H * used.share, work * MONTH_H)}"
     )
 
 

@@ -21,6 +21,7 @@ from bftrainer_replay.report.pictures import (
     trainers_picture,
 )
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
@@ -45,8 +46,9 @@ def log_page(
     static_bins: Sequence[float],
     trainers: Sequence[Trainer],
     curves: str,
-    name: str,
+    title: str,
     commands: tuple[str, ...],
+    prices: SitePrices,
 ) -> Page:
     """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s in samples of each bin of the piece shown.
 
@@ -90,7 +92,7 @@ def log_page(
         ("of the idle node-hours left over", f"{1 - used:.1%}"),
     )
     return Page(
-        f"{name}: training on idle nodes", "\n".join(sentences(found, plan, sample, rows)), _warnings(window, base), tiles,
+        title, "\n".join(sentences(found, plan, sample, rows, prices)), _warnings(window, base), tiles,
         chapters, commands, bar(found, base),
     )  # fmt: skip
 
@@ -112,7 +114,7 @@ def _idle(window: LogWindow, found: Characteristics) -> Chapter:
     )
     return Chapter(
         "Idle nodes",
-        f"From {format_time(window.start_s)} to {format_time(window.end_s)} ({window.clock}).",
+        f"From {format_time(window.start_s, window.zone)} to {format_time(window.end_s, window.zone)} ({window.clock_name}).",
         (table, *idle_pictures(window)),
     )
 
@@ -150,6 +152,7 @@ def _training(
     plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow], static_bins: Sequence[float]
 ) -> Chapter:
     """The base in pictures, with equal share for comparison."""
+    piece = sample.windows[sample.shown]
     begin, end = next((first, last) for name, first, last in sample.spans() if name == sample.shown)
     pictured = "" if sample.is_whole else f" The pictures show one piece of the log, from {begin} to {end}."
     base = rows[plan.base]
@@ -164,10 +167,10 @@ def _training(
         "it compares with as many dedicated nodes under the same limit of concurrent trainers, so it is not the share of the "
         f"idle node-hours that is used ({UsedNodes.of(base).share:.1%}).{pictured}",
         (
-            nodes_picture(details[policy], policy, base.efficiency),
-            efficiency_picture(details, static_bins),
-            trainers_picture(details[policy], policy),
-            lost_picture(details),
+            nodes_picture(details[policy], policy, base.efficiency, piece),
+            efficiency_picture(details, static_bins, piece),
+            trainers_picture(details[policy], policy, piece),
+            lost_picture(details, piece),
         ),
         note=WHAT_U_IS,
     )

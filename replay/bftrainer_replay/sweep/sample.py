@@ -16,7 +16,7 @@ import numpy as np
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
-from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, within
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.results import SweepRow, rows_of, summed
 from bftrainer_replay.sweep.store import ResultStore
@@ -84,7 +84,7 @@ class LogSample:
 
     def spans(self) -> list[tuple[str, str, str]]:
         """Name, beginning and end of each piece."""
-        return [(name, format_time(w.start_s), format_time(w.end_s)) for name, w in self.windows.items()]
+        return [(n, format_time(w.start_s, w.zone), format_time(w.end_s, w.zone)) for n, w in self.windows.items()]
 
 
 def whole(log: LogWindow) -> LogSample:
@@ -122,13 +122,9 @@ def _pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple
             if event.at_s > end_s:
                 break
             inside.append(event)
-        clipped = ((max(begin_s, start_s), min(stop_s, end_s)) for begin_s, stop_s in log.gaps)
-        gaps = tuple((begin_s, stop_s) for begin_s, stop_s in clipped if begin_s < stop_s)
-        pieces.append(
-            replace(
-                log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=tuple(inside), queue=None, gaps=gaps
-            )
-        )
+        gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
+        part = replace(log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=tuple(inside), queue=None)
+        pieces.append(replace(part, gaps=gaps, outages=outages))
     return tuple(pieces)
 
 
