@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragments import fragment_name, node_of
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, why_left
@@ -62,6 +62,7 @@ class JobHolder:
         self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit)
         self._ask_failure = ""
         self._without_a_job: frozenset[str] = frozenset()
+        self._is_one_suspected = False
 
     @property
     def holders(self) -> Path:
@@ -91,6 +92,8 @@ class JobHolder:
                     taken.add(request.node)
                     waiting, failed = waiting + 1, 0
                     continue
+                except PostponedError:
+                    break  # calls are limited: the node is not to blame
                 except (CommandError, SchedulerError) as error:
                     failed += 1
                     now_s = self._clock.elapsed_s()
@@ -128,8 +131,10 @@ class JobHolder:
             return now_s >= self._next_ask_s
         if self._is_change_near(now_s):
             return True
-        ends = any(held.fragment.node in self._without_a_job for held in self._resting)
-        rests = 0 if self._moving or ends else self._traits.polls_at_rest - 1
+        if nodes := self._without_a_job:
+            self._without_a_job = frozenset()
+            self._is_one_suspected = any(node_of(held.name) in nodes for held in self._resting)
+        rests = 0 if self._moving or self._is_one_suspected else self._traits.polls_at_rest - 1
         return now_s >= self._next_ask_s + rests * self._poll_s
 
     def _show(self) -> tuple[Fragment, ...]:
@@ -227,7 +232,7 @@ class JobHolder:
             self._failed_asks += 1
             self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
             return
-        self._failed_asks, self._next_ask_s, self._without_a_job = 0, now_s + self._poll_s, frozenset()
+        self._failed_asks, self._next_ask_s, self._is_one_suspected = 0, now_s + self._poll_s, False
         if not self._found_old:
             self._take_over(listed, now_s)
             has_not_run = set(self._held)
