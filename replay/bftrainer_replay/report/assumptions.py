@@ -14,8 +14,6 @@ from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 
-TABLE_2_NODES = "the paper's Table 2: seven models of ImageNet on Summit nodes with six V100 GPUs each"
-
 
 def assumptions_chapter(
     window: LogWindow,
@@ -25,12 +23,12 @@ def assumptions_chapter(
     trainers: Sequence[Trainer],
     curves: str,
 ) -> Chapter:
-    """One row per assumption; ``curves`` says where the throughput curves were measured."""
+    """One row per assumption; ``curves`` says where the throughput curves come from, and on what nodes."""
     base = rows[plan.base]
     made = [
         (
             "Throughput of the trainers",
-            f"{curves}. Nodes of another type train at other rates",
+            curves,
             "--curves, --trainers",
             "",
         ),
