@@ -93,7 +93,8 @@ def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, 
         return (
             f"the paper's Table 2: seven models of ImageNet, on {TABLE_2_NODES}. Other nodes train at other rates",
             f"The training rates are those of {TABLE_2_NODES}, not of this cluster's nodes: what training achieves here may "
-            "differ by a large factor. `bftrainer rehearse --curves FILE` measures your own, and --curves FILE uses them",
+            "differ by a large factor. To use your own, measure them with bftrainer rehearse --curves FILE, and repeat this "
+            "command with --curves FILE",
         )
     types = node_type or ", ".join(node_types(table.curves))
     if not types:
