@@ -25,13 +25,14 @@ from slurm_lab import Lab, Settings
 
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
+from bftrainer_adapters.on_node.payload import limit_s
 from bftrainer_adapters.slurm.jobs import HOLDER_NAME
 
 NODES = int(os.environ.get("BFTRAINER_SLOW_NODES", "4"))
-SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", "50"))
+LEASE_S = 40 if NODES < 16 else 60  # the least for timeout_s = 10, and the default
+SECONDS = float(os.environ.get("BFTRAINER_SLOW_S", limit_s(LEASE_S) + 10))  # a lapse and its end come within
 SLOW = {5: SECONDS if NODES >= 16 else 0.0, 9: SECONDS}
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sdiag", "sinfo")
-LEASE_S = 40 if NODES < 16 else 60  # the least for timeout_s = 10, and the default: a lapse comes within SECONDS
 CONFIG = """
 [decisions]
 solver = "exact"
