@@ -151,17 +151,17 @@ class HolderJobState:
             case JobPhase.SUSPENDED:
                 pass
 
-    def is_late(self, settings: HolderTimeouts, now_s: float) -> bool:
-        """Whether it is pending for too long, or although it was released."""
-        return self.phase is FragmentPhase.PENDING and (
-            self.released or now_s - self.since_s >= settings.start_within_s
-        )
+    def is_late(self, settings: HolderTimeouts, now_s: float, turn_s: float = 0.0) -> bool:
+        """Whether it is pending for too long, or although it was released. ``turn_s``: until the scheduler's next turn."""
+        if self.phase is not FragmentPhase.PENDING:
+            return False
+        return self.released or now_s - self.since_s >= settings.start_within_s + (0.0 if self.runs else turn_s)
 
-    def why_given_up(self, settings: HolderTimeouts, now_s: float) -> str:
+    def why_given_up(self, settings: HolderTimeouts, now_s: float, turn_s: float = 0.0) -> str:
         """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
         if not self.runs:
             reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
-            return f"not running within {settings.start_within_s:g} s{reason}"
+            return f"not running within {settings.start_within_s + turn_s:g} s{reason}"
         if not self.has_begun:
             waited = now_s - self.since_s >= _PROLOG_S
             return (

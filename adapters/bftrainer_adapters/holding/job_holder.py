@@ -192,7 +192,7 @@ class JobHolder:
             words = f"a limit on the pilot's jobs: {self._limit.words}"
             return Refusal(request.node, words, self._limit.wait_s(now_s))
         start_s = self._starts.typical_s
-        if limit_minutes(request.window_s - start_s, self._settings.longest_s) < 1:
+        if limit_minutes(request.window_s - start_s, min(self._settings.longest_s, self._jobs.longest_s)) < 1:
             words = f"the window of {request.window_s:.0f} s is too short (holders take {start_s:.0f} s to start)"
             return Refusal(request.node, words, max(request.window_s, 0.0))
         wait_s = self._nodes.wait_s(request.node, now_s)
@@ -248,7 +248,7 @@ class JobHolder:
             self._compare(held, job, held.name not in has_not_run, now_s)
             if held.phase is FragmentPhase.GONE:
                 self._explain(held, now_s)
-            elif held.is_late(self._settings, now_s):
+            elif held.is_late(self._settings, now_s, self._jobs.turn_s(held.reason)):
                 self._give_up(held, now_s)
         # Try again where it had no effect: a command failed, or a payload hangs.
         moving = self._moving.values()
@@ -323,7 +323,7 @@ class JobHolder:
         """Release a holder that is too late."""
         if held.runs and not held.has_begun and self._files.has_log(held.fragment.node, held.fragment.id):
             held.begin(now_s)
-        why = held.why_given_up(self._settings, now_s)
+        why = held.why_given_up(self._settings, now_s, self._jobs.turn_s(held.reason))
         if not why:
             return
         if not held.released:

@@ -15,6 +15,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
+from bftrainer_adapters.holding.held import MARGIN_S, JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
@@ -26,8 +27,9 @@ from bftrainer_adapters.slurm.jobs import HolderJob
 from bftrainer_adapters.slurm.observe import ENVIRONMENT
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
-from bftrainer_adapters.slurm.setup import config_argv
+from bftrainer_adapters.slurm.setup import config_argv, next_turn_s
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
+from bftrainer_adapters.slurm.time_limit import TimeLimit, longest_here_s
 
 STEPS_END_S = 3.0
 
@@ -93,7 +95,10 @@ class _Slurm:
     hosts: tuple[str, ...] = ()
     user: str = field(default_factory=own_name)
 
+    next_turn_s: float = 0.0
+
     def __post_init__(self) -> None:
+        self.limit = TimeLimit(self._longest_s)
         self.comment = jobs.comment(self.pilot, self.user)
         self.listing = Listing(self.comment)
         self.script = holder_script(self.settings.holder_script, "holder.slurm")
@@ -105,6 +110,21 @@ class _Slurm:
         self.script_first = command.parsed(
             config_argv(), text, lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config)
         )
+        self.next_turn_s = command.parsed(config_argv(), text, next_turn_s)
+        self.limit.update()
+
+    def turn_s(self, reason: str) -> float:
+        """While a main job of the same nodes waits, only backfill starts holders."""
+        return self.next_turn_s if reason in jobs.WAITS_ITS_TURN else 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """By QOS, account and partition."""
+        return self.limit.longest_s
+
+    def _longest_s(self) -> float:
+        text = config_text(self.settings.timeout_s, {**self.env, **ENVIRONMENT})
+        return longest_here_s(self.settings, text, self.user, self._run)
 
     def why_no_holder(self) -> str:
         """Empty: `doctor` has checked that preemption ends holders."""
@@ -119,12 +139,20 @@ class _Slurm:
         way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
         comment, log = with_hosts(self.comment, self.hosts), self.files.log(request.node, "%j")
-        argv = jobs.submit_argv(self.settings, request, comment, map(str, words), log)
-        return self._ask(argv, jobs.parse_submitted)
+        within = NodeRequest(request.node, min(request.window_s, self.longest_s + MARGIN_S), request.gpus)
+        argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log)
+        try:
+            return self._ask(argv, jobs.parse_submitted)
+        except CommandError as error:
+            self.limit.noted(str(error))
+            raise
 
     def listed(self) -> Mapping[str, HolderJob]:
         mark = new_mark()
-        return self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
+        found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
+        for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
+            self.limit.noted(reason)
+        return found
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """One squeue without a filter of names: a job that was renamed is known."""

@@ -134,6 +134,8 @@ def parse_known(text: str, mark: str) -> frozenset[str]:
     return frozenset(fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs"))
 
 
+WAITS_ITS_TURN = ("", "None", "Priority", "Resources")
+"""Reasons of a holder that the scheduler has not looked at, or not since its node is idle."""
 # 22.05.8, 24.11.5 and 26.05.5 (libslurmfull.so). MaxMemPerLimit and ReqNodeNotAvail, for example, are a node's.
 _LIMIT = re.compile(
     r"\b(?:(?:QOS|Assoc)\w+|Max\w+Per(?:Account|User)|Partition(?:Down|Inactive|Config|\w+(?:Limit|Nodes))|Licenses"

@@ -71,7 +71,7 @@ class SlurmSite:
         if config is None:
             return examine_slurm(None) if pilot_job.is_installed() else []
         try:
-            return examine_slurm(_settings(config, where))
+            return examine_slurm(_settings(config, where), config.nodes.max_nodes)
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,13 @@ class Jobs:
         if self.against == "?":
             raise CommandError(["fqueue"], "no answer")
         return self.against
+
+    def turn_s(self, reason: str) -> float:
+        return 60.0 if reason == "Priority" else 0.0
+
+    @property
+    def longest_s(self) -> float:
+        return math.inf
 
     def submit(self, claim: NodeRequest) -> str:
         self.submitted += 1
@@ -220,3 +228,17 @@ def test_two_claims_for_one_node_are_one_holder(house: House) -> None:
     acquired = house.holder.acquire((NodeRequest("n1"), NodeRequest("n1")))
     assert [f.node for f in acquired.fragments] == ["n1"]
     assert [r.reason for r in acquired.refusals] == ["already held"]
+
+
+def test_a_holder_waits_for_the_schedulers_turn_but_not_for_a_limit(house: House) -> None:
+    """While a main job of the same nodes waits, Slurm starts holders in backfill only, every bf_interval."""
+    turn, limit = house.holder.acquire((NodeRequest("n1"), NodeRequest("n2"))).fragments
+    house.jobs.jobs[turn.id].reason = "Priority"
+    house.jobs.jobs[limit.id].reason = "limit"
+    house.poll()
+    for _ in range(4):
+        house.poll()
+    assert set(house.jobs.ended) == {limit.id}
+    house.jobs.jobs[turn.id].phase = JobPhase.RUNS
+    house.mark_ready(turn)
+    assert FragmentPhase.READY in {f.phase for f in house.poll()}
