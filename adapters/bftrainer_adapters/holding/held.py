@@ -92,10 +92,13 @@ class HolderJobState:
     """Whether its script has begun. False during a Prolog, where that can be seen."""
     reason: str = ""
     """The scheduler's reason why it is pending."""
+    node_class: str = ""
+    release_s: float = 0.0
+    """How long its node takes to be idle again."""
 
     @property
     def fragment(self) -> Fragment:
-        return Fragment(self.name, self.phase, self.ends_s, self.why)
+        return Fragment(self.name, self.phase, self.ends_s, self.why, self.release_s)
 
     @property
     def is_at_rest(self) -> bool:

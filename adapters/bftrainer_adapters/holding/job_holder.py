@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,11 +19,11 @@ from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer_adapters.holding.failure_backoff import FailureBackoff
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, why_left
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, why_left
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 from bftrainer_adapters.holding.job_limit import JobLimit
-from bftrainer_adapters.holding.start_times import StartTimes
+from bftrainer_adapters.holding.node_times import NodeTimes
 
 _END_AGAIN_S = 5.0
 ROUND_S = 2.0
@@ -62,7 +63,7 @@ class JobHolder:
         self._failed_asks = 0
         self._nodes = FailureBackoff(settings.back_off_s, settings.back_off_most_s)
         self._limit = JobLimit()
-        self._starts = StartTimes()
+        self._times = NodeTimes(files.root)
         self._ask_failure = ""
 
     @property
@@ -191,17 +192,17 @@ class JobHolder:
         if self._limit.words and (waiting or self._limit.wait_s(now_s)):
             words = f"a limit on the pilot's jobs: {self._limit.words}"
             return Refusal(request.node, words, self._limit.wait_s(now_s))
-        start_s = self._starts.typical_s
-        if limit_minutes(request.window_s - start_s, min(self._settings.longest_s, self._jobs.longest_s)) < 1:
-            words = f"the window of {request.window_s:.0f} s is too short (holders take {start_s:.0f} s to start)"
+        if words := self._times.why_too_short(request, self._settings.longest_s):
             return Refusal(request.node, words, max(request.window_s, 0.0))
         wait_s = self._nodes.wait_s(request.node, now_s)
         return Refusal(request.node, "backing off after a failure", wait_s) if wait_s else None
 
     def _submit(self, request: NodeRequest) -> Fragment:
-        job = self._jobs.submit(request)
+        end_s = self._times.end_s(request.node_class)
+        job = self._jobs.submit(replace(request, window_s=request.window_s - end_s))
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
+        held.node_class, held.release_s = request.node_class, end_s
         return held.fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
@@ -213,7 +214,7 @@ class JobHolder:
             self._nodes.succeeded(held.fragment.node)
             self._limit.lifted()
             if held.asked_s is not None:
-                self._starts.add(now_s - held.asked_s)
+                self._times.started(held.node_class, now_s - held.asked_s)
 
     def _is_change_near(self, now_s: float) -> bool:
         """Whether to ask the scheduler more often for a while."""
@@ -245,11 +246,15 @@ class JobHolder:
             job = listed.get(held.fragment.id)
             if job is None or job.phase is not JobPhase.RUNS:
                 self._look_at_marks(held, now_s)  # it may have left since, with a better reason
+            left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
             self._compare(held, job, held.name not in has_not_run, now_s)
+            if held.phase is FragmentPhase.GONE and left_s is not None:
+                self._times.ended(held.node_class, now_s - left_s)
             if held.phase is FragmentPhase.GONE:
                 self._explain(held, now_s)
             elif held.is_late(self._settings, now_s, self._jobs.turn_s(held.reason)):
                 self._give_up(held, now_s)
+        self._times.save()
         # Try again where it had no effect: a command failed, or a payload hangs.
         moving = self._moving.values()
         self._end_jobs(h for h in moving if h.phase is FragmentPhase.PENDING or now_s - h.since_s > _END_AGAIN_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -139,7 +139,7 @@ class _Slurm:
         way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
         comment, log = with_hosts(self.comment, self.hosts), self.files.log(request.node, "%j")
-        within = NodeRequest(request.node, min(request.window_s, self.longest_s + MARGIN_S), request.gpus)
+        within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
         argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log)
         try:
             return self._ask(argv, jobs.parse_submitted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bftrainer.allocation.placement import in_name_order
@@ -235,5 +235,5 @@ def _requests(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeRequest,
     for node in sorted(in_name_order(free), key=lambda node: -free[node].request.window_s):
         if len(chosen) < room and left[free[node].node_class] > 0:
             left[free[node].node_class] -= 1
-            chosen.append(free[node].request)
+            chosen.append(replace(free[node].request, useful_s=known.demand.rescale_s))
     return tuple(chosen)
