@@ -23,6 +23,7 @@ from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import SchedulerError, UnknownNameError
 from bftrainer.protocol.events import Event, EventLine, Running, Started
 from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.metrics import with_metrics
 from bftrainer.protocol.reports import DriverView, Ending, after_event
 
 START_S = 1_700_000_000.0
@@ -201,9 +202,9 @@ class FakeLauncher:
         old = self.drivers.get(name)
         assert old is None or not old.view.alive, "two drivers of one trainer"
         incarnation = 1 + (old.view.incarnation if old else 0)
-        samples = old.view.samples if old else None
+        samples, metrics = (old.view.samples, old.view.metrics) if old else (None, ())
         self.drivers[name] = FakeDriver(
-            spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples), interface
+            spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples, metrics=metrics), interface
         )
         self._note("start", name, there)
         self._say(name, Started())
@@ -230,10 +231,11 @@ class FakeLauncher:
     def look(self, name: str) -> DriverView:
         return self.drivers[name].view if name in self.drivers else DriverView()
 
-    def progress(self, name: str, samples: float) -> None:
+    def progress(self, name: str, samples: float, **metrics: float) -> None:
         """Rank 0 reports."""
         driver = self.drivers[name]
-        driver.view = replace(driver.view, samples=samples, trains=True, heard_s=self.clock.now_s())
+        known, _ = with_metrics(driver.view.metrics, [(samples, metrics)])
+        driver.view = replace(driver.view, samples=samples, trains=True, heard_s=self.clock.now_s(), metrics=known)
 
     def finish(self, name: str) -> None:
         """Training is complete."""
