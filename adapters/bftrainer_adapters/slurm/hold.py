@@ -123,7 +123,7 @@ class _Slurm:
 
     def turn_s(self, reason: str) -> float:
         """While a main job of the same nodes waits, only backfill starts holders."""
-        return self.next_turn_s if reason in jobs.WAITS_ITS_TURN else 0.0
+        return self.next_turn_s if jobs.waits_its_turn(reason) else 0.0
 
     @property
     def longest_s(self) -> float:
