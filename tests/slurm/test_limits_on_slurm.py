@@ -149,6 +149,28 @@ def test_doctor_says_which_main_jobs_would_wait_for_a_limit(ann: LabUser) -> Non
 
 
 @pytest.mark.slow
+def test_a_holder_waits_for_backfill_while_a_main_job_is_pending(slurm_version: SlurmVersion, tmp_path: Path) -> None:
+    """Then slurmctld's main cycle starts nothing on the same nodes. With the default interval that is every 30 s."""
+    for lab in started(Settings(nodes=4, scheduler="bf_interval=12,bf_continue,bf_resolution=1"), slurm_version):
+        cluster = RealSlurm(lab, tmp_path)
+        lab.submit("sleep 600", "-p", "main", "-N1", "-w", "node01", "-t", "30")
+        lab.submit("sleep 600", "-p", "main", "-N4", "-t", "30")
+        wait_until(lambda lab=lab: "node[01-04]" in lab.run("squeue", "-h", "-t", "PD", "-o", "%Y"), "a plan", 60)
+        holder = cluster.holder(start_within_s=2.0)
+        holder.poll()
+        assert len(holder.acquire(tuple(NodeRequest(node, 1200.0) for node in cluster.nodes[1:])).fragments) == 3
+        reasons = set[str]()
+
+        def ready(holder: SlurmHolder = holder, reasons: set[str] = reasons) -> bool:
+            fragments = holder.poll()
+            reasons.update(fragment.why for fragment in fragments)
+            return [fragment.phase for fragment in fragments].count(FragmentPhase.READY) == 3
+
+        wait_until(ready, "three nodes, with the first submission", 60)
+        assert reasons == {""}
+
+
+@pytest.mark.slow
 @pytest.mark.every_slurm
 @pytest.mark.parametrize("more", ["", "PrologFlags=Alloc"], ids=["at launch", "at allocation"])
 def test_a_prolog_longer_than_the_payload_may_take_is_waited_for(
