@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.cli.choices import OBJECTIVE, SOLVER, NameChoice
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -62,7 +63,11 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     help="Solver for the bftrainer policy.",
 )
 @click.option(
-    "--objective", default="throughput", show_default=True, type=OBJECTIVE, help="Objective of the bftrainer policy."
+    "--objective",
+    default=DEFAULT_OBJECTIVE,
+    show_default=True,
+    type=OBJECTIVE,
+    help="Objective of the bftrainer policy.",
 )
 @click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the bftrainer policy.")
 @click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.cli.choices import OBJECTIVE, POLICY, SOLVER
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import COST_MODEL, DECIDE_ON
@@ -60,10 +61,10 @@ if TYPE_CHECKING:
 @click.option(
     "--objective",
     type=OBJECTIVE,
-    default="throughput",
+    default=DEFAULT_OBJECTIVE,
     show_default=True,
     metavar="NAME",
-    help="throughput, scaling-efficiency, priority, progress or module:function.",
+    help="relative-speed, throughput, scaling-efficiency, priority, progress or module:function.",
 )
 @click.option(
     "--cost-model",

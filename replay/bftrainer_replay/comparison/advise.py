@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.sweep.cell import Cell, Inputs
@@ -18,7 +19,7 @@ from bftrainer_replay.sweep.results import SweepRow
 
 FORWARD_S = (30.0, 60.0, 120.0, 240.0, 480.0)
 MAX_PARALLEL = (5, 10, 20, 35)
-OBJECTIVES = ("throughput", "scaling-efficiency")
+OBJECTIVES = (DEFAULT_OBJECTIVE, "throughput", "scaling-efficiency")
 _AS_GOOD = {"forward_s": 0.005, "max_parallel": 0.02, "objective": 0.005}
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 

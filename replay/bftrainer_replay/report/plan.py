@@ -42,7 +42,7 @@ def default_plan(base: Cell) -> ReportPlan:
         forward=(30.0, 300.0, 900.0),
         parallel=(5, 20, 35),
         costs=(2.0, 4.0),
-        objectives=("scaling-efficiency",),
+        objectives=("throughput",),
     )
 
 
@@ -55,7 +55,7 @@ def full_plan(base: Cell, policies: Sequence[str]) -> ReportPlan:
         forward=(10.0, 30.0, 60.0, 90.0, 240.0, 480.0, 900.0),
         parallel=(5, 15, 20, 25, 30, 35),
         costs=(0.5, 2.0, 4.0, 8.0),
-        objectives=("scaling-efficiency",),
+        objectives=("throughput", "scaling-efficiency"),
     )
     scaled = tuple(
         replace(cell, objective="scaling-efficiency", detail=False) for cell in (*plan.forward, *plan.parallel)

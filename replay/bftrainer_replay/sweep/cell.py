@@ -15,11 +15,12 @@ from enum import Enum
 from functools import cached_property
 
 from bftrainer import __version__
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
 
-_FORMAT = 2  # of a result: increase it whenever a result gets new content or a new meaning
+_FORMAT = 3  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 
@@ -37,7 +38,7 @@ class Cell:
     log: str
     workload: str
     policy: str = "bftrainer"
-    objective: str = "throughput"
+    objective: str = DEFAULT_OBJECTIVE
     forward_s: float = 120.0
     max_parallel: int = 10
     cost_factor: float = 1.0
