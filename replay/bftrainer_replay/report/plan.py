@@ -57,10 +57,8 @@ def full_plan(base: Cell, policies: Sequence[str]) -> ReportPlan:
         costs=(0.5, 2.0, 4.0, 8.0),
         objectives=("throughput", "scaling-efficiency"),
     )
-    scaled = tuple(
-        replace(cell, objective="scaling-efficiency", detail=False) for cell in (*plan.forward, *plan.parallel)
-    )
-    return replace(plan, objectives=tuple(dict.fromkeys((*plan.objectives, *scaled))))
+    unweighted = tuple(replace(cell, objective="throughput", detail=False) for cell in (*plan.forward, *plan.parallel))
+    return replace(plan, objectives=tuple(dict.fromkeys((*plan.objectives, *unweighted))))
 
 
 def _plan(

@@ -93,22 +93,26 @@ def test_nodes_that_come_and_go_ask_for_a_short_one(tmp_path: Path) -> None:
     assert losses[240] == losses[480] == pytest.approx(1 - (10 * 10 + 20 * 11) / 600, abs=0.02)
 
 
-def test_models_that_differ_ask_for_scaling_efficiency(tmp_path: Path) -> None:
+def test_models_that_differ_do_not_ask_for_throughput(tmp_path: Path) -> None:
     """Under throughput the cheap samples of a model that hardly scales take all; by one-node hours that is a waste."""
     curves = {"cheap": (1000.0, 7300.0), "dear": (10.0, 640.0)}  # a second node brings 100 samples/s and 10
     rows = "".join(f"{m},{m},20,10,1,64,1e12,{DAY}00:00:00\n" for m in curves)
     found = advice(tmp_path, [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"], rows, curves)
     assert found["measure"] == "outcome_one_node_h"
-    assert found["objective"]["value"] == "scaling-efficiency"
+    assert found["objective"]["value"] == "relative-speed"
     # Ten nodes of the one: 1.9 one-node hours an hour; nine of the other and one of the one: 10.
-    assert found["objective"]["losses"] == {"throughput": pytest.approx(0.81, abs=0.01), "scaling-efficiency": 0}
+    assert found["objective"]["losses"] == {
+        "relative-speed": 0, "throughput": pytest.approx(0.81, abs=0.01), "scaling-efficiency": 0
+    }  # fmt: skip
 
 
 def test_models_alike_ask_for_no_other_objective(tmp_path: Path) -> None:
     log = [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"]
     found = advice(tmp_path, log, ONE, LINEAR)
     assert found["objective"] == {
-        "name": "objective", "value": "throughput", "losses": {"throughput": 0, "scaling-efficiency": 0}
+        "name": "objective",
+        "value": "relative-speed",
+        "losses": {"relative-speed": 0, "throughput": 0, "scaling-efficiency": 0},
     }  # fmt: skip
 
 
