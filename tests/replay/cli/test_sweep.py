@@ -231,9 +231,9 @@ def test_what_policies_know_is_an_axis(tmp_path: Path) -> None:
     rows = {row["knows"]: row for row in json.loads(ended.out)}
     assert set(rows) == {"known", "wrong:flat", "learn"}
     assert (
-        rows["wrong:flat"]["outcome_samples"]
-        < rows["learn"]["outcome_samples"]
-        <= rows["known"]["outcome_samples"] * 1.05
+        rows["wrong:flat"]["outcome_one_node_h"]
+        < rows["learn"]["outcome_one_node_h"]
+        <= rows["known"]["outcome_one_node_h"] * 1.05
     )
     assert len({row["static_outcome_samples"] for row in rows.values()}) == 1
     assert "unknown curve mode 'lern', did you mean 'learn'?" in complaint(bftrainer(*common, "--knows", "lern"))
