@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
+from bftrainer_replay.sweep.parallel import numbers_to_try
 from bftrainer_replay.sweep.sample import LogSample
 
 
@@ -49,7 +50,7 @@ def default_plan(base: Cell) -> ReportPlan:
         base,
         policies=("equal-share",),
         forward=(30.0, 300.0, 900.0),
-        parallel=(5, 20, 35),
+        parallel=numbers_to_try(base.max_parallel),
         costs=(2.0, 4.0),
         objectives=("throughput",),
     )
