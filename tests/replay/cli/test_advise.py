@@ -39,7 +39,7 @@ def nodes(count: int) -> str:
 
 @pytest.mark.parametrize(
     ("largest", "expected"),
-    [(1, 20), (64, 5)],
+    [(1, 18), (64, 5)],
     ids=["trainers of one node need as many at once as there are nodes", "trainers of any size need few"],
 )
 def test_how_many_at_once(tmp_path: Path, largest: int, expected: int) -> None:
@@ -49,7 +49,10 @@ def test_how_many_at_once(tmp_path: Path, largest: int, expected: int) -> None:
     found = advice(tmp_path, log, rows, LINEAR)
     assert found["max_parallel"]["value"] == expected
     losses = found["max_parallel"]["losses"]
-    assert losses[5] == pytest.approx(13 / 18, abs=0.05) if largest == 1 else losses[5] <= 0.02
+    if largest == 1:  # 35 trainers could use twice the mean of 17.5 nodes; half and a quarter of them are tried, too
+        assert losses[9] == pytest.approx(1 / 2, abs=0.05)
+    else:
+        assert losses[5] <= 0.02
     assert found["measure"] == "outcome_samples"
     assert found["min_window_s"] == 30
     lines = (tmp_path / "out" / "bftrainer.toml").read_text()
