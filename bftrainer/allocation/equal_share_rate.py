@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import sizes_of
+
+
+def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
+    """Nodes per trainer; what a trainer cannot use because of its largest size is shared by the others."""
+    left, waiting = float(pool_size), len(trainers)
+    for largest in sorted(trainer.max_nodes for trainer in trainers):
+        if largest * waiting >= left:
+            return left / waiting
+        left, waiting = left - largest, waiting - 1
+    return float(pool_size)
 
 
 def equal_share_rate(trainer: Trainer, share: float) -> float:

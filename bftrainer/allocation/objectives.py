@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bftrainer.allocation.equal_share_rate import equal_share_rate
+from bftrainer.allocation.equal_share_rate import equal_share, equal_share_rate
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.state import Active, State
@@ -51,7 +51,8 @@ class Objective:
         """The value curves of trainers that share a pool, from each one's own ``value``."""
         if self.share_rate is None or not trainers:
             return list(curves)
-        rates = [self.share_rate(trainer, pool_size / len(trainers)) for trainer in trainers]
+        share = equal_share(trainers, pool_size)
+        rates = [self.share_rate(trainer, share) for trainer in trainers]
         largest = max(rates)
         return [_scaled(curve, rate / largest) if rate else curve for curve, rate in zip(curves, rates, strict=True)]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import curves
 
-from bftrainer.allocation.equal_share_rate import equal_share_rate
+from bftrainer.allocation.equal_share_rate import equal_share, equal_share_rate
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs
@@ -66,6 +66,16 @@ def test_a_share_is_reached_in_turns_of_larger_and_smaller_sizes() -> None:
     assert rate(CHEAP, 100.0) == 74000.0
     assert rate(CHEAP, 2.0, sizes=(4, 16)) == pytest.approx(21100 / 2)
     assert equal_share_rate(Trainer("t", COSTLY, 4, 16, 18.0, 12.0), 1.0) == pytest.approx(950.0)
+
+
+@pytest.mark.parametrize(("largest", "pool", "expected"), [
+    ((16, 16, 16), 12, 4.0), ((2, 16, 16), 20, 9.0), ((2, 4, 16), 8, 3.0), ((2, 2), 9, 9.0), ((16, 16), 1, 0.5),
+])  # fmt: skip
+def test_a_share_includes_what_smaller_trainers_cannot_use(
+    largest: tuple[int, ...], pool: int, expected: float
+) -> None:
+    trainers = [policy_states.trainer(f"t{i}", max_nodes=n) for i, n in enumerate(largest)]
+    assert equal_share(trainers, pool) == expected
 
 
 def test_cheap_samples_do_not_take_all_nodes() -> None:
