@@ -49,7 +49,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         self.sampler = Sampler(data, self.batches, seed=seed)
         self.loader = DataLoader(data, batch_sampler=self.sampler, **(loader_options or {}))
         self.rate: LearningRate | None = None
-        self._new_rate = lambda base: LearningRate(base, batch, rule, warmup_steps)
+        self._rule = (batch, rule, warmup_steps)
         self._restored: dict[str, Any] | None = None
         self._epochs, self._checkpoint, self._every = epochs, Path(checkpoint), checkpoint_every
 
@@ -80,7 +80,8 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         """Begin to watch the ranks."""
         restored = self._restored or {}
         # The rate of a restored optimizer is that of another size.
-        self.rate = self._new_rate(float(restored.get("base", trainer.optimizers[0].param_groups[0]["lr"])))
+        base = float(restored.get("base", trainer.optimizers[0].param_groups[0]["lr"]))
+        self.rate = LearningRate(base, *self._rule)
         if restored:
             self.rate.load_state_dict(restored["rate"])
         self.report.watch(pl_module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from bftrainer.client.history import History, HistoryPoint
@@ -61,7 +61,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
         )  # fmt: skip
     middle.set_ylabel("nodes")
     middle.set_ylim(0, most * 1.15 + 0.2)
-    middle.yaxis.get_major_locator().set_params(integer=True)
+    middle.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     bottom.stairs(speed, edges / DAY_S, color=BLUE, linewidth=1.5)
     bottom.set_ylabel("samples/s")
     bottom.set_ylim(0, None)
