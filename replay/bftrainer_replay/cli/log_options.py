@@ -16,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import read_node_list, spread
@@ -104,10 +106,15 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
         return function(choice=LogChoice(log, start, hours, nodes, node_list, importing), **others)
 
-    decorated: Callable[..., Any] = with_import_options(with_choice)
-    for parameter in reversed((log_parameter, *_WINDOW_OPTIONS)):
-        decorated = parameter(decorated)
-    return decorated
+    decorated = with_window_options(with_import_options(with_choice))
+    return log_parameter(decorated)  # type: ignore[no-any-return]  # click's decorators keep the type
+
+
+def with_window_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of the window, as keyword arguments of their names."""
+    for option in reversed(_WINDOW_OPTIONS):
+        function = option(function)
+    return function
 
 
 def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:
@@ -143,7 +150,9 @@ def window_of(choice: LogChoice) -> LogWindow:
         click.echo(f"note: {remark}", err=True)
         remarks = (*remarks, remark)
     window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
-    return replace(window, remarks=remarks)
+    zone = zone_of(choice.importing.timezone)
+    shown = zone if window.clock == "UTC" and isinstance(zone, ZoneInfo) else None
+    return replace(window, remarks=remarks, zone=shown)
 
 
 def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:

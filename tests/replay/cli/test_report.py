@@ -34,6 +34,12 @@ class Page(HTMLParser):
         self.addresses += [told[name] or "" for name in ("src", "srcset", "href") if name in told]
 
 
+def data(out: Path, name: str) -> list[dict[str, str]]:
+    """A table of the page."""
+    with (out / "data" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     folder = tmp_path_factory.mktemp("report")
@@ -47,10 +53,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
 def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> None:
     folder, ended = made
     text = (folder / "out" / "report.html").read_text()
-    assert "12 replays" in ended.out
+    tasks = int(re.search(r"([\d,]+) replays, ", ended.out)[1])  # type: ignore[index]  # the test fails without
+    announced = re.search(
+        r"^(\d+) replays and (\d+) reference replays: about \d+ s on 1 core$", ended.err, re.MULTILINE
+    )
+    assert announced is not None
     assert len(text) < 5e6
     told = [json.loads(path.read_text()) for path in (folder / "out" / "cells").iterdir()]
-    assert sum(each["kind"] in ("replay", "bound") for each in told) == 12
+    assert len(told) == tasks == int(announced[1]) + int(announced[2])
+    assert sum(each["kind"] == "replay" for each in told) == int(announced[1]) == len(data(folder / "out", "replays"))
     page = Page(text)
     assert len(page.alts) == 15
     assert all(len(alt) > 40 for alt in page.alts)
@@ -68,9 +79,7 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
 
 def test_its_numbers_are_those_of_its_data(made: tuple[Path, Ended]) -> None:
     folder, _ = made
-    with (folder / "out" / "data" / "replays.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 11
+    rows = data(folder / "out", "replays")
     assert [row["policy"] for row in rows[:2]] == ["bftrainer", "equal-share"]
     assert f"Efficiency U is {rows[0]['U']}" in (folder / "out" / "report.html").read_text()
     with (folder / "out" / "data" / "per-month.csv").open(newline="") as file:
@@ -149,13 +158,11 @@ def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:
     assert {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()} == cells
 
 
-def test_full_says_its_estimate_first(made: tuple[Path, Ended], tmp_path: Path) -> None:
-    options = ("--hours", 2, "--out", tmp_path / "out", "--jobs", 1, "--full")
+def test_the_papers_grids_announce_all_their_replays(made: tuple[Path, Ended], tmp_path: Path) -> None:
+    options = ("--hours", 2, "--out", tmp_path / "out", "--jobs", 1, "--paper-grids")
     ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options)
     assert ended.status == 0, ended
-    assert re.search(
-        r"36 replays and 8 runs on a constant number of nodes, 43 to do: about \d+ (s|min) on 1 cores", ended.err
-    )
+    assert re.search(r"35 replays and 9 reference replays: about \d+ (s|min) on 1 core$", ended.err, re.MULTILINE)
     assert "afs-l" in (tmp_path / "out" / "data" / "replays.csv").read_text()
     for objective in ("throughput", "scaling-efficiency"):  # Tables 3 and 4
         with (tmp_path / "out" / "data" / f"runtimes-{objective}.csv").open(newline="") as file:
@@ -196,6 +203,12 @@ def test_a_browser_shows_it(made: tuple[Path, Ended], browser: Browser, width: i
     browser.open(made[0] / "out" / "report.html", width=width, dark=dark)
     assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
     assert browser.evaluate("document.documentElement.scrollWidth") == width  # nothing runs out at the side
+    # What a narrow screen cannot show at once can be scrolled to, or is stacked: no column is lost.
+    lost = (
+        "[...document.querySelectorAll('th, td')].filter(c => getComputedStyle(c).display !== 'none' && c.offsetParent"
+    )
+    lost += " && c.getBoundingClientRect().right > innerWidth && !c.closest('.scroll')).length"
+    assert browser.evaluate(lost) == 0
     loaded = "[...document.images].filter(i => i.offsetParent).map(i => i.complete && i.naturalWidth)"
     assert set(browser.evaluate(loaded)) == {1200 if width > 600 else 600}
     seen = image.imread(io.BytesIO(browser.screenshot()))[..., :3]
@@ -288,3 +301,33 @@ def test_mistakes_leave_nothing_behind(
         bftrainer("replay", "report", made[0] / "log.csv.gz", "--out", tmp_path / "out", *options)
     )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_the_top_of_the_page_prints_on_one_sheet_and_the_rest_begins_on_another(
+    made: tuple[Path, Ended], browser: Browser
+) -> None:
+    browser.open(made[0] / "out" / "report.html", width=680)  # A4 between its margins, in CSS pixels
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    top = browser.evaluate("document.querySelector('.appendix').getBoundingClientRect().top + scrollY")
+    assert 200 < top < 1000  # 267 mm
+    assert browser.evaluate("getComputedStyle(document.querySelector('.appendix')).breakBefore") == "page"
+    assert browser.evaluate("document.querySelector('.appendix').contains(document.querySelector('h2'))")
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[Path, Ended], tmp_path: Path) -> None:
+    page = (made[0] / "out" / "report.html").read_text()
+    assert "six V100 GPUs each, not of this cluster" in page[: page.index("<h2")]
+    (tmp_path / "curves.csv").write_text("model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n")
+    ended = bftrainer(
+        "replay", "report", made[0] / "log.csv.gz", "--hours", 2, "--out", tmp_path / "out", "--jobs", 1,
+        "--curves", tmp_path / "curves.csv", "--title", "Idle <nodes>", "--node-hour-price", 2.5, "--currency", "EUR",
+    )  # fmt: skip
+    assert ended.status == 0, ended
+    page = (tmp_path / "out" / "report.html").read_text()
+    above = page[: page.index("<h2")]
+    assert "<h1>Idle &lt;nodes&gt;</h1>" in above
+    assert "At 2.5 EUR a node-hour, they cost" in above
+    assert "V100" not in page
+    assert "curves.csv, measured on: 4 A100 GPUs" in page
