@@ -3,7 +3,7 @@
 ::
 
     model, optimizer = accelerator.prepare(model, optimizer)
-    training = Training(accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt")
+    training = AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt")
 
 The loader of ``training`` replaces the one that was prepared: Accelerate's own would give other samples at another size.
 """
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bftrainer.progress.torch import Training as TorchTraining
+from bftrainer.progress.torch import Training
 
 
-class Training(TorchTraining):  # noqa: D101  # as its base
-    __doc__ = TorchTraining.__doc__
+class AcceleratedTraining(Training):
+    """As its base, with the accelerator as the first argument. ``model`` and ``optimizer`` are the prepared ones."""
 
     def __init__(self, accelerator: Any, model: Any, optimizer: Any, data: Any, **options: Any) -> None:
         self.accelerator = accelerator

@@ -3,7 +3,7 @@
 ::
 
     arguments = TrainingArguments("out", num_train_epochs=3, **constant_batch(32))
-    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[OnIdleNodes()])
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[IdleNodesCallback()])
     trainer.train(resume_from_checkpoint=last_checkpoint("out"))
 
 The Trainer counts steps: its schedule, its number of epochs and its position in the data are right at every size only if a step
@@ -50,7 +50,7 @@ def last_checkpoint(folder: str | Path) -> str | None:
     return max(numbered)[1] if numbered else None
 
 
-class OnIdleNodes(TrainerCallback):  # type: ignore[misc]  # its types are not read: it may be missing
+class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are not read: it may be missing
     """Reports each step; at a stop request, lets the Trainer write a checkpoint and leaves, all ranks at the same step."""
 
     def __init__(self) -> None:

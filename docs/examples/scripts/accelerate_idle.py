@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from bftrainer.progress.accelerate import Training
+from bftrainer.progress.accelerate import AcceleratedTraining
 
 EPOCHS = int(os.environ.get("EPOCHS", "20"))
 
@@ -22,7 +22,7 @@ data = TensorDataset(patterns[labels] + 0.8 * torch.randn(1024, 64), labels)
 model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 model, optimizer = accelerator.prepare(model, optimizer)
-training = Training(accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt")
+training = AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt")
 
 for epoch in training.epochs(EPOCHS):
     for inputs, targets in training.loader:

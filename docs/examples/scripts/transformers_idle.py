@@ -7,7 +7,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
-from bftrainer.progress.transformers import OnIdleNodes, constant_batch, last_checkpoint
+from bftrainer.progress.transformers import IdleNodesCallback, constant_batch, last_checkpoint
 
 EPOCHS = int(os.environ.get("EPOCHS", "3"))
 
@@ -25,7 +25,7 @@ arguments = TrainingArguments(
     logging_steps=4,
     **quiet,
 )
-trainer = Trainer(model, arguments, train_dataset=data, callbacks=[OnIdleNodes()])
+trainer = Trainer(model, arguments, train_dataset=data, callbacks=[IdleNodesCallback()])
 trainer.train(resume_from_checkpoint=last_checkpoint("out"))
 if trainer.is_world_process_zero():
     torch.save(model.state_dict(), "weights.pt")
