@@ -16,6 +16,7 @@ import stat
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 
@@ -49,20 +50,26 @@ def _sql(name: str) -> str:
 
 def check_file(path: Path) -> None:
     """Raise for what SQLite must not open: a pipe or device, or a database with a journal that names another file."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise StateDirError(f"{path}: is not a regular file, expected a pilot's database")
     try:
-        handle = os.open(path.with_name(f"{path.name}-journal"), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        found = path.stat()
+    except FileNotFoundError:
+        return  # a file system without links: SQLite creates it in place
+    if not stat.S_ISREG(found.st_mode):
+        raise StateDirError(f"{path}: is not a regular file, expected a pilot's database")
+    journal = path.with_name(f"{path.name}-journal")
+    try:
+        handle = os.open(journal, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
         return
-    with os.fdopen(handle, "rb", buffering=0) as journal:
-        size = os.fstat(handle).st_size if stat.S_ISREG(os.fstat(handle).st_mode) else -1
-        ending = (
-            os.pread(journal.fileno(), len(_SUPER_JOURNAL), max(size - len(_SUPER_JOURNAL), 0)) if size >= 0 else b""
-        )
-    if size < 0 or ending == _SUPER_JOURNAL:
+    try:
+        found = os.fstat(handle)
+        is_file = stat.S_ISREG(found.st_mode)
+        ending = os.pread(handle, len(_SUPER_JOURNAL), max(found.st_size - len(_SUPER_JOURNAL), 0)) if is_file else b""
+    finally:
+        os.close(handle)
+    if not is_file or ending == _SUPER_JOURNAL:
         raise StateDirError(
-            f"{path}-journal: is no rollback journal of a pilot (it names another file, which SQLite would delete); "
+            f"{journal}: is no rollback journal of a pilot (it names another file, which SQLite would delete); "
             "the folder comes from elsewhere: remove this file to read the database"
         )
 
@@ -73,6 +80,18 @@ def guard(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {pragma}")
     if sys.version_info >= (3, 11):  # before, SQLite's own limit: 1 GB
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.set_progress_handler(_WorkLimit(_STEPS), _STEPS_AT_ONCE)
+
+
+@dataclass(slots=True)
+class _WorkLimit:
+    """Interrupts SQLite after so many steps."""
+
+    left: float
+
+    def __call__(self) -> bool:
+        self.left -= _STEPS_AT_ONCE
+        return self.left < 0
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") -> None:
@@ -114,13 +133,19 @@ class BoundedReader:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
-        self._steps_left = 0
-        connection.set_progress_handler(self._progress, _STEPS_AT_ONCE)
+        self._limit = _WorkLimit(math.inf)  # the pilot's own writes are small
+        connection.set_progress_handler(self._limit, _STEPS_AT_ONCE)
 
     def read(self, query: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
         """The rows. Raises :class:`~bftrainer.errors.StoreError`, or an error of sqlite3."""
         size = self._path.stat().st_size
-        self._steps_left = _STEPS + _STEPS_PER_BYTE * size
+        self._limit.left = _STEPS + _STEPS_PER_BYTE * size
+        try:
+            return self._rows(query, values, size)
+        finally:
+            self._limit.left = math.inf
+
+    def _rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
         room = 2 * size + (1 << 20)
         found, cursor = [], self._connection.execute(query, values)
         checks = [
@@ -138,10 +163,6 @@ class BoundedReader:
 
     def _damaged(self, how: str) -> StoreError:
         return StoreError(f"{self._path}: is damaged, or was not written by a pilot: {how}")
-
-    def _progress(self) -> int:
-        self._steps_left -= _STEPS_AT_ONCE
-        return self._steps_left < 0
 
 
 @functools.cache
