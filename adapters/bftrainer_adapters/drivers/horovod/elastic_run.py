@@ -27,7 +27,7 @@ from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStart
 from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
 from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
 from bftrainer_adapters.drivers.horovod.membership import Announce, Drop, Leave, Member, Membership, StartWarming
-from bftrainer_adapters.drivers.horovod.outcome import (
+from bftrainer_adapters.drivers.common.outcome import (
     CANNOT_START,
     MOST_ERRORS,
     DriverOutcome,
