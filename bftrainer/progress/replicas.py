@@ -60,6 +60,7 @@ class Replicas:
         self._report = reporter or Reporter(environment)
         self._saved_at = self._report.clock()
         self._watched = False
+        self._group: int | None = None
         self._manager = _manager(self, environment) if environment.get("TORCHFT_LIGHTHOUSE") else None
         self.model: Any = model if self._manager is None else _parallel(self._manager, model)
         """The model to train with: its gradients are averaged over the replicas."""
@@ -131,9 +132,10 @@ class Replicas:
         """Agree on the group of this step; a replica that is behind gets a peer's state here."""
         if self._manager is not None:
             self._manager.start_quorum()
-            group = int(self._manager.participating_rank()), int(self._manager.num_participants())
-            if group != (self.rank, self.size):
-                self.rank, self.size = group
+            self.rank, self.size = int(self._manager.participating_rank()), int(self._manager.num_participants())
+            group = self._manager._quorum_id
+            if group != self._group:  # others than before, or the same ones after an error
+                self._group = group
                 self._report.act_as(self.rank)
                 self._report.line(
                     step=self.steps, samples=self.sampler.samples, world_size=self.size, force=True, formed=True

@@ -74,6 +74,8 @@ class ReplicaRun:
         self.exits: list[Exit] = []
         self.errors = ScriptErrors(settings.hang_s)
         self.unreported = False
+        self.completing = False
+        """Whether a worker has come to the end of the script: no more are started."""
         self.missing_since: dict[str, float] = {}
         self.heard_s: float | None = None
         self.leave_reason: str | None = None
@@ -126,7 +128,7 @@ class ReplicaRun:
         wanted = [host for host in hosts if host.fragment not in self.withheld]
         if self.leave_reason is None and len(wanted) < self.trainer.min_nodes:
             self._ask_to_leave(f"{len(wanted)} nodes, but min_nodes is {self.trainer.min_nodes}")
-        if self.leave_reason is not None:
+        if self.leave_reason is not None or self.completing:
             return
         known = [stay.host for stay in self.stays if not stay.leaves]
         for host in wanted:
@@ -200,6 +202,7 @@ class ReplicaRun:
 
     def _exited(self, stay: Stay, end: Exit) -> None:
         self.exits.append(end)
+        self.completing |= end.status == 0 and not end.planned
         if end.lost or end.failed:
             if stay.host.fragment not in self.withheld:
                 self.withheld.add(stay.host.fragment)
