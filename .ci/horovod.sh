@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Elastic Horovod for the tests: torch, Lightning and Horovod in .venv, nothing outside this directory. Requires .venv
+# Installs Elastic Horovod for the tests: torch, Lightning, torchft and Horovod in .venv, nothing outside this directory. Requires .venv
 # (environment.sh dev).
 #
 #   sh .ci/horovod.sh plan       print what install would do and how long it takes
@@ -15,6 +15,7 @@ cd -- "$(dirname -- "$0")/.."
 horovod=0.28.1
 torch=2.13.0
 lightning=2.6.6
+torchft=0.2.0
 python=.venv/bin/python
 log=.venv/horovod.log
 here=$PWD
@@ -22,10 +23,11 @@ here=$PWD
 say() { printf 'horovod: %s\n' "$1"; }
 
 installed() {
-    [ -x "$python" ] && "$python" - "$horovod" "$torch" "$lightning" <<'PYTHON' 2>/dev/null
+    [ -x "$python" ] && "$python" - "$horovod" "$torch" "$lightning" "$torchft" <<'PYTHON' 2>/dev/null
 import sys
 from importlib.metadata import version
-sys.exit([version("horovod"), version("torch").partition("+")[0], version("lightning")] != sys.argv[1:])
+found = [version("horovod"), version("torch").partition("+")[0], version("lightning"), version("torchft")]
+sys.exit(found != sys.argv[1:])
 PYTHON
 }
 
@@ -83,9 +85,9 @@ case ${1:-} in
         if installed; then
             say "torch $torch and Horovod $horovod are installed"
         elif [ -x "$python" ] && [ -n "$(wheel)" ]; then
-            say "pip installs torch $torch, Lightning $lightning and the cached Horovod $horovod wheel into .venv: about 1 minute"
+            say "pip installs torch $torch, Lightning $lightning, torchft $torchft and the cached Horovod $horovod wheel into .venv: about 1 minute"
         else
-            say "pip installs torch $torch and Lightning $lightning into .venv (700 MB on disk where the package index serves its CPU build, several GB otherwise)"
+            say "pip installs torch $torch, Lightning $lightning and torchft $torchft into .venv (700 MB on disk where the package index serves its CPU build, several GB otherwise)"
             say "Horovod $horovod is built once against this torch: 3 to 9 minutes on 2 cores; the wheel is kept in .cache"
         fi
         ;;
@@ -100,6 +102,7 @@ case ${1:-} in
             build
         fi
         pip install "lightning==$lightning" || fail "pip could not install lightning $lightning"
+        pip install "torch==$torch" "torchft==$torchft" "grpclib>=0.4.8" "protobuf>=5" || fail "pip could not install torchft $torchft"
         pip install cloudpickle psutil pyyaml cffi packaging || fail "pip could not install the dependencies of Horovod"
         pip install --no-deps --force-reinstall "$(wheel)" || fail "pip could not install the Horovod wheel"
         "$python" -c 'import horovod.torch as hvd; hvd.init()' >>"$log" 2>&1 || fail "Horovod is installed but does not work"

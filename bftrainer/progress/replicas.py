@@ -14,6 +14,9 @@ from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate
 from bftrainer.system.network import interface_address
 
+REPLICA = "TORCHFT_REPLICA_ID"
+"""The replica's name, which bftrainer's driver sets."""
+
 
 class Replicas:
     """This process's copy of a model, averaged with its peers' at each step; see docs/torchft.md.
@@ -202,9 +205,10 @@ def _manager(replicas: Replicas, environment: Mapping[str, str]) -> Any:
         world_size=1,
         store_addr=address,
         store_port=store.port,
-        replica_id=environment.get("TORCHFT_REPLICA_ID"),
+        replica_id=environment.get(REPLICA),
         hostname=address,
-        heartbeat_interval=timedelta(seconds=5),  # bftrainer's lighthouse knows who is alive
+        # bftrainer's lighthouse is told who is alive; torchft's own finds out by heartbeats.
+        heartbeat_interval=timedelta(seconds=60 if environment.get(REPLICA) else 0.1),
         # Over the group's own connections: torchft's other transport serves the weights to everybody by HTTP.
         checkpoint_transport=transport.PGTransport(
             group, timeout, torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
@@ -215,4 +219,20 @@ def _manager(replicas: Replicas, environment: Mapping[str, str]) -> Any:
 
 
 def _parallel(manager: Any, model: Any) -> Any:
-    return importlib.import_module("torchft").DistributedDataParallel(manager, model)
+    torchft = importlib.import_module("torchft")
+    torch = importlib.import_module("torch")
+
+    class SurvivesLosses(torchft.DistributedDataParallel):  # type: ignore[misc,name-defined]
+        """torchft 0.2.0's own hook fails with AssertionError where an average fails as it is waited for."""
+
+        @staticmethod
+        def _comm_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch checks annotations, which are text here
+            work = state.allreduce(bucket.buffer())
+            work.wait()  # notes an error, which makes this step one that is not applied
+            future = getattr(work.get_future(), "_fut", None)
+            if future is None:
+                future = torch.futures.Future()
+                future.set_result(bucket.buffer())
+            return future
+
+    return SurvivesLosses(manager, model)
