@@ -39,9 +39,7 @@ class Lighthouse:
     ``on_asked`` is told of each replica's first request, ``on_formed`` of each quorum that differs from the one before.
     """
 
-    def __init__(
-        self, quorum: Quorum, on_asked: Callable[[str], None], on_formed: Callable[[Formed], None]
-    ) -> None:
+    def __init__(self, quorum: Quorum, on_asked: Callable[[str], None], on_formed: Callable[[Formed], None]) -> None:
         self.quorum = quorum
         self._on_asked = on_asked
         self._on_formed = on_formed

@@ -299,5 +299,3 @@ class ReplicaRun:
 
     def _stay(self, replica: str) -> Stay | None:
         return next((stay for stay in self.stays if replica in stay.replicas), None)
-
-
