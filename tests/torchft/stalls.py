@@ -22,6 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import itertools
+
 from horovod_trainer import CHECKOUT, Trainer
 from stall_table import Cluster, Kind, hosts_of, print_stalls
 
@@ -38,7 +40,7 @@ def stall_s(trainer: Trainer, world_size: int, after_s: float) -> float:
     first = next(n for n, line in enumerate(ends) if line["time"] >= after_s and line["world_size"] == world_size)
     begin = max(n for n, line in enumerate(ends) if line["time"] < after_s)
     times = [line["time"] for line in ends[begin : first + AFTER_STEPS]]
-    return float(max(new - old for old, new in zip(times, times[1:], strict=False)))
+    return float(max(new - old for old, new in itertools.pairwise(times)))
 
 
 @contextmanager
