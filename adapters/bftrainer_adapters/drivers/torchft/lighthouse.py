@@ -111,7 +111,7 @@ class Lighthouse:
         await stream.send_message(HeartbeatResponse())
 
 
-class _Codec(CodecBase):
+class _Codec(CodecBase):  # type: ignore[misc]  # grpclib has no types
     """protobuf's own encoding; grpclib's codec wants classes made by its compiler."""
 
     __content_subtype__ = "proto"

@@ -38,9 +38,9 @@ def _classes() -> dict[str, Any]:
             if isinstance(kind, str):
                 added.type, added.type_name = FieldDescriptorProto.TYPE_MESSAGE, kind
             else:
-                added.type = kind  # type: ignore[assignment]
+                added.type = kind
     pool = DescriptorPool()
-    pool.Add(file)  # type: ignore[no-untyped-call]
+    pool.Add(file)
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"torchft.{name}")) for name in _TABLE}
 
 
