@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, Request
+from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 
 
 def asks(quorum: Quorum, *replicas: str, step: int = 0, failures: int = 0, now_s: float = 0.0) -> Formed | None:
     """The quorum after the last of these requests."""
     for replica in replicas:
-        assert quorum.ask(Request(replica, step, failures))
+        assert quorum.ask(StepRequest(replica, step, failures))
     return quorum.form(now_s)
 
 
@@ -73,7 +73,7 @@ def test_a_dismissed_replica_stays_while_it_alone_has_the_latest_weights() -> No
 
 
 def test_a_replica_that_is_not_admitted_is_refused() -> None:
-    assert not Quorum(1).ask(Request("stranger", 0, 0))
+    assert not Quorum(1).ask(StepRequest("stranger", 0, 0))
 
 
 NAMES = st.sampled_from("123456")
@@ -96,7 +96,7 @@ def test_whatever_happens(acts: Sequence[tuple[str, str, int]]) -> None:
             case "withdraw":
                 quorum.withdraw(name)
             case "ask":
-                assert quorum.ask(Request(name, step, 0)) == (name in quorum.admitted)
+                assert quorum.ask(StepRequest(name, step, 0)) == (name in quorum.admitted)
         before, asked, alive = quorum.group, dict(quorum.asked), set(quorum.admitted)
         formed = quorum.form(now_s)
         if formed is None:

@@ -28,7 +28,7 @@ from bftrainer_adapters.drivers.torchft.messages import (
     QuorumRequest,
     QuorumResponse,
 )
-from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, Request
+from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 
 _BACKLOG = 1024
 
@@ -90,7 +90,7 @@ class Lighthouse:
         message = await stream.recv_message()
         member = message.requester
         replica = member.replica_id.partition(":")[0]
-        if not self.quorum.ask(Request(replica, member.step, member.commit_failures)):
+        if not self.quorum.ask(StepRequest(replica, member.step, member.commit_failures)):
             raise GRPCError(Status.PERMISSION_DENIED, "this replica is not one of this trainer")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[replica] = member, answer

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StepRequest:
     """A replica's request for its next step. ``step``: steps that it has committed; ``failures``: steps in succession that
     it could not commit."""
 
@@ -49,7 +49,7 @@ class Quorum:
     admitted: set[str] = field(default_factory=set)
     """Replicas that were started and have neither ended nor been released."""
     leaving: set[str] = field(default_factory=set)
-    asked: dict[str, Request] = field(default_factory=dict)
+    asked: dict[str, StepRequest] = field(default_factory=dict)
     _first_s: float | None = None
 
     def admit(self, replicas: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ class Quorum:
         self.leaving.discard(replica)
         self.asked.pop(replica, None)
 
-    def ask(self, request: Request) -> bool:
+    def ask(self, request: StepRequest) -> bool:
         """Note a request; False if the replica is none of this trainer's."""
         if request.replica in self.admitted:
             self.asked[request.replica] = request
