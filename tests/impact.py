@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,6 +36,13 @@ WORKERS = {
     "ignores SIGTERM": "trap '' TERM; {up}; while :; do sleep 0.5; done",
     "has setsid children": "setsid bash -c \"trap '' TERM; {up}; while :; do sleep 0.5; done\" & wait",
 }
+_PROGRAM = f"{shlex.quote(sys.executable)} {{}}{shlex.quote(str(Path(__file__).parent / 'slurm' / 'impact_worker.py'))}"
+FRAMEWORKS = {
+    "horovod": _PROGRAM.format("") + " horovod {up_file}",
+    "torchrun": _PROGRAM.format("-m torch.distributed.run --standalone --nproc-per-node=1 ") + " torchrun {up_file}",
+    "restart": _PROGRAM.format("") + " restart {up_file}",
+}
+"""Real ones, a world of one on each node: torch takes seconds to import, so they are few."""
 
 
 def busy_s() -> float:
@@ -114,7 +123,8 @@ class Impact:
         for fragment in self.holder.poll():
             up = self.state / f"up.{fragment.node}.{fragment.id}"
             ups.append(up)
-            self.slurm.spawn_worker(fragment, WORKERS[worker].format(up=f"touch {up}"))
+            script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
+            self.slurm.spawn_worker(fragment, script)
         wait_until(lambda: all(up.exists() for up in ups), "workers to run", 60)
         self._let_settle()
         start = self._start(size)

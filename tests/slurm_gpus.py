@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Gpus:
-    """What every node has. ``gres`` is its Gres= in slurm.conf; ``lines`` are those of gres.conf, with {} for the devices' folder."""
+    """What every node has: its Gres= in slurm.conf, and ``lines`` of gres.conf with {} for the folder of the devices."""
 
     types: str
     gres: str

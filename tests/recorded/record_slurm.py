@@ -63,7 +63,8 @@ class Recorder:
         assert bool(done.returncode) is fails, (argv, done)
         when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S+00:00")
         ended = f", exit status {done.returncode}, stderr" if fails else ""
-        head = f"# command: SLURM_TIME_FORMAT=%s TZ=UTC {' '.join(argv)}\n# when: {when}  slurm: {self.lab.version.number}{ended}\n"
+        head = f"# command: SLURM_TIME_FORMAT=%s TZ=UTC {' '.join(argv)}\n"
+        head += f"# when: {when}  slurm: {self.lab.version.number}{ended}\n"
         self._write(f"{name}.txt", head.encode() + (done.stderr if fails else done.stdout))
 
     def json(self, name: str, argv: list[str]) -> None:
@@ -244,7 +245,9 @@ def limits(to: Recorder) -> None:
         lab.submit("sleep 600", *ours, "-w", node, f"--comment={slurm_jobs.comment('test', 'root')}")
     wait_until(lambda: "QOSMax" in lab.run("squeue", "-h", "-o", "%r"), "the limit")
     to.text("limited.holders", slurm_jobs.list_argv("root", MARK))
-    limit(lab, "MaxSubmitJobsPerUser=2 GraceTime=45 PreemptExemptTime=60 MaxWall=30 GrpTRES=node=2 MaxTRESPerUser=node=1")
+    limit(
+        lab, "MaxSubmitJobsPerUser=2 GraceTime=45 PreemptExemptTime=60 MaxWall=30 GrpTRES=node=2 MaxTRESPerUser=node=1"
+    )
     to.text("limited.qos", setup.qos_argv())
     to.text("limited.sbatch", ["sbatch", *ours, "-t", "10", "--wrap", "sleep 600"], fails=True)
 
