@@ -92,6 +92,10 @@ class Settings:
     cgroups: str = "v1"
     """Or v2, of which slurmd only tracks processes here: no controllers, no systemd."""
     gpus: Gpus | None = None
+    exclusive: str = "OverSubscribe=EXCLUSIVE"
+    """How both partitions say that jobs share no node; 26.05 has Exclusive=NODE, too, and TOPO and USER."""
+    topology: str = ""
+    """topology.conf."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
@@ -147,9 +151,9 @@ PreemptMode=CANCEL
 JobCompType=jobcomp/none
 {more}
 {nodes}
-PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF OverSubscribe=EXCLUSIVE DefaultTime=60
+PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF {settings.exclusive} DefaultTime=60
 PartitionName=scavenge Nodes={of_main} PriorityTier=1 PreemptMode=CANCEL GraceTime={settings.grace_s} \
-OverSubscribe=EXCLUSIVE DefaultTime=60
+{settings.exclusive} DefaultTime=60
 {of_service}
 """
 
@@ -373,9 +377,11 @@ class Lab:
             more=more, of_main=",".join(self.node_names), of_service=self._service_partition(),
         )  # fmt: skip
         if self.settings.preempt == "preempt/qos":  # as the page on site setup has it: the QOS says who is preempted
-            text = text.replace("PreemptMode=OFF OverSubscribe", "OverSubscribe")
+            text = text.replace("PreemptMode=OFF ", "", 1)
         self.conf.write_text(text)
         self.conf.with_name("cgroup.conf").write_text(self._cgroup_conf())
+        if self.settings.topology:
+            self.conf.with_name("topology.conf").write_text(self.settings.topology)
 
     def _cgroup_conf(self) -> str:
         if self.uses_cgroup2:

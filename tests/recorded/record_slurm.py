@@ -217,8 +217,6 @@ def states(to: Recorder) -> None:
 
     wait_until(lambda: not missing(), f"all states; at first these are missing: {missing()}", 20)
     to.look("states")
-    for node in ("node07", "node03"):
-        lab.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
 
 def sites(to: Recorder, name: str) -> None:
@@ -281,8 +279,9 @@ def main(names: list[str]) -> None:
                 try:
                     lab.start()
                     for moment in moments:
+                        if moment is not moments[0]:
+                            lab.tidy_up()
                         moment(Recorder(lab))
-                        lab.tidy_up()
                 finally:
                     os.chdir("/")
                     lab.stop()

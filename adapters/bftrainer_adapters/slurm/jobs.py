@@ -67,11 +67,13 @@ def submit_argv(
     settings: SlurmSettings, request: NodeRequest, comment: str, command: Iterable[str], log: Path
 ) -> list[str]:
     """``sbatch`` of one holder; ``command`` is the job script with its arguments."""
+    # Slurm refuses --gres=gpu beside --gpus-per-node.
+    gpus = f"gpu:{request.gpus}" if request.gpus and not settings.gpu_options else ""
     chosen = [
         *(["-p", settings.partition] if settings.partition else []),
         *(["-q", settings.qos] if settings.qos else []),
         *(["-A", settings.account] if settings.account else []),
-        *([f"--gres={gres}"] if (gres := settings.gres or (f"gpu:{request.gpus}" if request.gpus else "")) else []),
+        *([f"--gres={gres}"] if (gres := settings.gres or gpus) else []),
     ]
     return [
         "sbatch", "--parsable", *chosen, "-N1", "-n1", "-w", request.node, "--exclusive", "--mem=0",
