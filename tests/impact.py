@@ -45,6 +45,17 @@ FRAMEWORKS = {
 """Real ones, a world of one on each node: torch takes seconds to import, so they are few."""
 
 
+def steps_with_remains(lab: Lab) -> set[str]:
+    """Steps whose first process ended before the others, by the logs of slurmd (debug2): slurmstepd kills those that remain,
+    "inherited" ones, and looks again a second later (decision 7). 22.05 logs "killing process 7 (inherited_task) with signal 9",
+    24.11 and 26.05 "sending process 7 (inherited_task) signal 9".
+    """
+    logs = "".join((lab.root / "log" / f"slurmd.{name}.log").read_text() for name in lab.node_names)
+    signaled = re.findall(r"\[(\d+\.\w+)\] .* process \d+ \((\w+)\) (?:with )?signal (\d+)", logs)
+    assert any((kind, number) == ("slurm_task", "44") for _, kind, number in signaled), "cgroups are in use"
+    return {step for step, kind, number in signaled if (kind, number) == ("inherited_task", "9")}
+
+
 def busy_s() -> float:
     """What all cores together have worked since the machine came up, in steps of 0.01 s."""
     fields = Path("/proc/stat").read_text().splitlines()[0].split()
