@@ -46,9 +46,10 @@ FRAMEWORKS = {
 
 
 def steps_with_remains(lab: Lab) -> set[str]:
-    """Steps whose first process ended before the others, by the logs of slurmd (debug2): slurmstepd kills those that remain,
-    "inherited" ones, and looks again a second later (decision 7). 22.05 logs "killing process 7 (inherited_task) with signal 9",
-    24.11 and 26.05 "sending process 7 (inherited_task) signal 9".
+    """Steps whose first process ended before the others, by the logs of slurmd (debug2): decision 7.
+
+    slurmstepd kills those that remain ("inherited" ones), and looks again a second later. 22.05 logs "killing process 7
+    (inherited_task) with signal 9", 24.11 and 26.05 "sending process 7 (inherited_task) signal 9".
     """
     logs = "".join((lab.root / "log" / f"slurmd.{name}.log").read_text() for name in lab.node_names)
     signaled = re.findall(r"\[(\d+\.\w+)\] .* process \d+ \((\w+)\) (?:with )?signal (\d+)", logs)

@@ -13,13 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import need_accounting
+from clusters_under_test import RealSlurm
+from conftest import need_accounting, started
 from impact import Impact, steps_with_remains
 from promises import promise
 from slurm_accounting import limit, preemptible_qos
 from slurm_lab import Lab, Settings, missing_cgroups, wait_until
 from slurm_versions import SlurmVersion
 
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.errors import SchedulerError
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer_adapters.on_node import payload
 
@@ -30,7 +33,9 @@ SITES = {
     "cgroup v2": Settings(nodes=2, proctrack="cgroup", cgroups="v2", slurmd_debug="debug2"),
     "QOS": Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),
     "cgroup v2, no Epilog": Settings(nodes=2, proctrack="cgroup", cgroups="v2", epilog="", slurmd_debug="debug2"),
+    "stepmgr": Settings(nodes=2, controller="preempt_send_user_signal,enable_stepmgr", more="PrologFlags=contain"),
 }
+STEPMGR_SINCE = (24, 5)
 
 
 @pytest.fixture
@@ -48,6 +53,8 @@ def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
 ) -> None:
     """Held, trained on, taken by a main job, held again and released: nothing is left, and nobody had to be killed by Slurm."""
     settings = SITES[site]
+    if site == "stepmgr" and slurm_version.release < STEPMGR_SINCE:
+        pytest.skip("stepmgr came with 24.05")
     if settings.proctrack == "cgroup" and (reason := missing_cgroups(settings.cgroups)):
         pytest.skip(f"no cgroups for slurmd: {reason}")
     if settings.accounting:
@@ -100,3 +107,27 @@ def assert_a_step_finds_its_jobs_cgroup(lab: Lab, folder: Path) -> None:
     wait_until(found.exists, "the step's answer")
     assert found.read_text() == "True\n"
     lab.wait_idle()
+
+
+@pytest.mark.slow
+@pytest.mark.every_slurm
+def test_with_stepmgr_workers_that_are_not_listed_are_an_error_and_end_with_their_holder(
+    folder: Path, slurm_version: SlurmVersion
+) -> None:
+    """slurmctld knows no step there, so a pilot that finds a dead one's workers releases their nodes."""
+    if slurm_version.release < STEPMGR_SINCE:
+        pytest.skip("stepmgr came with 24.05")
+    for lab in started(SITES["stepmgr"], slurm_version):
+        cluster = RealSlurm(lab, folder)
+        holder = cluster.holder()
+        holder.poll()
+        holder.acquire((NodeRequest("node01"),))
+        wait_until(lambda holder=holder: [f.phase for f in holder.poll()] == [FragmentPhase.READY], "the holder")
+        (fragment,) = holder.poll()
+        cluster.start_worker(fragment)
+        with pytest.raises(SchedulerError, match="does not list the steps"):
+            holder.clear(frozenset({fragment.name}))
+        holder.release(frozenset({fragment.name}))
+        wait_until(lambda holder=holder: not holder.poll(), "the holder to end")
+        assert cluster.workers() == 0
+        cluster.close()

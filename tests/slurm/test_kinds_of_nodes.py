@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
 
 from bftrainer.core.windows import PilotJobs, free_nodes
-from bftrainer.domain.cluster import Availability, Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 
@@ -61,3 +60,72 @@ def test_a_holder_has_all_gpus_of_its_node_and_its_workers_see_them(
         assert shown.stdout.strip() == seen
         holder.release(frozenset({fragment.name}))
         wait_until(lambda holder=holder: not holder.poll(), "the holder to end")
+
+
+def reserve(lab: Lab, name: str, start: str, node: str, flags: str) -> None:
+    lab.run(
+        "scontrol", "create", "reservation", f"ReservationName={name}", f"StartTime={start}", "Duration=60", "Users=root",
+        f"Nodes={node}", f"Flags={flags}",
+    )  # fmt: skip
+
+
+def test_reservations_of_every_kind_end_windows(lab: Lab, tmp_path: Path) -> None:
+    """FLEX and MAGNETIC begin when they say. TIME_FLOAT never does: its window stays as long as it is, and holders fit into it.
+
+    A magnetic reservation takes jobs of its users that did not ask for it; holders of such a user stay where they are sent.
+    """
+    for name, node, flags in (("flex", 1, "FLEX"), ("floats", 2, "TIME_FLOAT"), ("later", 3, "MAGNETIC")):
+        reserve(lab, name, "now+10minutes", f"node{node:02d}", flags)
+    reserve(lab, "now", "now", "node04", "MAGNETIC")
+    scheduler = SlurmScheduler(env=lab.env)
+
+    def windows() -> dict[str, tuple[str, float]]:
+        seen = scheduler.observe()
+        return {free.node.name: (free.end.id, free.window_s(seen.at_s)) for free in free_nodes(seen, PilotJobs())}
+
+    wait_until(lambda: "node04" not in windows(), "the reservation that begins now")
+    first = windows()
+    assert {name: end for name, (end, _) in first.items() if end} == {
+        "node01": "flex",
+        "node02": "floats",
+        "node03": "later",
+    }
+    assert all(500 < first[f"node{n:02d}"][1] <= 600 for n in (1, 2, 3))
+    begun_s = scheduler.observe().at_s
+    wait_until(lambda: scheduler.observe().at_s >= begun_s + 4, "time to pass")
+    assert first["node01"][1] - windows()["node01"][1] >= 3
+    assert windows()["node02"][1] > 590, "it floats"
+    holder = RealSlurm(lab, tmp_path).holder()
+    wanted = [NodeRequest(name, length) for name, (_, length) in windows().items()]
+    assert {fragment.node for fragment in held(holder, *wanted)} == {f"node{n:02d}" for n in (1, 2, 3, 5, 6, 7, 8)}
+    limits = {line.split()[0]: line.split()[1] for line in lab.run("squeue", "-h", "-o", "%N %l").splitlines()}
+    assert {limits[f"node{n:02d}"] for n in (1, 2, 3)} == {"9:00"}
+
+
+BLOCKS = "BlockName=b1 Nodes=node[01-02]\nBlockName=b2 Nodes=node[03-04]\nBlockSizes=2\n"
+EXCLUSIVE = {
+    "ExclusiveUser=YES": ((22, 5), ""),
+    "ExclusiveTopo=YES": ((24, 11), BLOCKS),
+    "Exclusive=NODE": ((26, 5), ""),
+    "Exclusive=USER": ((26, 5), ""),
+    "Exclusive=TOPO": ((26, 5), BLOCKS),
+}
+
+
+@pytest.mark.parametrize("words", EXCLUSIVE)
+def test_partitions_in_which_jobs_share_no_node_user_or_block(
+    words: str, slurm_version: SlurmVersion, tmp_path: Path
+) -> None:
+    since, blocks = EXCLUSIVE[words]
+    if slurm_version.release < since or (
+        words.startswith("Exclusive") and words[9] != "=" and slurm_version.release >= (26, 5)
+    ):
+        pytest.skip(f"{slurm_version.number} has no {words}")
+    more = "TopologyPlugin=topology/block" if blocks else ""
+    for lab in started(Settings(nodes=4, exclusive=words, more=more, topology=blocks), slurm_version):
+        impact = Impact(lab, tmp_path)
+        for size in (2, 1):
+            start = impact.start_on_held(size, "has setsid children")
+            print(f"{words}, {size} nodes: {start.took_s:.2f} s")
+            assert len(start.nodes) == size
+            promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")

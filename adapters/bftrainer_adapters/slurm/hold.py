@@ -12,7 +12,7 @@ from typing import TypeVar
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.fragments import id_of
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError
+from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_files import HolderFiles
@@ -143,19 +143,27 @@ class _Slurm:
             self._run(jobs.cancel_argv(ids))
 
     def end_workers(self, names: list[str]) -> None:
-        """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory."""
-        ids = [id_of(name) for name in names]
-        steps = self._worker_steps(ids)
-        if steps:
-            self._run(jobs.kill_steps_argv(steps))
-        until_s = time.monotonic() + STEPS_END_S
-        while steps and time.monotonic() < until_s:
-            time.sleep(0.1)
-            steps = self._worker_steps(ids)
+        """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory.
 
-    def _worker_steps(self, ids: list[str]) -> list[str]:
+        Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers may not be listed either.
+        """
+        ids = [id_of(name) for name in names]
+        steps = self._steps(ids)
+        if steps.workers:
+            self._run(jobs.kill_steps_argv(steps.workers))
+        if unlisted := sorted(set(ids) - steps.payloads):
+            raise SchedulerError(
+                f"squeue does not list the steps of job {unlisted[0]} (SlurmctldParameters=enable_stepmgr?): "
+                "workers there cannot be ended one by one"
+            )
+        until_s = time.monotonic() + STEPS_END_S
+        while steps.workers and time.monotonic() < until_s:
+            time.sleep(0.1)
+            steps = self._steps(ids)
+
+    def _steps(self, ids: list[str]) -> jobs.Steps:
         mark = new_mark()
-        return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_worker_steps(text, mark))
+        return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark))
 
     def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
         return command.parsed(argv, self._run(argv), parse)

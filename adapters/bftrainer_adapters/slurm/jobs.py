@@ -154,10 +154,26 @@ def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
     return ["squeue", "-a", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]
 
 
-def parse_worker_steps(text: str, mark: str) -> list[str]:
-    """Steps that are neither the payload nor Slurm's own (batch, extern)."""
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps of holders: those of workers by id, and the jobs whose payload is listed."""
+
+    workers: tuple[str, ...]
+    payloads: frozenset[str]
+
+
+def parse_steps(text: str, mark: str) -> Steps:
+    """Slurm's own steps (batch, extern) are left out.
+
+    With Slurm's stepmgr, slurmctld knows no step that srun has started: then the payload is missing, too (24.11.5 and
+    26.05.5, SlurmctldParameters=enable_stepmgr).
+    """
     steps = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
-    return [step for step, *name in steps if re.fullmatch(r"[0-9]+\.[0-9]+", step) and name != [PAYLOAD_STEP]]
+    named = [(step, name == [PAYLOAD_STEP]) for step, *name in steps if re.fullmatch(r"[0-9]+\.[0-9]+", step)]
+    return Steps(
+        tuple(step for step, is_payload in named if not is_payload),
+        frozenset(step.partition(".")[0] for step, is_payload in named if is_payload),
+    )
 
 
 def kill_steps_argv(steps: Iterable[str]) -> list[str]:
