@@ -161,7 +161,7 @@ class _Slurm:
             time.sleep(0.1)
             steps = self._steps(ids)
 
-    def _steps(self, ids: list[str]) -> jobs.Steps:
+    def _steps(self, ids: list[str]) -> jobs.HolderSteps:
         mark = new_mark()
         return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark))
 

@@ -155,14 +155,14 @@ def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class HolderSteps:
     """Steps of holders: those of workers by id, and the jobs whose payload is listed."""
 
     workers: tuple[str, ...]
     payloads: frozenset[str]
 
 
-def parse_steps(text: str, mark: str) -> Steps:
+def parse_steps(text: str, mark: str) -> HolderSteps:
     """Slurm's own steps (batch, extern) are left out.
 
     With Slurm's stepmgr, slurmctld knows no step that srun has started: then the payload is missing, too (24.11.5 and
@@ -170,7 +170,7 @@ def parse_steps(text: str, mark: str) -> Steps:
     """
     steps = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
     named = [(step, name == [PAYLOAD_STEP]) for step, *name in steps if re.fullmatch(r"[0-9]+\.[0-9]+", step)]
-    return Steps(
+    return HolderSteps(
         tuple(step for step, is_payload in named if not is_payload),
         frozenset(step.partition(".")[0] for step, is_payload in named if is_payload),
     )

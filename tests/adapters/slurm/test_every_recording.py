@@ -17,8 +17,8 @@ from bftrainer_adapters.slurm.checks import JSON_SINCE, judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import Listing
 from bftrainer_adapters.slurm.jobs import (
+    HolderSteps,
     JobPhase,
-    Steps,
     is_limit,
     is_unknown_job,
     parse_known,
@@ -171,7 +171,7 @@ def test_holders_steps_and_the_pilots_own_job(version: str) -> None:
     assert {node: phase for node, (_, phase) in found.items()} == {"node04": JobPhase.RUNS, "node05": JobPhase.RUNS}
     assert holders("cancelled")["node05"][1] is JobPhase.OVER
     steps = parse_steps(recorded("planned.steps.txt", version), MARK)
-    assert steps == Steps((f"{found['node04'][0]}.1",), frozenset(job for job, _ in found.values()))
+    assert steps == HolderSteps((f"{found['node04'][0]}.1",), frozenset(job for job, _ in found.values()))
     assert parse_known(recorded("planned.known.txt", version), MARK) == {job for job, _ in found.values()}
     job = parse_job(recorded("planned.job.txt", version))
     assert job is not None
