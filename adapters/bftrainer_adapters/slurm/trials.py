@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class VersionTrial:
     """A run of ``make slurm-versions`` on one version."""
 
     version: str
@@ -25,13 +25,13 @@ class Trial:
 
 ALL_PASSED = "all live tests passed, with and without an Epilog, with cgroup v1, v2 and linuxproc"
 TRIALS = (
-    Trial("22.05.8", "2026-11-22", ALL_PASSED),
-    Trial("24.11.5", "2026-11-22", ALL_PASSED),
-    Trial("26.05.5", "2026-11-22", ALL_PASSED),
+    VersionTrial("22.05.8", "2026-11-22", ALL_PASSED),
+    VersionTrial("24.11.5", "2026-11-22", ALL_PASSED),
+    VersionTrial("26.05.5", "2026-11-22", ALL_PASSED),
 )
 
 
-def trial_of(release: tuple[int, int]) -> Trial | None:
+def trial_of(release: tuple[int, int]) -> VersionTrial | None:
     """What was tried of a release; None if it was not tried."""
     return next((trial for trial in TRIALS if trial.release == release), None)
 
