@@ -204,7 +204,8 @@ class Impact:
             log,
             re.MULTILINE,
         )
-        assert found, f"slurmctld does not say when it started job {job}"
+        told = "".join(line for line in log.splitlines(keepends=True) if job in line)
+        assert found, f"slurmctld does not say when it started job {job}: {told}"
         return datetime.fromisoformat(found[1]).astimezone().timestamp()
 
     def _all_held(self) -> bool:

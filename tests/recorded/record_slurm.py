@@ -42,7 +42,7 @@ COMMENTS = (
     "bftrainer: pilot evil of root; hosts n[1-199999,1-199999]\nJOBID|USER|STATE|NAME|REASON|COMMENT",
 )
 POWER = (
-    "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=INFINITE\nSuspendTimeout=1\nResumeTimeout=60\n"
+    "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=86400\nSuspendTimeout=1\nResumeTimeout=60\n"
     "SuspendExcParts=service"
 )
 
@@ -204,7 +204,7 @@ def states(to: Recorder) -> None:
     lab.run("scontrol", "update", "NodeName=node03", "State=DOWN", "Reason=by hand")
     reserve(lab, "maint", "now", "node04", "MAINT,IGNORE_JOBS")
     reserve(lab, "theirs", "now", "node05")
-    lab.run("scontrol", "update", "NodeName=node07", "State=POWER_DOWN_FORCE")
+    lab.run("scontrol", "update", "NodeName=node07", "State=POWER_DOWN")
     for name, start, flags in (
         ("flex", "now+1hour", "FLEX"), ("floats", "now+2hours", "TIME_FLOAT"), ("magnetic", "now+4hours", "MAGNETIC"),
     ):  # fmt: skip
