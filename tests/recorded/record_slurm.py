@@ -193,8 +193,20 @@ def kinds(to: Recorder) -> None:
     to.look("kinds")
 
 
+def reserved(to: Recorder) -> None:
+    """Reservations with all flags that concern windows."""
+    for node, name, start, flags in (
+        ("node01", "flex", "now+1hour", "FLEX"), ("node02", "floats", "now+2hours", "TIME_FLOAT"),
+        ("node03", "magnetic", "now+4hours", "MAGNETIC"), ("node04", "now", "now", "MAGNETIC"),
+        ("node05", "both", "now+1hour", "FLEX,MAGNETIC"),
+    ):  # fmt: skip
+        reserve(to.lab, name, start, node, flags)
+    wait_until(lambda: "RESERVED" in to.lab.run(*NODES), "the reservation that begins now")
+    to.look("reserved")
+
+
 def states(to: Recorder) -> None:
-    """A node in each state that an administrator can set here, and reservations with all flags that concern windows."""
+    """A node in each state that an administrator can set here."""
     lab = to.lab
     lab.submit("sleep 600", "-N1", "-w", "node01", "-t", "10")
     held(lab, "node06")
@@ -205,11 +217,6 @@ def states(to: Recorder) -> None:
     reserve(lab, "maint", "now", "node04", "MAINT,IGNORE_JOBS")
     reserve(lab, "theirs", "now", "node05")
     lab.run("scontrol", "update", "NodeName=node07", "State=POWER_DOWN")
-    for name, start, flags in (
-        ("flex", "now+1hour", "FLEX"), ("floats", "now+2hours", "TIME_FLOAT"), ("magnetic", "now+4hours", "MAGNETIC"),
-    ):  # fmt: skip
-        reserve(lab, name, start, "node08", flags)
-
     wanted = {"ALLOCATED", "IDLE", "DOWN", "DRAIN", "MAINTENANCE", "RESERVED", "POWERED_DOWN"}
 
     def missing() -> set[str]:
@@ -254,7 +261,7 @@ Moment = Callable[[Recorder], None]
 LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "eight nodes": (
         Settings(more=POWER),
-        (empty, planned, reasons, hostile, kinds, states),
+        (empty, planned, reasons, hostile, kinds, reserved, states),
     ),
     "recommended": (Settings(), (lambda to: sites(to, "recommended"),)),
     "defaults": (DEFAULTS, (lambda to: sites(to, "defaults"),)),

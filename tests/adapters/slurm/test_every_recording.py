@@ -30,7 +30,7 @@ from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, parse
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
-MOMENTS = ("empty", "planned", "reasons", "hostile", "kinds", "states", "gpus", "mig", "shard")
+MOMENTS = ("empty", "planned", "reasons", "hostile", "kinds", "reserved", "states", "gpus", "mig", "shard")
 JSON_VERSIONS = [version for version in VERSIONS if parse_version(version) >= JSON_SINCE]
 
 every_version = pytest.mark.parametrize("version", VERSIONS)
@@ -126,13 +126,14 @@ def test_states(version: str) -> None:
 
 @every_version
 def test_reservations_of_every_kind_end_windows(version: str) -> None:
-    seen = observation("states", version)
-    assert {one.id for one in seen.reservations} == {"maint", "theirs", "flex", "floats", "magnetic"}
-    text = recorded("states.reservations.txt", version)
-    assert all(flag in text for flag in ("FLEX", "TIME_FLOAT", "MAGNETIC", "MAINT"))
-    (free,) = free_nodes(seen, PilotJobs())
-    assert (free.node.name, free.end.id) == ("node08", "flex")
-    assert free.window_s(seen.at_s) == pytest.approx(3600, abs=30)
+    seen = observation("reserved", version)
+    assert {one.id: min(one.nodes) for one in seen.reservations} == {
+        "flex": "node01", "floats": "node02", "magnetic": "node03", "now": "node04", "both": "node05",
+    }  # fmt: skip
+    windows = {free.node.name: (free.end.id, free.window_s(seen.at_s)) for free in free_nodes(seen, PilotJobs())}
+    assert windows.keys() == {"node02", "node03", "node06", "node07", "node08"}
+    assert windows["node02"] == ("floats", pytest.approx(7200, abs=2)), "as far away as it was at first"
+    assert windows["node03"] == ("magnetic", pytest.approx(14_400, abs=30))
 
 
 @every_version
@@ -188,7 +189,7 @@ def test_limits_of_a_qos(version: str) -> None:
     assert plain["normal"].preempts == {"scavenger"}
     assert (plain["scavenger"].preempt_mode, plain["scavenger"].usage_factor) == ("CANCEL", 0.0)
     ours = limited["scavenger"]
-    assert (ours.grace_s, ours.exempt_s, ours.max_s) == (45, 60.0, 1800.0)
+    assert (ours.grace_s, ours.exempt_s, ours.max_s) == (45, 3600.0, 1800.0)
     assert ours.caps == {"MaxSubmitPU": "2", "MaxJobsPU": "1", "MaxTRESPU": "node=1", "GrpTRES": "node=2"}
     listed = Listing(OURS).read(recorded("limited.holders.txt", version), MARK).values()
     waiting = [job for job in listed if job.phase is JobPhase.WAITS]
