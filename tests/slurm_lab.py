@@ -93,7 +93,7 @@ class Settings:
     """Or v2, of which slurmd only tracks processes here: no controllers, no systemd."""
     gpus: Gpus | None = None
     exclusive: str = "OverSubscribe=EXCLUSIVE"
-    """How both partitions say that jobs share no node; 26.05 has Exclusive=NODE, too, and TOPO and USER."""
+    """How the main queue's partition says that jobs share no node; 26.05 has Exclusive=NODE, too, and TOPO and USER."""
     topology: str = ""
     """topology.conf."""
 
@@ -153,7 +153,7 @@ JobCompType=jobcomp/none
 {nodes}
 PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF {settings.exclusive} DefaultTime=60
 PartitionName=scavenge Nodes={of_main} PriorityTier=1 PreemptMode=CANCEL GraceTime={settings.grace_s} \
-{settings.exclusive} DefaultTime=60
+OverSubscribe=EXCLUSIVE DefaultTime=60
 {of_service}
 """
 
