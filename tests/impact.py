@@ -77,8 +77,8 @@ class Start:
     late: tuple[str, ...]
     killed: int
     notice_s: float | None
-    allocated_s: float
-    """When slurmctld gave it its nodes."""
+    allocated_s: float | None
+    """When slurmctld gave it its nodes; None if its log does not say."""
     busy_s: float
     """Time of all this machine's cores, which is the whole cluster here, from the submission to the first line."""
 
@@ -184,7 +184,8 @@ class Impact:
         if self.interactive is not None:
             self.interactive.wait(60)
         notice_s = min(notices) - begun_s if notices else None
-        allocated_s = self.allocated(job) - begun_s
+        allocated_at_s = self.allocated(job)
+        allocated_s = allocated_at_s - begun_s if allocated_at_s is not None else None
         return Start(started_s - begun_s, nodes, left, tuple(late), killed, notice_s, allocated_s, used_s)
 
     def _submit(self, script: str, *options: str) -> None:
@@ -196,17 +197,15 @@ class Impact:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
 
-    def allocated(self, job: str) -> float:
-        """By slurmctld's log, seconds since 1970."""
+    def allocated(self, job: str) -> float | None:
+        """By slurmctld's log, seconds since 1970. 26.05 does not log what backfill starts."""
         log = (self.lab.root / "log" / "slurmctld.log").read_text()
         found = re.search(
             rf"^\[(\S+)\] sched.* (?:Allocate|Started|_slurm_rpc_allocate_resources) JobId={job} (?!NodeList=\(null)",
             log,
             re.MULTILINE,
         )
-        told = "".join(line for line in log.splitlines(keepends=True) if job in line)
-        assert found, f"slurmctld does not say when it started job {job}: {told}"
-        return datetime.fromisoformat(found[1]).astimezone().timestamp()
+        return datetime.fromisoformat(found[1]).astimezone().timestamp() if found else None
 
     def _all_held(self) -> bool:
         """Whether they are; what is not held is asked for, again if it was refused or did not start, as a pilot does."""

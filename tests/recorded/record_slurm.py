@@ -237,6 +237,14 @@ def with_gpus(to: Recorder, name: str) -> None:
     to.look(name)
 
 
+def stepmgr(to: Recorder) -> None:
+    """Steps of a holder with a worker; without stepmgr, too, where it does not exist."""
+    job = held(to.lab, "node01", "sleep 1; srun --overlap -n1 bash -c 'sleep 600' &")
+    wait_until(lambda: f"StepId={job}.1 " in to.lab.run(*slurm_jobs.job_steps_argv(job)), "the worker's step")
+    to.text("stepmgr.steps", slurm_jobs.steps_argv([job], MARK))
+    to.text("stepmgr.job-steps", slurm_jobs.job_steps_argv(job))
+
+
 def limits(to: Recorder) -> None:
     """A QOS without limits and with them, and what they make of holders."""
     lab = to.lab
@@ -268,6 +276,7 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "gpus": (Settings(nodes=2, gpus=A100), (lambda to: with_gpus(to, "gpus"),)),
     "mig": (Settings(nodes=2, gpus=MIG), (lambda to: with_gpus(to, "mig"),)),
     "shard": (Settings(nodes=2, gpus=SHARD), (lambda to: with_gpus(to, "shard"),)),
+    "stepmgr": (Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"), (stepmgr,)),
     "qos": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (limits,)),
 }
 

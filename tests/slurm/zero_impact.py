@@ -114,7 +114,7 @@ def report(site: str, by: str, target: float, found: Starts) -> None:
     for (size, worker), starts in sorted(pooled.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
         took, base = [s.took_s for s in starts], [s.took_s for s in found[size, EMPTY]]
         median = statistics.median(took)
-        after = [s.allocated_s - s.notice_s for s in starts if s.notice_s is not None]
+        after = [s.allocated_s - s.notice_s for s in starts if s.notice_s is not None and s.allocated_s is not None]
         name = f"held, {worker}" if worker not in (EMPTY, PLAIN) else worker or "empty"
         differences = (
             f"{median - statistics.median(base):>+10.2f}{p95(took) - p95(base):>+9.2f}" if worker else " " * 19

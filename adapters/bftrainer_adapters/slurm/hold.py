@@ -148,22 +148,26 @@ class _Slurm:
         Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers may not be listed either.
         """
         ids = [id_of(name) for name in names]
-        steps = self._steps(ids)
-        if steps.workers:
-            self._run(jobs.kill_steps_argv(steps.workers))
-        if unlisted := sorted(set(ids) - steps.payloads):
-            raise SchedulerError(
-                f"squeue does not list the steps of job {unlisted[0]} (SlurmctldParameters=enable_stepmgr?): "
-                "workers there cannot be ended one by one"
-            )
+        steps = self._worker_steps(ids)
+        if steps:
+            self._run(jobs.kill_steps_argv(steps))
         until_s = time.monotonic() + STEPS_END_S
-        while steps.workers and time.monotonic() < until_s:
+        while steps and time.monotonic() < until_s:
             time.sleep(0.1)
-            steps = self._steps(ids)
+            steps = self._worker_steps(ids)
 
-    def _steps(self, ids: list[str]) -> jobs.HolderSteps:
+    def _worker_steps(self, ids: list[str]) -> list[str]:
         mark = new_mark()
-        return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark))
+        listed = self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark))
+        steps = list(listed.workers)
+        for job in sorted(set(ids) - listed.payloads):
+            of_job = self._ask(jobs.job_steps_argv(job), jobs.parse_job_steps)
+            if job not in of_job.payloads:
+                raise SchedulerError(
+                    f"Slurm does not list the payload of job {job}: its workers may not be listed either"
+                )
+            steps += [step for step in of_job.workers if step not in listed.workers]
+        return steps
 
     def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
         return command.parsed(argv, self._run(argv), parse)

@@ -182,11 +182,27 @@ class HolderSteps:
 def parse_steps(text: str, mark: str) -> HolderSteps:
     """Slurm's own steps (batch, extern) are left out.
 
-    With Slurm's stepmgr, slurmctld knows no step that srun has started: then the payload is missing, too (24.11.5 and
-    26.05.5, SlurmctldParameters=enable_stepmgr).
+    Slurm's stepmgr hides the others from slurmctld, the payload's, too (SlurmctldParameters=enable_stepmgr; 24.11.5, 26.05.5).
     """
-    steps = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
-    named = [(step, name == [PAYLOAD_STEP]) for step, *name in steps if re.fullmatch(r"[0-9]+\.[0-9]+", step)]
+    records = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
+    return _holder_steps((step, "".join(name)) for step, *name in records)
+
+
+def job_steps_argv(job: str) -> list[str]:
+    """All steps of one job. Unlike squeue, scontrol asks the node's stepmgr, too."""
+    return ["scontrol", "-o", "show", "step", job]
+
+
+def parse_job_steps(text: str) -> HolderSteps:
+    """``StepId=12.0 UserId=0 ... Name=bftrainer-payload Network=...``: a line per step."""
+    found = re.findall(r"^StepId=(\S+) .* Name=(.*?) Network=", text, re.MULTILINE)
+    if not found:
+        raise SchedulerError(f"no step in {text[:80]!r}")
+    return _holder_steps(found)
+
+
+def _holder_steps(found: Iterable[tuple[str, str]]) -> HolderSteps:
+    named = [(step, name == PAYLOAD_STEP) for step, name in found if re.fullmatch(r"[0-9]+\.[0-9]+", step)]
     return HolderSteps(
         tuple(step for step, is_payload in named if not is_payload),
         frozenset(step.partition(".")[0] for step, is_payload in named if is_payload),

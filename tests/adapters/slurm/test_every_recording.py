@@ -11,6 +11,7 @@ from recorded_slurm import MARK, RECORDED, VERSIONS, recorded
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.checks import CheckStatus
 from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
+from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.checks import JSON_SINCE, judge
@@ -22,6 +23,7 @@ from bftrainer_adapters.slurm.jobs import (
     is_limit,
     is_unknown_job,
     parse_known,
+    parse_job_steps,
     parse_steps,
 )
 from bftrainer_adapters.slurm.peers import parse_peers
@@ -181,6 +183,18 @@ def test_holders_steps_and_the_pilots_own_job(version: str) -> None:
     assert job.ends_s is not None
     for name in ("unknown.job", "unknown.known", "unknown.exists"):
         assert is_unknown_job(recorded(f"{name}.txt", version)), name
+
+
+@every_version
+def test_steps_that_only_the_stepmgr_knows(version: str) -> None:
+    steps = parse_steps(recorded("stepmgr.steps.txt", version), MARK)
+    found = parse_job_steps(recorded("stepmgr.job-steps.txt", version))
+    (job,) = found.payloads
+    assert found == HolderSteps((f"{job}.1",), frozenset({job}))
+    assert steps == (found if parse_version(version) < (24, 5) else HolderSteps((), frozenset()))
+    for text in ("", "scontrol: Job step 7 not found\n"):
+        with pytest.raises(SchedulerError, match="no step in"):
+            parse_job_steps(text)
 
 
 @every_version
