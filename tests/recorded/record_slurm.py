@@ -288,6 +288,8 @@ def main(names: list[str]) -> None:
         for which, (settings, moments) in LABS.items():
             if only and only != which:
                 continue
+            if which == "stepmgr" and VERSIONS[name].release < (24, 5):
+                settings = Settings(nodes=1)
             with tempfile.TemporaryDirectory(prefix="lab-") as folder:
                 lab = Lab(Path(folder), settings, VERSIONS[name])
                 lab.root.chmod(0o711)  # slurm.conf and munge's socket are below, for the stranger

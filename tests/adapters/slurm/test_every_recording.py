@@ -22,8 +22,8 @@ from bftrainer_adapters.slurm.jobs import (
     JobPhase,
     is_limit,
     is_unknown_job,
-    parse_known,
     parse_job_steps,
+    parse_known,
     parse_steps,
 )
 from bftrainer_adapters.slurm.peers import parse_peers
