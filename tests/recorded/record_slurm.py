@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -27,6 +28,7 @@ from slurm_gpus import A100, MIG, SHARD
 from slurm_lab import DEFAULTS, Lab, Settings, wait_until
 from slurm_versions import VERSIONS
 
+from bftrainer.errors import CommandError
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm import observe, peers, pilot_job, setup
 from bftrainer_adapters.slurm.checks import JSON_SINCE
@@ -84,14 +86,15 @@ class Recorder:
 
     def _write(self, name: str, content: bytes) -> None:
         self.folder.mkdir(exist_ok=True)
-        replaced = {str(self.lab.root): "/lab", platform.release(): "6.1.0", socket.gethostname(): "host"}
-        if self.lab.version.folder is not None:
-            replaced[str(self.lab.version.folder)] = "/opt/slurm"
-        for here, there in replaced.items():
-            for before in (b"", b"\\"):  # JSON of some versions escapes slashes
-                content = content.replace(
-                    here.encode().replace(b"/", before + b"/"), there.encode().replace(b"/", before + b"/")
-                )
+        folders = {
+            self.lab.root: "/lab",
+            **({self.lab.version.folder: "/opt/slurm"} if self.lab.version.folder else {}),
+        }
+        for here, there in folders.items():
+            for slash in (b"/", b"\\/"):  # JSON of some versions escapes slashes
+                content = content.replace(str(here).encode().replace(b"/", slash), there.encode().replace(b"/", slash))
+        for word, other in ((platform.release(), b"6.1.0"), (socket.gethostname(), b"host")):
+            content = re.sub(rb"\b" + re.escape(word.encode()) + rb"\b", other, content)
         (self.folder / name).write_bytes(content)
 
 
@@ -240,7 +243,13 @@ def with_gpus(to: Recorder, name: str) -> None:
 def stepmgr(to: Recorder) -> None:
     """Steps of a holder with a worker; without stepmgr, too, where it does not exist."""
     job = held(to.lab, "node01", "sleep 1; srun --overlap -n1 bash -c 'sleep 600' &")
-    wait_until(lambda: f"StepId={job}.1 " in to.lab.run(*slurm_jobs.job_steps_argv(job)), "the worker's step")
+
+    def worker_runs() -> bool:
+        with suppress(CommandError):  # at first there is no step
+            return f"StepId={job}.1 " in to.lab.run(*slurm_jobs.job_steps_argv(job))
+        return False
+
+    wait_until(worker_runs, "the worker's step", 20)
     to.text("stepmgr.steps", slurm_jobs.steps_argv([job], MARK))
     to.text("stepmgr.job-steps", slurm_jobs.job_steps_argv(job))
 
