@@ -42,7 +42,9 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
             f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored (--debounce-s)"
         )
     name = f"{source.path} ({NOTE.partition(':')[0]})" if note else str(source.path)
-    return EventLog(events, name, note, _queue_of(table), size, source.options.debounce_s, clock="UTC")
+    return EventLog(
+        events, name, note, _queue_of(table), size, source.options.debounce_s, clock="UTC", outages=span.outages
+    )
 
 
 def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
