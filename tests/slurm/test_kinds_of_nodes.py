@@ -97,27 +97,21 @@ def test_reservations_of_every_kind_end_windows(lab: Lab, tmp_path: Path) -> Non
     assert (limits["node01"], limits["node03"]) == ("9:00", "9:00")
 
 
-BLOCKS = "BlockName=b1 Nodes=node[01-02]\nBlockName=b2 Nodes=node[03-04]\nBlockSizes=2\n"
 EXCLUSIVE = {
-    "ExclusiveUser=YES": ((22, 5), ""),
-    "ExclusiveTopo=YES": ((24, 11), BLOCKS),
-    "Exclusive=NODE": ((26, 5), ""),
-    "Exclusive=USER": ((26, 5), ""),
-    "Exclusive=TOPO": ((26, 5), BLOCKS),
+    "ExclusiveUser=YES": ((22, 5), (25, 11)),
+    "Exclusive=NODE": ((26, 5), (99, 1)),
+    "Exclusive=USER": ((26, 5), (99, 1)),
 }
 
 
 @pytest.mark.parametrize("words", EXCLUSIVE)
-def test_partitions_in_which_jobs_share_no_node_user_or_block(
+def test_partitions_in_which_jobs_share_no_node_or_user(
     words: str, slurm_version: SlurmVersion, tmp_path: Path
 ) -> None:
-    since, blocks = EXCLUSIVE[words]
-    if slurm_version.release < since or (
-        words.startswith("Exclusive") and words[9] != "=" and slurm_version.release >= (26, 5)
-    ):
+    first, last = EXCLUSIVE[words]
+    if not first <= slurm_version.release <= last:
         pytest.skip(f"{slurm_version.number} has no {words}")
-    more = "TopologyPlugin=topology/block" if blocks else ""
-    for lab in started(Settings(nodes=4, exclusive=words, more=more, topology=blocks), slurm_version):
+    for lab in started(Settings(nodes=4, exclusive=words), slurm_version):
         impact = Impact(lab, tmp_path)
         for size in (2, 1):
             start = impact.start_on_held(size, "has setsid children")
