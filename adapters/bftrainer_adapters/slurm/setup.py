@@ -26,6 +26,8 @@ class Partition:
     max_s: float
     state: str
     root_only: bool
+    whole_blocks: bool = False
+    """Whether its jobs share no block of the topology with another job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def _partition(line: str, lists: HostLists) -> Partition:
     return Partition(
         value("PartitionName"), int(value("PriorityTier")), value("PreemptMode").upper(), seconds(value("GraceTime")),
         lists.read(value("Nodes")), _limit_s(value("MaxTime")), value("State"),
-        value("RootOnly") == "YES",
+        value("RootOnly") == "YES", bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
     )  # fmt: skip
 
 
