@@ -18,6 +18,7 @@ from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
 
 pytestmark = pytest.mark.slow
 
@@ -118,3 +119,21 @@ def test_partitions_in_which_jobs_share_no_node_or_user(
             print(f"{words}, {size} nodes: {start.took_s:.2f} s")
             assert len(start.nodes) == size
             promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
+
+
+BLOCKS = "BlockName=b1 Nodes=node[01-02]\nBlockSizes=2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "last"), [("ExclusiveTopo=YES", (24, 11), (25, 11)), ("Exclusive=TOPO", (26, 5), (99, 1))]
+)
+def test_a_partition_whose_jobs_get_whole_blocks_is_known_as_such(
+    words: str, first: tuple[int, int], last: tuple[int, int], slurm_version: SlurmVersion
+) -> None:
+    """Slurm does not preempt on the other nodes of a block, whoever runs there: doctor refuses such a site."""
+    if not first <= slurm_version.release <= last:
+        pytest.skip(f"{slurm_version.number} has no {words}")
+    more = "TopologyPlugin=topology/block"
+    for lab in started(Settings(nodes=2, exclusive=words, more=more, topology=BLOCKS), slurm_version):
+        found = parse_partitions(lab.run(*partitions_argv()))
+        assert {name: partition.whole_blocks for name, partition in found.items()} == {"main": True, "scavenge": False}
