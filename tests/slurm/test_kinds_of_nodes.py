@@ -37,7 +37,7 @@ def held(holder: SlurmHolder, *requests: NodeRequest) -> list[Fragment]:
     ("gpus", "settings", "seen"),
     [
         (A100, {}, "0,1,2,3"),
-        (A100, {"options": ["--gpus-per-node=4"]}, "0,1,2,3"),
+        (A100, {"options": ("--gpus-per-node=4",)}, "0,1,2,3"),
         (A100, {"gres": "gpu:a100:4"}, "0,1,2,3"),
         (MIG, {}, "0,1,2"),
         (SHARD, {}, "0,1"),
