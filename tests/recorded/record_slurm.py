@@ -31,8 +31,9 @@ from slurm_versions import VERSIONS
 from bftrainer.errors import CommandError
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm import observe, peers, pilot_job, setup
+from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.checks import JSON_SINCE
-from bftrainer_adapters.slurm.observe import ENVIRONMENT, AnswerFormat
+from bftrainer_adapters.slurm.observe import AnswerFormat
 
 NODES = ("scontrol", "-a", "-o", "show", "node")
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
