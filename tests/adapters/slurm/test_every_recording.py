@@ -115,7 +115,7 @@ def test_states(version: str) -> None:
     found = nodes("states", version)
     what = {name: node.availability for name, node in found.items()}
     busy, unusable = Availability.BUSY, Availability.UNUSABLE
-    expected = [busy, unusable, unusable, unusable, unusable, busy, unusable, Availability.FREE]
+    expected = [busy, unusable, unusable, unusable, unusable, busy, Availability.ASLEEP, Availability.FREE]
     assert what == {f"node{n:02d}": one for n, one in enumerate(expected, 1)}
     flags = {name: flags_of(node.state) for name, node in found.items()}
     assert {NodeFlag.ALLOCATED, NodeFlag.DRAIN} <= flags["node01"], "its reason says that it is idle"
