@@ -12,7 +12,8 @@ In each run the cluster is held by us four times, once for each way that workers
 for 3 s in a handler, ignore it, or have setsid children that do. In turn with that it is empty, twice, and twice every node has
 a preemptible job of somebody else's: `srun sleep`, the least that preemption costs. Steps' processes are tracked by cgroup, as
 on most sites, if this machine has a freezer of cgroup v1 and we are root; else, or with --tracking linuxproc, by /proc. Ctrl-C
-prints what has been measured.
+prints what has been measured. On a busy machine, --slurm installed,trixie,sid --rotate lets versions take turns, and --json
+collects the starts of several short measurements.
 """
 
 from __future__ import annotations

@@ -33,29 +33,34 @@ WHAT_U_IS = (
 
 def idle_pictures(window: LogWindow) -> tuple[Picture, ...]:
     """The idle nodes over time, by hour and weekday and by month, and the lengths of the fragments."""
-    sizes, fragments = pool_sizes_of(window), fragments_of(window)
+    sizes = pool_sizes_of(window)
     over_time = [(format_time(at), n) for at, n in zip(sizes.start_s.tolist(), sizes.nodes.tolist(), strict=True)]
-    lengths = [(node, f"{s:.0f}") for node, s in zip(fragments.nodes, fragments.length_s.tolist(), strict=True)]
+    lengths_s, counts = np.unique(np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True)
     return (
         Picture("idle-nodes", idle_nodes_figure(window), ("time", "idle_nodes"), over_time),
         *_calendar_pictures(window),
-        Picture("fragments", fragments_figure(window), ("node", "length_s"), lengths),
+        Picture(
+            "fragments",
+            fragments_figure(window),
+            ("length_s", "fragments"),
+            list(zip(lengths_s.tolist(), counts.tolist(), strict=True)),
+        ),
     )
 
 
 def _calendar_pictures(window: LogWindow) -> list[Picture]:
-    """Where the log is long enough: three days for hours of the day, two weeks for weekdays, 60 days for months."""
-    hours = hours_of_week(window)
+    """Where the log is long enough: a week for hours and weekdays, 60 days for months."""
     found = []
-    if window.span_s >= 3 * 86400:
+    if window.span_s >= 7 * 86400:
+        hours = hours_of_week(window)
         rows = [
             (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}")
             for (day, hour), share in np.ndenumerate(hours.shares)
         ]
         figure = hours_figure(hours, window.clock_name)
         found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share"), rows))
-    months = idle_by_month(window)
     if window.span_s >= 60 * 86400:
+        months = idle_by_month(window)
         figure = months_figure(months, window)
         found.append(Picture("idle-by-month", figure, ("month", "idle_share"), [(m, f"{x:.5f}") for m, x in months]))
     return found

@@ -129,7 +129,10 @@ def _pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple
 
 
 def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """About how many decisions a replay makes: one per change of the pool, and one per trainer that the used nodes complete."""
+    """About how many decisions a replay makes: one per change of the pool, and one per trainer that the used nodes complete.
+
+    ``trainers`` may be a few of the workload, of every model.
+    """
     sizes = pool_sizes_of(window)
     usable = np.minimum(sizes.nodes, max_parallel * max(trainer.max_nodes for trainer in trainers))
     node_s = [
@@ -138,7 +141,7 @@ def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: i
         if t.samples_total
     ]
     ended = float(np.dot(usable, sizes.duration_s)) / float(np.mean(node_s)) if node_s else 0.0
-    return 1 + len(window.events) + min(ended, len(trainers))
+    return 1 + len(window.events) + ended
 
 
 def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
