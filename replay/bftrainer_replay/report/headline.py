@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.idle_causes import Cause
+from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.report.page import BarPart
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.sweep.cell import Cell
@@ -75,11 +77,23 @@ def _idle_sentence(found: Characteristics) -> str:
 def _queue_sentence(found: Characteristics) -> str:
     if found.idle_while is None:
         return "The log does not tell which part of this a waiting job could have used."
-    no_job, fits, larger = found.idle_while.shares()
-    return (
-        f"During {fits:.0%} of the idle node-time, some waiting job was small enough for the idle nodes, although its time "
-        f"limit, partition or priority may have prevented its start; during {no_job + larger:.0%}, none was."
-    )
+    shares = found.idle_while.shares()
+    fits = found.idle_while.fillable_share
+    other = {cause: share for cause, share in shares.items() if cause is not Cause.FITS}
+    cause = max(other, key=lambda each: other[each])
+    most = f"; the most frequent cause of the rest: {cause.value} ({_share(other[cause])})" if other[cause] else ""
+    could = f"Waiting jobs could have used at most {_share(fits)} of this"
+    if Fact.TIME_LIMIT.value in found.idle_while.not_judged:
+        return f"{could} by their size{_by(found)}; the log does not have their time limits{most}."
+    return f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked{most}."
+
+
+def _by(found: Characteristics) -> str:
+    """What else was judged of a waiting job."""
+    assert found.idle_while is not None
+    judged = {Fact.PARTITION: "partition", Fact.RESOURCES: "devices", Fact.CONSTRAINT: "features"}
+    words = [word for fact, word in judged.items() if fact.value not in found.idle_while.not_judged]
+    return f" with the right {' and '.join(words)}" if words else ""
 
 
 def _training_sentence(found: Characteristics, base: SweepRow) -> str:

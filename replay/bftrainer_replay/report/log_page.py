@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.idle_causes import Cause, IdleCauses, explained
+from bftrainer_replay.analysis.partitions import HEADINGS, partitions_of
+from bftrainer_replay.analysis.shared_nodes import shared_nodes
 from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
@@ -68,6 +71,7 @@ def log_page(
         assumptions_chapter(window, plan, rows, trainers, curves),
         _idle(window, found),
         _queue(found, window),
+        *_shared(window),
         _training(plan, rows, static_bins),
         _month(base, found, months),
         _replays(plan, rows),
@@ -114,6 +118,66 @@ def _idle(window: LogWindow, found: Characteristics) -> Chapter:
     )
 
 
+def _queue_text(causes: IdleCauses) -> str:
+    return f"At least {1 - causes.fillable_share:.1%} of the idle node-time could not have been filled by the jobs that waited."
+
+
+def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
+    rows = [
+        (cause.value, f"{causes.of(cause):,.0f}", f"{share:.1%}")
+        for cause, share in causes.shares().items()
+        if share or cause in (Cause.FITS, Cause.NO_JOB)
+    ]
+    return PageTable(
+        "idle-while",
+        "Jobs that waited while nodes were idle",
+        f"Read: {' '.join(explained(causes, window.debounce_s))}",
+        ("idle node-time while", "node-hours", "share"),
+        tuple(rows),
+        main=1,
+        prose=True,
+    )
+
+
+def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
+    rows = tuple(part.cells() for part in partitions_of(window))
+    if len(rows) < 2:
+        return ()
+    return (
+        PageTable(
+            "partitions",
+            "By partition and device type",
+            "Read: a node in several partitions counts in each. The option --partition NAME makes this report of one of them.",
+            HEADINGS,
+            rows,
+            main=3,
+        ),
+    )
+
+
+def _shared(window: LogWindow) -> tuple[Chapter, ...]:
+    """Cores and devices that are idle on nodes with a job."""
+    shared = shared_nodes(window)
+    if shared is None:
+        return ()
+    table = PageTable(
+        "shared-nodes",
+        "Idle cores and devices",
+        "Read: the first three columns add up to what there is, less what is out of service. What a node has is the most that "
+        "was in use on it at once, which is at most what it really has.",
+        ("hours of", "in use", "idle on nodes without a job", "idle on nodes with a job", "all idle", "of what there is"),
+        tuple(
+            (
+                each.kind, f"{each.used_h:,.0f}", f"{each.whole_nodes_h:,.0f}", f"{each.parts_h:,.0f}", f"{each.idle_h:,.0f}",
+                f"{each.idle_h / each.available_h:.1%}" if each.available_h else "",
+            )
+            for each in shared.kinds
+        ),
+        main=4,
+    )  # fmt: skip
+    return (Chapter("Shared nodes", shared.sentence(), (table,)),)
+
+
 def _queue(found: Characteristics, window: LogWindow) -> Chapter:
     title = "Idle nodes and waiting jobs"
     if found.idle_while is None:
@@ -123,24 +187,9 @@ def _queue(found: Characteristics, window: LogWindow) -> Chapter:
             "have filled from those that it could not. The scheduler's own job log contains the queue.",
             (),
         )
-    causes = found.idle_while
-    no_job, fits, larger = causes.shares()
-    table = PageTable(
-        "idle-while",
-        "Jobs that waited while nodes were idle",
-        f"Read: during {fits:.1%} of the idle node-time, a waiting job requested no more nodes than were idle. The log does "
-        "not say why it did not start (time limit, memory, partition, priority). On a machine that is filled better, less "
-        f"remains for training. Waits under {window.debounce_s:g} s do not count.",
-        ("idle node-time while", "node-hours", "share"),
-        (
-            ("no job waits", f"{causes.no_job_waits_node_h:,.0f}", f"{no_job:.1%}"),
-            ("a waiting job is small enough to fit", f"{causes.a_waiting_job_fits_node_h:,.0f}", f"{fits:.1%}"),
-            ("only larger jobs wait", f"{causes.only_larger_jobs_wait_node_h:,.0f}", f"{larger:.1%}"),
-        ),
-        main=1,
+    return Chapter(
+        title, _queue_text(found.idle_while), (_causes_table(found.idle_while, window), *_by_partition(window))
     )
-    text = f"At least {no_job + larger:.1%} of the idle node-time could not have been filled, by the size of the waiting jobs."
-    return Chapter(title, text, (table,))
 
 
 def _training(plan: ReportPlan, rows: Mapping[Cell, SweepRow], static_bins: Sequence[float]) -> Chapter:
