@@ -15,6 +15,8 @@ cd -- "$(dirname -- "$0")/.."
 horovod=0.28.1
 torch=2.13.0
 lightning=2.6.6
+transformers=5.23.0
+accelerate=1.15.0
 python=.venv/bin/python
 log=.venv/horovod.log
 here=$PWD
@@ -22,10 +24,11 @@ here=$PWD
 say() { printf 'horovod: %s\n' "$1"; }
 
 installed() {
-    [ -x "$python" ] && "$python" - "$horovod" "$torch" "$lightning" <<'PYTHON' 2>/dev/null
+    [ -x "$python" ] && "$python" - "$horovod" "$torch" "$lightning" "$transformers" "$accelerate" <<'PYTHON' 2>/dev/null
 import sys
 from importlib.metadata import version
-sys.exit([version("horovod"), version("torch").partition("+")[0], version("lightning")] != sys.argv[1:])
+found = [version(name).partition("+")[0] for name in ("horovod", "torch", "lightning", "transformers", "accelerate")]
+sys.exit(found != sys.argv[1:])
 PYTHON
 }
 
@@ -83,9 +86,9 @@ case ${1:-} in
         if installed; then
             say "torch $torch and Horovod $horovod are installed"
         elif [ -x "$python" ] && [ -n "$(wheel)" ]; then
-            say "pip installs torch $torch, Lightning $lightning and the cached Horovod $horovod wheel into .venv: about 1 minute"
+            say "pip installs torch $torch, Lightning $lightning, transformers, accelerate and the cached Horovod $horovod wheel into .venv: about 1 minute"
         else
-            say "pip installs torch $torch and Lightning $lightning into .venv (700 MB on disk where the package index serves its CPU build, several GB otherwise)"
+            say "pip installs torch $torch, Lightning $lightning, transformers and accelerate into .venv (800 MB on disk where the package index serves its CPU build, several GB otherwise)"
             say "Horovod $horovod is built once against this torch: 3 to 9 minutes on 2 cores; the wheel is kept in .cache"
         fi
         ;;
@@ -100,6 +103,7 @@ case ${1:-} in
             build
         fi
         pip install "lightning==$lightning" || fail "pip could not install lightning $lightning"
+        pip install "transformers==$transformers" "accelerate==$accelerate" || fail "pip could not install transformers"
         pip install cloudpickle psutil pyyaml cffi packaging || fail "pip could not install the dependencies of Horovod"
         pip install --no-deps --force-reinstall "$(wheel)" || fail "pip could not install the Horovod wheel"
         "$python" -c 'import horovod.torch as hvd; hvd.init()' >>"$log" 2>&1 || fail "Horovod is installed but does not work"

@@ -1,3 +1,25 @@
-"""bftrainer: neural network training on the nodes that a batch scheduler cannot fill (Liu et al. 2021)."""
+"""bftrainer: neural network training on the nodes that a batch scheduler cannot fill (Liu et al. 2021).
+
+``bftrainer.submit`` and the other names of ``bftrainer.client.public`` are imported when they are first used: training scripts
+import this package, too, and need none of them. ``__init__.pyi`` tells type checkers what they are.
+"""
 
 __version__ = "0.1.0"
+
+_PUBLIC = (
+    "History", "HistoryPoint", "Metric", "NodesPoint", "Progress", "ResultRow", "SubmissionStatus", "SubmissionView",
+    "TrainerFailedError", "TrainerHandle", "TrainerKeys", "TrainerResult", "UserError", "WaitTimeoutError", "as_completed",
+    "as_completed_async", "results", "submit", "sweep", "trainer", "trainers",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'bftrainer' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("bftrainer.client.public"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

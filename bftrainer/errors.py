@@ -8,7 +8,9 @@ BFTrainerError                    exit status 1: an internal or external failure
 │   ├── NoFeasibleCountsError     no allocation satisfies the legal sizes of all trainers
 │   ├── StateDirError             a state directory is unsafe, in use by another pilot, or of another version
 │   │   └── DirectoryInUseError   another pilot uses it
-│   └── WindowsUnknownError       the site hides the jobs that end windows, and assume_window_s is not set
+│   ├── WindowsUnknownError       the site hides the jobs that end windows, and assume_window_s is not set
+│   └── TrainerFailedError        a result is asked for of a trainer that has failed, or was canceled or rejected
+├── WaitTimeoutError              a trainer has not ended in the time that a caller wanted to wait; also a TimeoutError
 ├── SolverError                   a solver has no usable answer; carries the Reason for the fallback
 ├── StoreError                    the journal or registry could not be written or read (a disk problem)
 ├── CommandError                  a program is missing, timed out or failed; carries its argv and last output
@@ -91,6 +93,14 @@ class DirectoryInUseError(StateDirError):
 
 class WindowsUnknownError(UserError):
     """Free nodes and their windows cannot be determined; the message says what the site hides and what to set."""
+
+
+class TrainerFailedError(UserError):
+    """The trainer is not done, so it has no result: it has failed, or it was canceled or rejected."""
+
+
+class WaitTimeoutError(BFTrainerError, TimeoutError):
+    """The trainer has not ended in time. It goes on."""
 
 
 class CommandError(BFTrainerError):

@@ -23,6 +23,7 @@ from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import SchedulerError, UnknownNameError
 from bftrainer.protocol.events import Event, EventLine, Running, Started
 from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.metrics import with_metrics
 from bftrainer.protocol.reports import DriverView, Ending, after_event
 
 START_S = 1_700_000_000.0
@@ -74,6 +75,8 @@ class FakeCluster:
     hardware: dict[str, NodeView] = field(default_factory=dict)
     pending: list[PendingJob] = field(default_factory=list)
     claims: list[NodeRequest] = field(default_factory=list)
+    limit_s: float | None = None
+    """Time limit of a holder. Its scheduler ends it there."""
 
     def observe(self) -> Observation:
         self.observations += 1
@@ -96,7 +99,7 @@ class FakeCluster:
             fragment = Fragment(fragment_name(claim.node, str(self.number)), FragmentPhase.PENDING)
             self.fragments[fragment.name] = fragment
             self.acquired.append(fragment.name)
-            self.clock.after(self.start_s, lambda name=fragment.name: self._move(name, FragmentPhase.READY))
+            self.clock.after(self.start_s, lambda name=fragment.name: self._ready(name))
             fragments.append(fragment)
         return Acquired(tuple(fragments), tuple(refusals))
 
@@ -132,6 +135,12 @@ class FakeCluster:
         """Nodes become idle."""
         self.idle |= set(nodes)
         self.busy -= set(nodes)
+
+    def _ready(self, name: str) -> None:
+        self._move(name, FragmentPhase.READY)
+        if self.limit_s is not None and name in self.fragments:
+            self.fragments[name] = replace(self.fragments[name], ends_s=self.clock.now_s() + self.limit_s)
+            self.clock.after(self.limit_s, lambda: self._move(name, FragmentPhase.GONE, "TIMEOUT"))
 
     def _move(self, name: str, phase: FragmentPhase, why: str = "") -> None:
         if name in self.fragments and self.fragments[name].phase is not FragmentPhase.GONE:
@@ -191,9 +200,9 @@ class FakeLauncher:
         old = self.drivers.get(name)
         assert old is None or not old.view.alive, "two drivers of one trainer"
         incarnation = 1 + (old.view.incarnation if old else 0)
-        samples = old.view.samples if old else None
+        samples, metrics = (old.view.samples, old.view.metrics) if old else (None, ())
         self.drivers[name] = FakeDriver(
-            spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples), interface
+            spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples, metrics=metrics), interface
         )
         self._note("start", name, there)
         self._say(name, Started())
@@ -220,10 +229,11 @@ class FakeLauncher:
     def look(self, name: str) -> DriverView:
         return self.drivers[name].view if name in self.drivers else DriverView()
 
-    def progress(self, name: str, samples: float) -> None:
+    def progress(self, name: str, samples: float, **metrics: float) -> None:
         """Rank 0 reports."""
         driver = self.drivers[name]
-        driver.view = replace(driver.view, samples=samples, trains=True, heard_s=self.clock.now_s())
+        known, _ = with_metrics(driver.view.metrics, [(samples, metrics)])
+        driver.view = replace(driver.view, samples=samples, trains=True, heard_s=self.clock.now_s(), metrics=known)
 
     def finish(self, name: str) -> None:
         """Training is complete."""

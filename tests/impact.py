@@ -22,7 +22,7 @@ from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import node_of
 from bftrainer.system.processes import with_variable
 from bftrainer_adapters.slurm.hold import SlurmHolder
-from bftrainer_adapters.slurm.text import parse_hostlist
+from bftrainer_adapters.slurm.hostlists import parse_hostlist
 
 WAYS = ("salloc", "sbatch")
 """How users submit. slurmctld (22.05.8) looks for nodes for an interactive job as it comes, for a batch job at its next turn,

@@ -26,7 +26,7 @@ from slurm_lab import Lab, wait_until
 from bftrainer.errors import CommandError
 from bftrainer.system.command import run
 from bftrainer.system.processes import ProcessId, identify, send, with_variable
-from bftrainer_adapters.slurm.text import parse_hostlist
+from bftrainer_adapters.slurm.hostlists import parse_hostlist
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PILOT_SCRIPT = CHECKOUT / "jobscripts" / "pilot.slurm"

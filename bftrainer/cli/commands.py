@@ -19,9 +19,12 @@ TABLE = (
         "Test how a training script survives preemption, on this host.",
         "Trainers",
     ),
-    Command("submit", f"{_HERE}.submit:submit", "Submit a trainer. The pilot need not be running.", "Trainers"),
+    Command(
+        "submit", f"{_HERE}.submit:submit", "Submit a trainer or a sweep. The pilot need not be running.", "Trainers"
+    ),
     Command("list", f"{_HERE}.trainers:list_trainers", "List trainers: status, nodes, progress.", "Trainers"),
     Command("show", f"{_HERE}.trainers:show", "Show one trainer in detail.", "Trainers"),
+    Command("results", f"{_HERE}.results:results", "Show the parameters and metrics of trainers.", "Trainers"),
     Command("explain", f"{_HERE}.explain:explain", "Explain why a trainer has the number of nodes it has.", "Trainers"),
     Command("logs", f"{_HERE}.logs:logs", "Print the output of a trainer's workers.", "Trainers"),
     Command("pause", f"{_HERE}.requests:pause", "Checkpoint trainers and release their nodes.", "Trainers"),

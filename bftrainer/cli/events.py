@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
-from bftrainer.cli.state import opened_registry, state_option
+from bftrainer.cli.state import state_option
+from bftrainer.client.state_dir import opened_registry
 
 
 @click.command()

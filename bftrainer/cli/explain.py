@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.output import json_option, say, show_json, show_rows
-from bftrainer.cli.state import opened_registry, pilot_has_ended, state_option
+from bftrainer.cli.state import state_option
+from bftrainer.client.state_dir import opened_registry, pilot_has_ended
 from bftrainer.errors import UserError
 
 
@@ -32,7 +33,7 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
       bftrainer explain digits --at 14:05
     """
     from bftrainer.cli.explanation import as_dict, headline, idle_reason, rows
-    from bftrainer.cli.pilot import read
+    from bftrainer.client.state_dir import read
     from bftrainer.live import explain as live
 
     at_s = math.inf if at is None else _seconds(at)

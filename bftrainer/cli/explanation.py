@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
-from bftrainer.cli.state import pilot_has_ended
+from bftrainer.client.state_dir import pilot_has_ended
 from bftrainer.live.decision_maker import shown_policy
 from bftrainer.live.explain import Explanation, explain, quantity
 from bftrainer.persistence.registry import TrainerStatus

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from bftrainer.cli.output import say
-from bftrainer.cli.state import opened_registry, pending_submissions, state_option
+from bftrainer.cli.state import state_option
+from bftrainer.client.state_dir import opened_registry, pending_submissions
 from bftrainer.errors import UserError
 from bftrainer.system.regular import open_regular
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
-from bftrainer.cli.state import opened_registry, state_option
+from bftrainer.cli.state import state_option
+from bftrainer.client.state_dir import opened_registry
 
 if TYPE_CHECKING:
     from bftrainer.persistence.registry import FragmentRecord

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.state import state_option
+from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.errors import DirectoryInUseError, StoreError, UserError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from bftrainer.live.runtime import PilotDependencies
     from bftrainer.live.signals import Signals
 
-CONFIG_NAME = "bftrainer.toml"
 _TRY_AGAIN_S, _SLICE_S = 10.0, 0.2
 
 
@@ -103,12 +103,3 @@ def refuse_root(config: PilotConfig) -> None:
 
     if os.geteuid() == 0 and not find_site(config.nodes.holder).runs_here and not config.workers.allow_root:
         raise UserError("refusing to run as root: trainers would run as root (set workers.allow_root to allow it)")
-
-
-def read(state: Path, config: Path | None) -> PilotConfig:
-    """The given configuration, else that of the state directory, else the defaults."""
-    from bftrainer.config.pilot import PilotConfig, read_config
-
-    if config is None and not (state / CONFIG_NAME).exists():
-        return PilotConfig()
-    return read_config(config or state / CONFIG_NAME)

@@ -150,7 +150,7 @@ def rehearse(
 
 
 def _spec(file: Path, assignments: tuple[str, ...]) -> TrainerSpec:
-    from bftrainer.config.trainer_file import TrainerSpec, settle
+    from bftrainer.config.trainer_file import TrainerSpec, fill, settle
     from bftrainer.config.validation import check_table, load_toml, parse_toml
     from bftrainer.plugins import driver_module
 
@@ -159,7 +159,7 @@ def _spec(file: Path, assignments: tuple[str, ...]) -> TrainerSpec:
         table |= parse_toml(text, f"--set {text}")
     spec = check_table(table, TrainerSpec, str(file))
     driver_module(spec.launcher, str(file))
-    return settle(spec, str(file), file.absolute().parent, os.environ)
+    return settle(fill(spec, str(file)), str(file), file.absolute().parent, os.environ)
 
 
 @contextmanager

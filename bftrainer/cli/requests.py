@@ -2,53 +2,76 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bftrainer.cli.output import say
-from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
+from bftrainer.cli.output import counted, say
+from bftrainer.cli.state import state_option
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
     from bftrainer.persistence.spool import RequestKind
 
+F = TypeVar("F", bound=Callable[..., Any])
+_SHOWN = 10
+
+
+def _selection(command: F) -> F:
+    """Names, patterns and ``--group``."""
+    group = click.option(
+        "--group", metavar="NAME", help="All trainers of a group; with names, only those of the group."
+    )
+    names = click.argument("trainers", nargs=-1, metavar="[NAME|PATTERN...]")
+    return names(group(command))
+
 
 @click.command()
-@click.argument("trainers", nargs=-1, required=True, metavar="NAME...")
+@_selection
+@click.option("--yes", is_flag=True, help="Do not ask before several trainers are canceled by pattern or group.")
 @state_option
-def cancel(trainers: tuple[str, ...], state: Path) -> None:
+def cancel(trainers: tuple[str, ...], group: str | None, yes: bool, state: Path) -> None:
     """Cancel trainers. A running trainer is asked to checkpoint first.
+
+    A pattern has *, ? or [...] and is quoted, so that the shell does not expand it.
 
     \b
     Example:
       bftrainer cancel digits
+      bftrainer cancel 'digits-lr0.1-*'
+      bftrainer cancel --group digits --yes
     """
     from bftrainer.persistence.spool import RequestKind
 
-    _request(state, RequestKind.CANCEL, trainers)
+    names = _chosen(state, trainers, group)
+    if len(names) > 1 and not yes and set(names) != set(trainers):
+        _confirm(names)
+    _request(state, RequestKind.CANCEL, names)
 
 
 @click.command()
-@click.argument("trainers", nargs=-1, required=True, metavar="NAME...")
+@_selection
 @state_option
-def pause(trainers: tuple[str, ...], state: Path) -> None:
+def pause(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
     """Checkpoint trainers and release their nodes until they are resumed.
 
     \b
     Example:
       bftrainer pause digits
+      bftrainer pause 'digits-*'
     """
     from bftrainer.persistence.spool import RequestKind
 
-    _request(state, RequestKind.PAUSE, trainers)
+    _request(state, RequestKind.PAUSE, _chosen(state, trainers, group))
 
 
 @click.command()
-@click.argument("trainers", nargs=-1, required=True, metavar="NAME...")
+@_selection
 @state_option
-def resume(trainers: tuple[str, ...], state: Path) -> None:
+def resume(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
     """Resume paused trainers from their checkpoints, behind the trainers that are already in the queue.
 
     \b
@@ -57,35 +80,27 @@ def resume(trainers: tuple[str, ...], state: Path) -> None:
     """
     from bftrainer.persistence.spool import RequestKind
 
-    _request(state, RequestKind.RESUME, trainers)
+    _request(state, RequestKind.RESUME, _chosen(state, trainers, group))
+
+
+def _chosen(state: Path, trainers: tuple[str, ...], group: str | None) -> tuple[str, ...]:
+    from bftrainer.client.requests import select
+
+    if not trainers and group is None:
+        raise UserError("no trainer is named: expected names, quoted patterns like 'digits-*', or --group NAME")
+    return select(state, trainers, group)
+
+
+def _confirm(names: tuple[str, ...]) -> None:
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    if not sys.stdin.isatty():
+        raise UserError(f"{counted(len(names), 'trainer')} would be canceled ({shown}); add --yes to cancel them")
+    click.confirm(f"Cancel {counted(len(names), 'trainer')} ({shown})?", abort=True, err=True)
 
 
 def _request(state: Path, kind: RequestKind, names: tuple[str, ...]) -> None:
+    from bftrainer.client.requests import enqueue
+
+    enqueue(state, kind, names)
     for name in names:
-        check_active(state, name)
-    for name in names:
-        enqueue(state, kind, name)
         say(f"{kind.value} {name}: requested")
-
-
-def check_active(state: Path, name: str) -> None:
-    """Reject a request for a trainer that does not exist or has ended."""
-    from bftrainer.persistence.spool import open_state_dir
-
-    folder = open_state_dir(state)
-    known = {request.trainer for request in pending_submissions(folder)}
-    if has_registry(folder):
-        with opened_registry(folder) as registry:
-            found = {trainer.name: trainer.status for trainer in registry.trainers()}
-        if name in found and found[name].is_final:
-            raise UserError(f"trainer {name!r} is already {found[name].value}")
-        known |= set(found)
-    if name not in known:
-        raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
-
-
-def enqueue(state: Path, kind: RequestKind, name: str) -> None:
-    """Put a request into the spool."""
-    from bftrainer.persistence.spool import Request, Spool, open_state_dir
-
-    Spool(open_state_dir(state)).put(Request(kind=kind, trainer=name))

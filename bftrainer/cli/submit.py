@@ -1,21 +1,21 @@
-"""``bftrainer submit``: submit a trainer. It is safe on disk when the command returns; the pilot need not be running."""
+"""``bftrainer submit``: submit a trainer or a sweep. It is safe on disk when the command returns; no pilot need be running."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bftrainer.cli.choices import LAUNCHER
-from bftrainer.cli.output import json_option, say, show_json
-from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, state_option
-from bftrainer.errors import InputFileError
+from bftrainer.cli.output import counted, json_option, say, show_json
+from bftrainer.cli.state import state_option
 
 if TYPE_CHECKING:
-    from bftrainer.config.trainer_file import TrainerSpec
+    from collections.abc import Sequence
+
+    from bftrainer.client.gate import Draft
+    from bftrainer.client.submission import Submitted
 
 
 @click.command()
@@ -41,124 +41,84 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="Override any key of the trainer file; VALUE is TOML.",
 )
+@click.option(
+    "--grid",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Submit a trainer per value: A,B,... or FIRST..LAST. Several grids give all combinations.",
+)
+@click.option(
+    "--array",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv",
+    help="Submit a trainer per row of a CSV file; its first row has the names of the parameters.",
+)
+@click.option("--group", metavar="NAME", help="Group of the trainers.  [default for a sweep: the trainer's name]")
 @state_option
 @json_option
 def submit(
     file: Path | None,
     command: tuple[str, ...],
     assignments: tuple[str, ...],
+    grid: tuple[str, ...],
+    array: Path | None,
     state: Path,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Submit a trainer with a TOML file, with options, or with both (options override the file). The pilot need not be running.
 
+    In a sweep (--grid, --array), {lr} in the command and in env stands for the parameter lr, {name} for the trainer's name, and
+    {{ and }} for braces. A sweep is submitted whole or not at all. Submitted again, it continues with the trials that are
+    missing.
+
     \b
     Example:
       bftrainer submit digits.toml
       bftrainer submit digits.toml --name digits-2 --max-nodes 8
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
+      bftrainer submit --name mnist --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python train.py {lr} {seed}
     """
-    from bftrainer.cli.pilot import CONFIG_NAME, read
-    from bftrainer.config.trainer_file import settle
-    from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
-    from bftrainer.plugins import driver_module
-    from bftrainer.rehearsal.stamp import require
+    from bftrainer.client.gate import draft
+    from bftrainer.client.submission import submit_one
 
     if file is not None and not file.name.endswith(".toml"):
         file, command = None, (str(file), *command)
-    table = _table(file) | {key: value for key, value in options.items() if value is not None} | _assigned(assignments)
-    if command:
-        table["command"] = list(command)
-    where = "submit" if file is None else str(file)
-    spec = _checked(table, where)
-    driver_module(spec.launcher, where)
-    home = Path.cwd() if file is None or options.get("cwd") is not None else file.absolute().parent
-    spec = settle(spec, where, home, os.environ)
-    folder = open_state_dir(state, create=True)
-    config = read(folder, None)
-    if config.workers.require_rehearsal:
-        require(folder, spec, where)
-    _check_launcher(spec, where, (folder / CONFIG_NAME).exists(), config.workers.allow_stock_horovodrun)
-    _note_missing_script(spec, where)
-    _note_unknown_class(spec, config.classes, where)
-    _check_name(folder, spec.name, where)
-    spool_name = Spool(folder).put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec))
-    if as_json:
-        show_json([{"trainer": spec.name, "spool": spool_name}])
+    given = {key: value for key, value in options.items() if value is not None}
+    base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
+    if grid or array is not None:
+        _sweep(base, grid, array, state, as_json)
         return
+    _, done = submit_one(state, base, _note)
+    if as_json:
+        show_json(_rows([done]))
+        return
+    spec = done.spec
     say(f"submitted {spec.name}: {spec.min_nodes} to {spec.max_nodes} nodes, launcher {spec.launcher}")
 
 
-def _table(file: Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
-    from bftrainer.config.validation import load_toml
+def _sweep(base: Draft, grid: tuple[str, ...], array: Path | None, state: Path, as_json: bool) -> None:
+    from bftrainer.client.submission import submit_sweep
+    from bftrainer.client.sweep import combined, drafts_of, grid_trials, parse_grid, read_trials
 
-    return load_toml(file)
-
-
-def _assigned(assignments: tuple[str, ...]) -> dict[str, Any]:
-    from bftrainer.config.validation import parse_toml
-
-    found: dict[str, Any] = {}
-    for text in assignments:
-        found |= parse_toml(text, f"--set {text}")
-    return found
-
-
-def _checked(table: dict[str, Any], where: str) -> TrainerSpec:
-    from bftrainer.config.trainer_file import TrainerSpec
-    from bftrainer.config.validation import check_table
-
-    return check_table(table, TrainerSpec, where)
+    rows = () if array is None else read_trials(array)
+    combinations = grid_trials(parse_grid(grid), "--grid") if grid else ()
+    trials = combined(rows, combinations) if rows and combinations else rows or combinations
+    _, done = submit_sweep(state, drafts_of(base, trials), _note)
+    if as_json:
+        show_json(_rows(done))
+        return
+    fresh = [one for one in done if one.spool_name]
+    before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
+    names = f": {fresh[0].spec.name}" + (f" to {fresh[-1].spec.name}" if len(fresh) > 1 else "") if fresh else ""
+    group = f" of group {done[0].spec.group}" if done[0].spec.group else ""
+    say(f"submitted {counted(len(fresh), 'trainer')}{group}{names}{before}")
 
 
-def _check_launcher(spec: TrainerSpec, where: str, is_configured: bool, allows_stock: bool) -> None:
-    """Reject what can only fail once it has nodes."""
-    from bftrainer.config.trainer_file import own_launcher
-
-    if found := own_launcher(spec):
-        raise InputFileError(
-            f"{where}: command",
-            f"begins with {found}, but launcher = {spec.launcher!r} starts the workers itself; expected the command of one "
-            'worker, such as ["python", "train.py"]',
-        )
-    if spec.launcher == "horovodrun" and not allows_stock:
-        problem = (
-            "'horovodrun' lets everybody who can reach its port run code, and the pilot's configuration does not allow it; "
-            "use launcher = 'horovod', or set workers.allow_stock_horovodrun (docs/security-horovod.md)"
-        )
-        if is_configured:
-            raise InputFileError(f"{where}: launcher", problem)
-        say(f"note: {where}: launcher: {problem}", err=True)  # a pilot may have its configuration elsewhere
+def _rows(done: Sequence[Submitted]) -> list[dict[str, object]]:
+    """``spool`` is null for a trial that had been submitted before."""
+    return [{"trainer": one.spec.name, "spool": one.spool_name or None} for one in done]
 
 
-def _note_missing_script(spec: TrainerSpec, where: str) -> None:
-    """A note if SCRIPT in `python SCRIPT` does not exist: it may appear later, but usually the name or the folder is wrong."""
-    program, script = Path(spec.command[0]).name, (*spec.command, "")[1]
-    if program.startswith("python") and script.endswith(".py") and not Path(spec.cwd or "", script).exists():
-        say(f"note: {where}: command: {script} does not exist in {spec.cwd}", err=True)
-
-
-def _note_unknown_class(spec: TrainerSpec, classes: Collection[str], where: str) -> None:
-    """A note if the configuration names node classes and this is not one of them: usually a typo, but hardware is allowed."""
-    if classes and spec.node_class not in (None, *classes):
-        names = ", ".join(sorted(classes))
-        say(
-            f"note: {where}: node_class: {spec.node_class!r} is not a class of the pilot's configuration ({names}); "
-            "the trainer waits for a node with that hardware",
-            err=True,
-        )
-
-
-def _check_name(state: Path, name: str, where: str) -> None:
-    """Reject a name that the registry or a pending submission has."""
-    taken = any(request.trainer == name for request in pending_submissions(state))
-    if not taken and has_registry(state):
-        with opened_registry(state) as registry:
-            taken = any(trainer.name == name for trainer in registry.trainers())
-    if taken:
-        raise InputFileError(
-            f"{where}: name", f"{name!r} is taken; expected a name that no trainer of this state directory has had"
-        )
+def _note(text: str) -> None:
+    say(f"note: {text}", err=True)

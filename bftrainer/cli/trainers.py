@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.cli.output import clock_time, hours, json_option, show_json, show_rows
-from bftrainer.cli.state import has_registry, opened_registry, pending_submissions, pilot_has_ended, state_option
+from bftrainer.cli.state import state_option
+from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions, pilot_has_ended
 
 if TYPE_CHECKING:
     from bftrainer.persistence.registry import TrainerRecord
@@ -22,22 +23,28 @@ _COLUMNS = ("name", "status", "nodes", "min-max", "samples", "node-hours", "subm
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled.")
+@click.option("--group", metavar="NAME", help="Only the trainers of a group.")
 @state_option
 @json_option
-def list_trainers(everything: bool, state: Path, as_json: bool) -> None:
+def list_trainers(everything: bool, group: str | None, state: Path, as_json: bool) -> None:
     """List trainers: status, nodes, progress.
 
     \b
     Example:
       bftrainer list --all
+      bftrainer list --group digits
     """
     from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
     nodes = _nodes(folder)
-    records = [t for t in _records(folder) if everything or not t.status.is_final]
-    known = {t.name for t in records}
-    pending = [request for request in pending_submissions(folder) if request.trainer not in known]
+    pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
+    found = [t for t in _records(folder) if group in (None, t.spec.group)]
+    records = [t for t in found if everything or not t.status.is_final]
+    known = {t.name for t in found}
+    pending = [
+        it for it in pending if it.trainer not in known and (group is None or (it.spec and it.spec.group == group))
+    ]
     if as_json:
         show_json([as_dict(t, nodes.get(t.name, ())) for t in records])
         show_json([{"name": request.trainer, "status": PENDING} for request in pending])
@@ -84,7 +91,7 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
         record = registry.trainer(trainer)
         notes = registry.notes(10, trainer)
         estimated = estimates(record, last_state(registry.store))
-    facts = as_dict(record, _nodes(state).get(trainer, ()))
+    facts = as_dict(record, _nodes(state).get(trainer, ())) | _reported(state, trainer)
     if as_json:
         show_json([facts | estimated | {"notes": [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]}])
         return
@@ -94,12 +101,29 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
     show_rows(("", trainer), rows)
 
 
+def _reported(state: Path, trainer: str) -> dict[str, object]:
+    """What the training script has reported last, and where its output is."""
+    from bftrainer.client.history import latest_progress
+    from bftrainer.persistence.spool import open_state_dir
+    from bftrainer.protocol.paths import TrainerDirectory
+
+    directory = TrainerDirectory.of(open_state_dir(state), trainer)
+    latest, logs = latest_progress(directory), directory.latest_logs()
+    return {
+        "step": latest and latest.step, "loss": latest and latest.loss, "metrics": {} if latest is None else latest.metrics,
+        "samples_per_s": latest and latest.samples_per_s, "reported_s": latest and latest.at_s,
+        "checkpoint": latest and latest.checkpoint, "log": str(logs[0]) if logs else None,
+        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None,
+    }  # fmt: skip
+
+
 def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
     """The JSON object of a trainer."""
     spec = record.spec
     return {
         "name": record.name, "status": record.status.value, "reason": record.reason, "owner": record.owner,
         "launcher": spec.launcher, "command": list(spec.command), "cwd": str(spec.cwd), "nodes": list(nodes),
+        "group": spec.group, "parameters": spec.parameters,
         "model": spec.model, "min_nodes": spec.min_nodes, "max_nodes": spec.max_nodes, "samples_done": record.samples_done,
         "samples_total": spec.samples_total, "priority": spec.priority, "failures": record.failures,
         "submitted_s": record.submitted_s, "admitted_s": record.admitted_s, "started_s": record.started_s,
@@ -137,4 +161,9 @@ def _cell(key: str, value: object) -> str:
         return clock_time(value)
     if isinstance(value, list):
         return " ".join(map(str, value)) or "-"
+    if isinstance(value, dict):
+        return (
+            " ".join(f"{name}={one:g}" if isinstance(one, float) else f"{name}={one}" for name, one in value.items())
+            or "-"
+        )
     return "-" if value in (None, "") else f"{value:,.3f}" if isinstance(value, float) else str(value)

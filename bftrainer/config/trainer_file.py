@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from bftrainer.config.parameters import as_text, filled, problem_with
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.domain.model import Curve, Learning, Trainer
 from bftrainer.errors import InputFileError, InvalidValueError
@@ -92,6 +93,10 @@ class TrainerSpec(ConfigTable):
     """Seconds for the final checkpoint after a request to stop; then the workers are killed."""
     stop_signal: str | None = None
     """Signal that requests a checkpoint and exit, for programs that do not read the control file."""
+    group: str | None = None
+    """Group of trainers that this one belongs to, such as a sweep."""
+    parameters: dict[str, str] = Field(default_factory=dict)
+    """Values of the placeholders in ``command`` and ``env``, by name."""
     node_class: str | None = None
     """Class of nodes to run on, such as "4 a100" or a class of the pilot. Default: any class, one at a time."""
 
@@ -121,7 +126,19 @@ class TrainerSpec(ConfigTable):
             )
         return name
 
-    @field_validator("model")
+    @field_validator("parameters", mode="before")
+    @classmethod
+    def _texts(cls, parameters: object) -> object:
+        return {k: as_text(v) for k, v in parameters.items()} if isinstance(parameters, dict) else parameters
+
+    @field_validator("parameters")
+    @classmethod
+    def _parameters(cls, parameters: dict[str, str]) -> dict[str, str]:
+        if problem := problem_with(parameters):
+            raise InvalidValueError(problem)
+        return parameters
+
+    @field_validator("model", "group")
     @classmethod
     def _model(cls, name: str | None) -> str | None:
         return None if name is None else cls._name(name)
@@ -190,6 +207,23 @@ class TrainerSpec(ConfigTable):
 def read_trainer_file(path: Path) -> TrainerSpec:
     """A validated trainer file."""
     return read_toml(path, TrainerSpec)
+
+
+def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
+    """The spec with the placeholders of its command and environment replaced; without parameters, the spec itself.
+
+    Raises :class:`InputFileError` for an unknown placeholder, and for a parameter that has none.
+    """
+    if not spec.parameters:
+        return spec
+    used: set[str] = set()
+    values = {**spec.parameters, "name": spec.name, **({"group": spec.group} if spec.group else {})}
+    command = tuple(filled(word, values, f"{where}: command.{i}", used) for i, word in enumerate(spec.command))
+    env = {key: filled(text, values, f"{where}: env.{key}", used) for key, text in spec.env.items()}
+    for name in spec.parameters:
+        if name not in used:
+            raise InputFileError(f"{where}: parameters", f"{name!r} is not used: expected {{{name}}} in command or env")
+    return spec.model_copy(update={"command": command, "env": env})
 
 
 def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:

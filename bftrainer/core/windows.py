@@ -20,12 +20,14 @@ class PilotJobs:
     """What an observation shows of pilots themselves; it ends no window.
 
     ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
-    node in none of them cannot be held. ``assume_window_s`` is the length of a window where the site hides other users' jobs.
+    node in none of them cannot be held. ``shares_partitions``: preemption is by QOS, so main-queue jobs may wait in these
+    partitions, too. ``assume_window_s`` is the length of a window where the site hides other users' jobs.
     """
 
     job_ids: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
     assume_window_s: float | None = None
+    shares_partitions: bool = False
 
 
 class EndKind(Enum):
@@ -108,7 +110,9 @@ def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
 
 
 def _is_ours(job: PendingJob, ours: PilotJobs) -> bool:
-    return job.id in ours.job_ids or (bool(job.partitions) and ours.partitions.issuperset(job.partitions))
+    if job.id in ours.job_ids:
+        return True
+    return not ours.shares_partitions and bool(job.partitions) and ours.partitions.issuperset(job.partitions)
 
 
 def _end_at(ends: dict[str, WindowEnd], nodes: Iterable[str], end: WindowEnd) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -14,6 +15,7 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import UserError
 from bftrainer.persistence.store import Store
 from bftrainer.protocol.bounds import MAX_SAMPLES
+from bftrainer.protocol.metrics import Metric
 
 
 class TrainerStatus(Enum):
@@ -94,13 +96,24 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Node-seconds of a trainer since the last usage record, and its samples in total."""
+    """Node-seconds of a trainer since the last usage record, its samples in total, and metrics that have changed."""
 
     name: str
     samples_done: float
     held_node_s: float = 0.0
     trained_node_s: float = 0.0
     stalled_node_s: float = 0.0
+    metrics: tuple[Metric, ...] = ()
+
+
+_ADD_METRIC = (
+    "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (trainer, name) DO UPDATE SET last = excluded.last, "
+    # A pilot that starts again has read the latest lines only: what was reached before stays.
+    "least_samples = CASE WHEN excluded.least < least THEN excluded.least_samples ELSE least_samples END, "
+    "least = min(least, excluded.least), "
+    "most_samples = CASE WHEN excluded.most > most THEN excluded.most_samples ELSE most_samples END, "
+    "most = max(most, excluded.most)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +152,31 @@ class Registry:
         rows = self.store.read("SELECT * FROM trainers WHERE number >= ? ORDER BY number", number)
         return tuple(_trainer(row) for row in rows)
 
+    def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
+        """Those of these trainers that are there, in the order of submission."""
+        query = "SELECT * FROM trainers WHERE name IN (SELECT value FROM json_each(?)) ORDER BY number"
+        return tuple(_trainer(row) for row in self.store.read(query, json.dumps(list(names))))
+
     def trainer(self, name: str) -> TrainerRecord:
         """A trainer by name. Raises :class:`UserError` for an unknown one."""
         for row in self.store.read("SELECT * FROM trainers WHERE name = ?", name):
             return _trainer(row)
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
+
+    def submissions(self) -> dict[str, str]:
+        """The spool name of each trainer's submission."""
+        return {row["name"]: row["spool_name"] for row in self.store.read("SELECT name, spool_name FROM trainers")}
+
+    def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
+        """The metrics of each trainer that has any, or of one trainer."""
+        if not self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'metrics'"):
+            return {}  # written by an earlier version
+        where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
+        found: dict[str, tuple[Metric, ...]] = {}
+        for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
+            one = Metric(r["name"], r["last"], r["least"], r["least_samples"], r["most"], r["most_samples"])
+            found[r["trainer"]] = (*found.get(r["trainer"], ()), one)
+        return found
 
     def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
         """Register a submission. False if the name is taken; the same spool file twice is one submission."""
@@ -191,6 +224,9 @@ class Registry:
                     "stalled_node_s = stalled_node_s + ?, samples_done = ? WHERE name = ?",
                     (u.held_node_s, u.trained_node_s, u.stalled_node_s, u.samples_done, u.name),
                 )
+                for m in u.metrics:
+                    values = m.last, m.least, m.least_samples, m.most, m.most_samples
+                    db.execute(_ADD_METRIC, (u.name, m.name, *values))
             db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
 
     def fragments(self, *, open_only: bool = False, last: int = 1_000_000) -> tuple[FragmentRecord, ...]:

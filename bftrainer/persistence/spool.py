@@ -11,7 +11,7 @@ import secrets
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -86,37 +86,53 @@ class Spool:
 
         Raises :class:`~bftrainer.errors.StoreError` if the disk does not take it.
         """
-        data = request.model_dump_json().encode()
-        if len(data) > MAX_BYTES:
-            raise InvalidValueError(f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
-        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}{_SUFFIX}"
+        return self.put_all((request,))[0]
+
+    def put_all(self, requests: Sequence[Request]) -> tuple[str, ...]:
+        """Write requests, in order. All are on disk under hidden names before the first becomes visible.
+
+        So an error leaves none of them. A crash while they become visible leaves the first ones.
+        """
+        written: dict[str, bytes] = {}
+        since = time.time_ns()
+        for place, request in enumerate(requests):
+            data = request.model_dump_json().encode()
+            if len(data) > MAX_BYTES:
+                raise InvalidValueError(f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}")
+            written[f"{since + place:020d}-{secrets.token_hex(4)}{_SUFFIX}"] = data
+        visible: list[str] = []
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
-            self._write(name, data)
+            self._write(written, visible)
         except OSError as error:
-            raise StoreError(
-                f"{self.path}: the request cannot be written: {error.strerror}; nothing has changed"
-            ) from error
-        return name
+            what = "the request" if len(requests) == 1 else f"{len(requests):,} requests"
+            left = f"the first {len(visible):,} are there" if visible else "nothing has changed"
+            raise StoreError(f"{self.path}: {what} cannot be written: {error.strerror}; {left}") from error
+        return tuple(written)
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write(self, files: Mapping[str, bytes], visible: list[str]) -> None:
+        """Write files; those whose names a pilot can see are appended to ``visible``."""
         with _opened(self.path) as folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            handle = os.open(f".{name}", flags, 0o600, dir_fd=folder)
             try:
-                with os.fdopen(handle, "wb") as out:
-                    out.write(data)
-                    out.flush()
-                    os.fsync(out.fileno())
-                os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
+                for name, data in files.items():
+                    handle = os.open(f".{name}", flags, 0o600, dir_fd=folder)
+                    with os.fdopen(handle, "wb") as out:
+                        out.write(data)
+                for name in files:  # one after the other when all are written: most then find their blocks on disk
+                    _sync(f".{name}", folder)
+                for name in files:
+                    os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
+                    visible.append(name)
             except BaseException:
-                with suppress(OSError):
-                    os.unlink(f".{name}", dir_fd=folder)
+                for name in files:
+                    with suppress(OSError):
+                        os.unlink(f".{name}", dir_fd=folder)
                 raise
             os.fsync(folder)
 
-    def pending(self) -> tuple[Received, ...]:
-        """Pending requests, oldest first. Files stay."""
+    def pending(self, most: int = MAX_FILES_AT_ONCE) -> tuple[Received, ...]:
+        """The first ``most`` pending requests, oldest first. Files stay."""
         with suppress(
             OSError
         ):  # made by its reader: a host that once found none would not look again for a minute (NFS)
@@ -125,10 +141,17 @@ class Spool:
             return ()
         with _opened(self.path) as folder:
             found = []
-            for name in self._names(folder)[:MAX_FILES_AT_ONCE]:
+            for name in self._names(folder)[:most]:
                 with suppress(FileNotFoundError):  # the pilot has just taken it
                     found.append(self._receive(folder, name))
             return tuple(found)
+
+    def names(self) -> frozenset[str]:
+        """The names of all pending requests."""
+        if not self.path.is_dir():
+            return frozenset()
+        with _opened(self.path) as folder:
+            return frozenset(_names(folder))
 
     def take(self, most: int) -> Iterator[Received]:
         """Up to ``most`` pending requests, oldest first, each read when it is asked for. Files stay.
@@ -235,6 +258,14 @@ def _names(folder: int) -> list[str]:
     with os.scandir(folder) as found:
         seen = [entry.name for entry in islice(found, MAX_FILES_LISTED)]
     return sorted(name for name in seen if name.endswith(_SUFFIX) and not name.startswith("."))
+
+
+def _sync(name: str, folder: int) -> None:
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -174,9 +174,13 @@ def _make_whole(path: Path) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    schema = package_files("bftrainer.persistence").joinpath("schema.sql").read_text(encoding="utf-8")
+    schema = _sql("schema.sql") + _sql("added.sql")
     meta = f"INSERT INTO meta VALUES (1, {SCHEMA_VERSION}, '{__version__}');"  # noqa: S608  # ours, both
     connection.executescript(f"BEGIN IMMEDIATE; {schema} {meta} COMMIT;")
+
+
+def _sql(name: str) -> str:
+    return package_files("bftrainer.persistence").joinpath(name).read_text(encoding="utf-8")
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) -> None:
@@ -200,6 +204,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) 
         shutil.copy2(path, path.with_name(f"{path.name}.schema-{old}"))
         meta = f"UPDATE meta SET schema_version = {old + 1}, written_by = '{__version__}';"  # noqa: S608  # ours, both
         connection.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[old]} {meta} COMMIT;")
+    if create and not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'metrics'").fetchone()[0]:
+        connection.executescript(f"BEGIN IMMEDIATE; {_sql('added.sql')} COMMIT;")
 
 
 def _keeps_off(

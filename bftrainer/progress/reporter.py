@@ -58,6 +58,7 @@ class Reporter:
         self._stop = False
         self._complaint = ""
         self._rank = rank if rank is not None else int(given)
+        self._unwritten: dict[str, float] = {}
         self._watch: Watch | None = None
         if self.directory is not None:
             self._watch = Watch(self.directory, self.incarnation, clock, every_step=self._every_s == 0)
@@ -71,15 +72,18 @@ class Reporter:
         world_size: int = 1,
         at_s: float | None = None,
         force: bool = False,
+        metrics: Mapping[str, float] = MappingProxyType({}),
         **further: object,
     ) -> bool:
         """Report a step (or commit), and return whether a stop has been requested. All ranks call it.
 
         Rank 0 writes a line about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
-        ``force``. After :meth:`watch`, every rank reports its weights and learning rate from time to time.
+        ``force``. ``metrics`` (such as an accuracy) are in the next line, however soon that comes, and in ``bftrainer
+        results``. After :meth:`watch`, every rank reports its weights and learning rate from time to time.
         """
         if self._watch is not None:
             self._watch.step(self._rank, world_size, step)
+        self._unwritten |= metrics
         return self.line(
             step=step, samples=samples, loss=loss, world_size=world_size, at_s=at_s, force=force, further=further
         )
@@ -122,9 +126,14 @@ class Reporter:
         if self._watch is not None:
             self._watch.begin(model, optimizer, sampler, rate)
 
-    def checkpointed(self) -> None:
-        """Report that the state of the last reported step is on disk."""
-        self._write(self._last._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED))
+    def metrics(self, **values: float) -> None:
+        """Report values between steps, such as those of a validation: ``report.metrics(accuracy=0.93)``."""
+        self._unwritten |= values
+
+    def checkpointed(self, path: str | Path | None = None) -> None:
+        """Report that the state of the last reported step is on disk: in ``path``, relative to the working directory."""
+        name = None if path is None else os.fspath(path)
+        self._write(self._last._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED, checkpoint=name))
 
     def done(self) -> None:
         """Report that training is complete."""
@@ -164,4 +173,5 @@ class Reporter:
     def _write(self, line: ProgressLine) -> None:
         if self.directory is None or self._rank != 0:
             return
+        line, self._unwritten = line._replace(metrics=self._unwritten), {}
         append_line(self.directory.progress, format_progress(line), PROGRESS_BYTES, "progress")

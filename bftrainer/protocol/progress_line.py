@@ -18,9 +18,11 @@ from bftrainer.protocol.bounds import (
     text,
     whole,
 )
+from bftrainer.protocol.metrics import parse_metrics
 from bftrainer.system.printable import printable
 
 MAX_SENTENCE = 300
+MAX_PATH = 4096
 
 
 class Phase(str, Enum):
@@ -38,7 +40,8 @@ class ProgressLine(NamedTuple):
     ``at_s``: seconds since 1970. ``samples`` and ``step`` count from the start of the training. ``formed``: a new group of
     workers has been formed, and its last committed step is repeated. ``ranks_disagree``: the weights or learning rates of two
     ranks that differ, as rank 0 saw it last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of
-    each value that cannot be used what is wrong with it: (key, problem).
+    each value that cannot be used what is wrong with it: (key, problem). ``metrics`` are values by name (``protocol.metrics``);
+    ``checkpoint`` is the path of the checkpoint that was written, relative to the trainer's working directory.
     """
 
     at_s: float
@@ -52,6 +55,8 @@ class ProgressLine(NamedTuple):
     ranks_disagree: str | None = None
     further: Mapping[str, object] = {}
     refused: tuple[tuple[str, str], ...] = ()
+    metrics: Mapping[str, float] = {}
+    checkpoint: str | None = None
 
 
 def format_progress(line: ProgressLine) -> str:
@@ -64,6 +69,10 @@ def format_progress(line: ProgressLine) -> str:
         value["formed"] = True
     if line.ranks_disagree is not None:
         value["ranks_disagree"] = line.ranks_disagree
+    if line.metrics:
+        value["metrics"] = dict(line.metrics)
+    if line.checkpoint is not None:
+        value["checkpoint"] = line.checkpoint
     return json.dumps(value, default=float)
 
 
@@ -90,6 +99,8 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
         if at_s > now_s + MAX_AHEAD_S:
             refused.append(("time", f"is {at_s - now_s:,.0f} s ahead of the pilot's clock; the pilot's time is used"))
         at_s = now_s
+    checkpoint = checked("checkpoint", _path)
+    metrics = None if (values := get("metrics")) is None else parse_metrics(values, refused)
     return ProgressLine(
         at_s,
         checked("phase", _phase),
@@ -102,6 +113,8 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
         checked("ranks_disagree", _sentence),
         {},
         tuple(refused),
+        metrics or {},
+        checkpoint,
     )
 
 
@@ -133,6 +146,12 @@ def _sentence(value: object) -> str:
     if not isinstance(value, str):
         raise RefusedValueError(f"expected a string, found {shown(value)}")
     return printable(text(value, MAX_SENTENCE))
+
+
+def _path(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH or "\0" in value:
+        raise RefusedValueError(f"expected a path of at most {MAX_PATH} characters, found {shown(value)}")
+    return text(value, MAX_PATH)
 
 
 def _phase(value: object) -> Phase | None:

@@ -23,6 +23,7 @@ from bftrainer.protocol.events import (
     WorkerStarted,
     read_event,
 )
+from bftrainer.protocol.metrics import LOSS, MOST_METRICS, Metric, with_metrics
 from bftrainer.protocol.progress_line import parse_progress
 from bftrainer.system.json_tail import BadLine
 
@@ -49,6 +50,7 @@ class DriverView:
     ``samples``, ``loss``, ``step`` and ``heard_s`` come from rank 0; ``trains``: rank 0 has reported since the last rescale.
     ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
     ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
+    ``metrics``: of all lines that were read here.
     """
 
     alive: bool = False
@@ -68,6 +70,7 @@ class DriverView:
     trains: bool = False
     refused: tuple[tuple[str, str], ...] = ()
     ranks_disagree: str = ""
+    metrics: tuple[Metric, ...] = ()
 
     @property
     def occupied(self) -> frozenset[str]:
@@ -78,8 +81,9 @@ class DriverView:
 def after_start(view: DriverView) -> DriverView:
     """The view when another driver is started: only what rank 0 has counted stays."""
     return DriverView(
-        alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss, refused=view.refused
-    )
+        alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss, refused=view.refused,
+        metrics=view.metrics,
+    )  # fmt: skip
 
 
 def after_end(view: DriverView) -> DriverView:
@@ -154,6 +158,7 @@ def after_progress(
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
     disagree = view.ranks_disagree
+    measured: list[tuple[float, Mapping[str, float]]] = []
     for found in lines:
         if isinstance(found, BadLine):
             view = after_refused(view, "progress", str(found))
@@ -170,11 +175,23 @@ def after_progress(
             else:
                 samples = line.samples
         heard_s = line.at_s or heard_s
-        loss = loss if line.loss is None else line.loss
+        if line.loss is not None:
+            loss = line.loss
+            measured.append((samples or 0.0, {LOSS: loss}))
+        if line.metrics:
+            measured.append((samples or 0.0, line.metrics))
         step = step if line.step is None else line.step
         disagree = disagree if line.ranks_disagree is None else line.ranks_disagree
         trains = trains or (heard_s >= view.said_s and bool(view.on))
-    return replace(view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, ranks_disagree=disagree)
+    metrics, left_out = with_metrics(view.metrics, measured)
+    if left_out:
+        view = after_refused(
+            view, "progress metrics", f"expected at most {MOST_METRICS} names; skipped {left_out[0]!r}"
+        )
+    return replace(
+        view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, ranks_disagree=disagree,
+        metrics=metrics,
+    )  # fmt: skip
 
 
 def is_too_far(before: float | None, before_s: float, now: float, now_s: float) -> bool:

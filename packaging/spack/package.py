@@ -28,7 +28,6 @@ class Bftrainer(PythonPackage):
 
     with default_args(type=("build", "run")):
         depends_on("py-click@8.1:")
-        depends_on("py-clustershell@1.9:")
         depends_on("py-h11@0.14:")
         depends_on("py-highspy@1.7:")
         depends_on("py-jinja2@3.1:")

@@ -137,7 +137,7 @@ def completed(*words: str) -> list[str]:
 
 def test_the_shell_completes_commands_and_names() -> None:
     assert set(completed("re")) == {
-        "rehearse", "resume", "record", "replay",
+        "rehearse", "results", "resume", "record", "replay",
     }  # fmt: skip
     assert completed("replay", "re") == ["report", "reproduce"]
     assert completed("policy", "") == ["list", "new"]

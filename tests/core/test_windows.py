@@ -76,6 +76,11 @@ def test_jobs_of_ours_and_of_the_scavenger_partition_end_no_window() -> None:
         "n0": (math.inf, ""),
         "n1": (1500.0, "10"),
     }
+    by_qos = PilotJobs(frozenset({"9"}), frozenset({"main"}), shares_partitions=True)
+    main_queue = seen(FREE, FREE, pending=(
+        job("9", 1400.0, "n0", partitions=("main",)), job("10", 1500.0, "n1", partitions=("main",)),
+    ))  # fmt: skip
+    assert free(main_queue, by_qos) == {"n0": (math.inf, ""), "n1": (1500.0, "10")}
 
 
 @pytest.mark.parametrize("kind", [Hidden.JOBS, Hidden.RESERVATIONS])

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable
 
 from log_examples import EXAMPLES, SACCT
+from recorded_slurm import MARK
 
 MB = 1 << 20
 _H = "2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T01:00:00"
@@ -115,6 +116,12 @@ def _jobs_on_all(count: int) -> bytes:
     return _sacct(*(f"{n}|{_H}|199999|n[1-199999]|COMPLETED" for n in range(count)))
 
 
+def _planned(*lists: str) -> bytes:
+    """squeue's answer about jobs that are planned on these nodes."""
+    rows = "".join(f"{n}|eve|main|5|{each}|1|Priority|{MARK}\n" for n, each in enumerate(lists))
+    return f"JOBID|USER|PARTITION|START_TIME|SCHEDNODES|NODES|REASON|{MARK}\n{rows}".encode()
+
+
 _PILOT = b'[nodes]\nholder = "trace"\n'
 _TRAINER = b'name = "a"\ncommand = ["true"]\nmax_nodes = 4\nsamples_per_s = 1.0\n'
 
@@ -188,6 +195,9 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "TOML: a float of 4,300 digits": ("trainer file", lambda: _TRAINER + b"priority = " + b"9" * 4300 + b".0"),
     "TOML: a hexadecimal number of 900,000 digits": ("pilot config", lambda: b"a = 0x" + b"f" * 250_000),
     "TOML: 250,000 digits": ("trainer file", lambda: b"a = " + b"9" * 250_000),
+    "pilot config: 10,000 lists of 200,000 nodes": (
+        "pilot config", lambda: _PILOT + b"hosts = [" + b'"n[1-200000]", ' * 10_000 + b"]\n"
+    ),
     "trainer file: NUL in cwd": ("trainer file", lambda: _TRAINER + b'cwd = "a\\u0000b"\n'),
     "trainer file: NUL in a command": ("trainer file", lambda: b'name="a"\ncommand=["a\\u0000b"]\nmax_nodes=1\n'),
     "trainer file: = in a variable's name": ("trainer file", lambda: _TRAINER + b'env = {"A=B" = "1"}\n'),
@@ -204,6 +214,29 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
     "problem file: 200,000 nodes, one twice": (
         "problem file", lambda: json.dumps({"pool": [f"n{i}" for i in range(60_000)], "trainers": []}).encode()
+    ),
+    # Answers of Slurm
+    "squeue: one job planned on n[1-99999999]": ("slurm.text.parse_pending", lambda: _planned("n[1-99999999]")),
+    "squeue: eight pairs of brackets": ("slurm.text.parse_pending", lambda: _planned("n" + "[1-9]" * 8)),
+    "squeue: a padding of 4,000 digits": ("slurm.text.parse_pending", lambda: _planned("n[" + "0" * 4000 + "1-9999]")),
+    "squeue: n[1-199999,1-199999,...] of 27 kB": (
+        "slurm.text.parse_pending", lambda: _planned(f"n[1-199999{',1-199999' * 2999}]")
+    ),
+    "squeue: 3,000 jobs planned on 199,999 nodes of other names": (
+        "slurm.text.parse_pending", lambda: _planned(*(f"{_letters(n)}[1-199999]" for n in range(3000)))
+    ),
+    "squeue: 3,000 jobs planned on 199,999 nodes, one left out": (
+        "slurm.text.parse_pending", lambda: _planned(*(f"n[1-{n},{n + 2}-199999]" for n in range(1, 3001)))
+    ),
+    "squeue --json: 3,000 jobs planned on 199,999 nodes of other names": (
+        "slurm.json.parse_pending",
+        lambda: json.dumps({"jobs": [{"job_state": "PENDING", "job_id": n, "scheduled_nodes": f"{_letters(n)}[1-199999]"}
+            for n in range(3000)]}).encode(),
+    ),
+    "reservations: 100 of 199,999 nodes of other names": (
+        "slurm.text.parse_reservations",
+        lambda: b"".join(b"ReservationName=r%d StartTime=1 EndTime=2 Nodes=%s[1-199999]\n" % (n, _letters(n).encode())
+            for n in range(100)),
     ),
     # What survives a crash
     "journal: deep": ("journal row", lambda: b"[" * 100_000 + b"]" * 100_000),

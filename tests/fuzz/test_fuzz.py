@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
-from fuzz.readers import readers
+from fuzz.readers import Reader, readers
 from fuzz.runner import CORPUS, ROOM_BYTES, fuzz, slug, table
 
 INPUTS = 250
@@ -25,6 +26,24 @@ def test_every_reader_reads_or_refuses(family: str) -> None:
     assert not [found for found in results.values() if found["findings"]], table(results)
     assert all(found["inputs"] for found in results.values())
     assert all(found["peak_mb"] < ROOM_BYTES >> 20 for found in results.values())
+
+
+def test_every_reader_reads_one_of_its_samples(tmp_path: Path) -> None:
+    """Else its mutations end at its first check: a new parser needs a sample in fuzz/readers."""
+    shallow = {
+        name
+        for name, reader in readers().items()
+        if not any(_is_read(reader, each, tmp_path) for each in reader.samples)
+    }
+    assert not shallow
+
+
+def _is_read(reader: Reader, sample: bytes, folder: Path) -> bool:
+    try:
+        reader.read(sample, folder)
+    except reader.clean:
+        return False
+    return True
 
 
 def test_every_folder_of_the_corpus_has_a_reader() -> None:

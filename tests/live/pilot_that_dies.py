@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bftrainer.cli.pilot import read
+from bftrainer.client.state_dir import read
 from bftrainer.live.pilot import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals

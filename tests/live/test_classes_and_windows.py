@@ -205,3 +205,21 @@ def test_record_knows_the_classes_too() -> None:
     cluster: Any = None
     for name, expected in (("fast", {"g1"}), ("4 a100", set()), ("32 cpus", {"c1"}), (None, {"g1", "c1"})):
         assert ObservedSite(cluster, cluster, NodesConfig(node_class=name), classes=fast).chosen(nodes) == expected
+
+
+def test_a_node_is_left_before_its_holders_time_limit_and_held_again(tmp_path: Path) -> None:
+    """A QOS or a partition may limit holders to less than any window."""
+    home = house(tmp_path / "s", nodes={"leave_before_s": 5.0})
+    home.cluster.limit_s = 60.0
+    home.cluster.give("n1")
+    home.submit(spec("a", 1))
+    home.pilot(150)
+    assert len(home.cluster.acquired) >= 3
+    assert "TIMEOUT" not in home.reasons()
+    assert home.reasons()[0] == "planned: the holder's time limit ends"
+    with closing(home.store()) as store:
+        first, second, *_ = Registry(store).fragments()
+        assert first.released_s is not None
+        assert 50 < first.released_s - START_S < 60
+        assert second.asked_s - first.released_s < 5, "no back-off: the scheduler did not take it"
+        assert [v.differs for v in decide_again(store) if v.differs] == []

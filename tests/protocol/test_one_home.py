@@ -35,6 +35,7 @@ OTHERS = {
     "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
     "replay/bftrainer_replay/cli/sweep.py": {"logs"},  # an option
     "bftrainer/persistence/registry.py": {"running", "done", "failed"},  # a trainer's status in the registry
+    "bftrainer/client/statuses.py": {"running", "done", "failed"},  # the same
     "bftrainer/rehearsal/ranks.py": {"ranks"},  # a check
     "bftrainer/live/notices.py": {"done", "failed"},  # the notices' own words, which users' programs read
 }

@@ -46,6 +46,7 @@ def plain(view: DriverView) -> dict[str, Any]:
     found = dataclasses.asdict(view)
     assert found.pop("refused") == ()
     assert found.pop("ranks_disagree") == ""
+    assert {metric["name"] for metric in found.pop("metrics")} <= {"loss"}  # that version had none
     sets = {name: sorted(map(list_of, found[name])) for name in ("on", "with_workers", "withheld")}
     return found | sets | {"ending": view.ending and view.ending.value, "tail": list(view.tail)}
 

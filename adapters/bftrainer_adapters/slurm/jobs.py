@@ -17,8 +17,8 @@ from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.holding.held import JobPhase, limit_minutes
 from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.hostlists import NOTHING
 from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
-from bftrainer_adapters.slurm.text import NOTHING
 
 HOLDER_NAME = "bftrainer-holder"
 PAYLOAD_STEP = "bftrainer-payload"
@@ -134,12 +134,29 @@ def parse_known(text: str, mark: str) -> frozenset[str]:
     return frozenset(fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs"))
 
 
-def is_limit(reason: str) -> bool:
-    """Whether sbatch's words or a pending job's reason mean a limit on the owner's jobs: waiting on another node has no effect.
+# 22.05.8, 24.11.5 and 26.05.5 (libslurmfull.so). MaxMemPerLimit and ReqNodeNotAvail, for example, are a node's.
+_LIMIT = re.compile(
+    r"\b(?:(?:QOS|Assoc)\w+|Max\w+Per(?:Account|User)|Partition(?:Down|Inactive|Config|\w+(?:Limit|Nodes))|Licenses"
+    r"|Account(?:ingPolicy|NotAllowed)|Invalid(?:Account|QOS))\b"
+)
+_REFUSED = (
+    "Job violates accounting/QOS policy",
+    "Invalid account or account/partition combination specified",
+    "Invalid qos specification",
+    "Job has invalid qos",
+    "Requested time limit is invalid",
+    "Required partition not available",
+    "User's group not permitted to use this partition",
+)
 
-    ``QOSMaxSubmitJobPerUserLimit``, ``AssocGrpNodeLimit``, ``MaxJobsPerAccount`` (https://slurm.schedmd.com/resource_limits.html).
+
+def is_limit(reason: str) -> bool:
+    """Whether sbatch's words or a pending job's reason are about the pilot's jobs: they would be the same for any other node.
+
+    ``QOSMaxSubmitJobPerUserLimit``, ``AssocGrpGRES``, ``MaxJobsPerAccount``, ``PartitionTimeLimit``
+    (https://slurm.schedmd.com/job_reason_codes.html).
     """
-    return bool(re.search(r"\b(QOS|Assoc|Max)\w*(Limit|Per\w+)\b|Job violates accounting/QOS policy", reason))
+    return bool(_LIMIT.search(reason)) or any(words in reason for words in _REFUSED)
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:

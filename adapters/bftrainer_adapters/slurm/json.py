@@ -20,8 +20,9 @@ from typing import Any
 from bftrainer.domain.cluster import NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
 from bftrainer.system.printable import printable
+from bftrainer_adapters.slurm.hostlists import HostLists
 from bftrainer_adapters.slurm.states import node_view
-from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
+from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 
 
 def parse_nodes(text: str) -> tuple[NodeView, ...]:
@@ -31,18 +32,19 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 
 def parse_pending(text: str, _mark: str = "") -> tuple[PendingJob, ...]:
     """``squeue -t PD --json``, 23.11 and later; jobs in other states are skipped. JSON delimits texts of users by itself."""
-    return tuple(_job(item) for item in _items(text, "jobs") if "PENDING" in _upper(item.get("job_state")))
+    lists = HostLists()
+    return tuple(_job(item, lists) for item in _items(text, "jobs") if "PENDING" in _upper(item.get("job_state")))
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
     """``scontrol show reservations --json``, 23.02 and later."""
-    found = []
+    found, lists = [], HostLists()
     for item in _items(text, "reservations"):
         name = _text(item, "name")
         starts_s, ends_s = (_number(item.get(key)) for key in ("start_time", "end_time"))
         if starts_s is None or ends_s is None:
             raise SchedulerError(f"reservation {name} has no times")
-        found.append(Reservation(name, starts_s, ends_s, parse_hostlist(item.get("node_list") or "")))
+        found.append(Reservation(name, starts_s, ends_s, lists.read(item.get("node_list") or "")))
     return tuple(found)
 
 
@@ -52,7 +54,7 @@ def _node(item: dict[str, Any]) -> NodeView:
     return node_view(_text(item, "name"), state, partitions, gres, _count(item.get("cpus")))
 
 
-def _job(item: dict[str, Any]) -> PendingJob:
+def _job(item: dict[str, Any], lists: HostLists) -> PendingJob:
     job = str(_count(item.get("job_id")))
     if "scheduled_nodes" not in item:
         raise SchedulerError("this squeue --json has no scheduled_nodes (Slurm before 23.11): use format = 'text'")
@@ -63,7 +65,7 @@ def _job(item: dict[str, Any]) -> PendingJob:
         partitions=_words(item.get("partition")),
         size=_count(item.get("node_count")),
         starts_s=_number(item.get("start_time")) or None,
-        nodes=parse_hostlist(item["scheduled_nodes"] or ""),
+        nodes=lists.read(item["scheduled_nodes"] or ""),
         is_eligible=item.get("state_reason") not in NOT_ELIGIBLE,
     )
 

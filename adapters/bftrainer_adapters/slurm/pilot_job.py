@@ -15,8 +15,8 @@ from pathlib import Path
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer_adapters.slurm.hostlists import NOTHING
 from bftrainer_adapters.slurm.jobs import exists_argv, is_unknown_job, parse_submitted
-from bftrainer_adapters.slurm.text import NOTHING
 
 _OVER = frozenset(
     (

@@ -16,9 +16,10 @@ from typing import Any
 from bftrainer.domain.cluster import NodeView, Observation, PendingJob
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.system import command
+from bftrainer_adapters.slurm.hostlists import HostLists
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.states import node_view
-from bftrainer_adapters.slurm.text import NOT_ELIGIBLE, parse_hostlist
+from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 
 _PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm.__version__)"
 
@@ -61,7 +62,8 @@ def _nodes(nodes: Any) -> tuple[NodeView, ...]:
 
 
 def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
-    return tuple(_pending(job) for job in jobs.values() if job.state == "PENDING")
+    lists = HostLists()
+    return tuple(_pending(job, lists) for job in jobs.values() if job.state == "PENDING")
 
 
 def _node(node: Any) -> NodeView:
@@ -69,7 +71,7 @@ def _node(node: Any) -> NodeView:
     return node_view(str(node.name), str(node.state), partitions, gres, int(getattr(node, "total_cpus", 0) or 0))
 
 
-def _pending(job: Any) -> PendingJob:
+def _pending(job: Any, lists: HostLists) -> PendingJob:
     # 0 or None: no plan.
     return PendingJob(
         id=str(job.id),
@@ -77,7 +79,7 @@ def _pending(job: Any) -> PendingJob:
         partitions=_words(job.partition),
         size=int(job.num_nodes or 0),
         starts_s=float(job.start_time) if job.start_time else None,
-        nodes=parse_hostlist(job.scheduled_nodes or ""),
+        nodes=lists.read(job.scheduled_nodes or ""),
         is_eligible=getattr(job, "state_reason", None) not in NOT_ELIGIBLE,
     )
 

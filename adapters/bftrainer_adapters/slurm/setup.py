@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm.text import NOTHING, parse_hostlist, whole_lines
+from bftrainer_adapters.slurm.hostlists import HostLists
+from bftrainer_adapters.slurm.text import whole_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ def parse_config(text: str) -> dict[str, str]:
 
 def parse_partitions(text: str) -> dict[str, Partition]:
     """A line per partition."""
-    return {p.name: p for p in map(_partition, whole_lines(text, "partitions"))}
+    lists = HostLists()
+    found = [_partition(line, lists) for line in whole_lines(text, "partitions")]
+    return {partition.name: partition for partition in found}
 
 
 def parse_qos(text: str) -> dict[str, Qos]:
@@ -110,17 +113,16 @@ def parse_version(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _partition(line: str) -> Partition:
+def _partition(line: str, lists: HostLists) -> Partition:
     def value(key: str) -> str:
         found = re.search(rf"(?:^|\s){key}=(\S*)", line)
         if found is None:
             raise SchedulerError(f"no {key} in {line[:80]!r}")
         return found[1]
 
-    nodes = value("Nodes")
     return Partition(
         value("PartitionName"), int(value("PriorityTier")), value("PreemptMode").upper(), seconds(value("GraceTime")),
-        frozenset() if nodes in NOTHING else parse_hostlist(nodes), _limit_s(value("MaxTime")), value("State"),
+        lists.read(value("Nodes")), _limit_s(value("MaxTime")), value("State"),
         value("RootOnly") == "YES",
     )  # fmt: skip
 

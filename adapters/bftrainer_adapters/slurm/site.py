@@ -22,10 +22,10 @@ from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm
 from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
-from bftrainer_adapters.slurm.text import parse_hostlist
 
 NAME = "slurm"
 _JOB_ID = "SLURM_JOB_ID"
@@ -55,7 +55,7 @@ class SlurmSite:
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,
-            PilotJobs(partitions=frozenset({settings.partition} - {""}), assume_window_s=settings.assume_window_s),
+            _pilot_jobs(settings, settings.assume_window_s),
             {"prefix": prefix},
             peers,
             settings,
@@ -106,8 +106,14 @@ class SlurmBatch:
         if config.site_table(NAME):
             settings = _settings(config, where)
             scheduler = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s, env)
-            ours = PilotJobs(partitions=frozenset({settings.partition} - {""}), assume_window_s=math.inf)
+            ours = _pilot_jobs(settings, math.inf)
         return ObservedSite(scheduler, ours, config.nodes, classes=config.classes)
+
+
+def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> PilotJobs:
+    """With a QOS, the partition may be the main queue's own: its pending jobs count, whatever their QOS."""
+    partitions = frozenset({settings.partition} - {""})
+    return PilotJobs(partitions=partitions, assume_window_s=assume_window_s, shares_partitions=bool(settings.qos))
 
 
 def _settings(config: PilotConfig, where: str) -> SlurmSettings:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_adapters.slurm.records import fields_of, is_number, parse_records
 from bftrainer_adapters.slurm.states import node_view
 
-NOTHING = ("", "(null)", "N/A", "None", "none", "n/a")
 # Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: as in JSON, an array that is
 # pending and each component of a heterogeneous job have one id. The reason comes last: it may quote a plug-in's text.
 JOB_FORMAT = "%A|%u|%P|%S|%Y|%D|%r"
@@ -25,22 +25,6 @@ NOT_ELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldA
 _NO_RESERVATIONS = "No reservations in the system"
 _FREE_TEXT = re.compile(r"\s(?:Comment|Extra|Reason)=", re.ASCII)
 """Where administrators' words begin; Slurm prints its own fields of a node before them."""
-_HOSTLIST = re.compile(r"[A-Za-z0-9_.\[\],-]+")
-
-
-def parse_hostlist(text: str) -> frozenset[str]:
-    """The names in ``node[01-08,10]``; none for Slurm's words for nothing, which libraries take for hosts (``(null)``)."""
-    # Imported here: it takes 15 ms, and many commands never read a host list.
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
-
-    if text in NOTHING:
-        return frozenset()
-    if not _HOSTLIST.fullmatch(text):
-        raise SchedulerError(f"not a list of nodes: {text[:80]!r}")
-    try:
-        return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
-    except NodeSetException as error:
-        raise SchedulerError(f"not a list of nodes: {text[:80]!r}: {error}") from error
 
 
 def parse_nodes(text: str) -> tuple[NodeView, ...]:
@@ -63,14 +47,15 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
     """``squeue -t PD -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing output."""
-    return tuple(map(_pending, parse_records(text, mark, _JOB_HEADER, "jobs")))
+    lists = HostLists()
+    return tuple(_pending(record, lists) for record in parse_records(text, mark, _JOB_HEADER, "jobs"))
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
     """``scontrol -a show reservation`` with or without ``-o``; times in seconds (SLURM_TIME_FORMAT=%s)."""
     if text.strip() == _NO_RESERVATIONS:
         return ()
-    found = []
+    found, lists = [], HostLists()
     for record in _beginning_with("ReservationName", text, "reservations"):
         line = _FREE_TEXT.split(record, maxsplit=1)[0]
         name = _value(line, "ReservationName", required=True)
@@ -79,7 +64,7 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
                 name,
                 _epoch(_value(line, "StartTime", required=True), name),
                 _epoch(_value(line, "EndTime", required=True), name),
-                parse_hostlist(_value(line, "Nodes")),
+                lists.read(_value(line, "Nodes")),
             )
         )
     return tuple(found)
@@ -122,7 +107,7 @@ def parse_has_cgroups(text: str) -> bool:
     return bool(re.search(r"^ProctrackType\s*=\s*(proctrack/)?cgroup\s*$", text, re.MULTILINE))
 
 
-def _pending(record: str) -> PendingJob:
+def _pending(record: str, lists: HostLists) -> PendingJob:
     job, user, partitions, start, nodes, size, reason = fields_of(record, 7)
     if not is_number(size):
         raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
@@ -132,7 +117,7 @@ def _pending(record: str) -> PendingJob:
         partitions=_words(partitions),
         size=int(size),
         starts_s=None if start in NOTHING else _epoch(start, f"job {job}"),
-        nodes=parse_hostlist(nodes),
+        nodes=lists.read(nodes),
         is_eligible=reason not in NOT_ELIGIBLE,
     )
 

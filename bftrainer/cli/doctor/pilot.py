@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bftrainer.cli.doctor.shared_files import examine_files
-from bftrainer.cli.pilot import CONFIG_NAME, read
+from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError, UserError

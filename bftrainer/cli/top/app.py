@@ -9,15 +9,15 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.widgets import Footer, Input, Static
 
-from bftrainer.cli import requests
 from bftrainer.cli.explanation import as_lines
-from bftrainer.cli.state import opened_registry
 from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.board import Board, Sort, TrainerRow
 from bftrainer.cli.top.panel import Panel
 from bftrainer.cli.top.reader import Reader
 from bftrainer.cli.top.rows_view import RowsView
 from bftrainer.cli.top.text import Glyphs
+from bftrainer.client import requests
+from bftrainer.client.state_dir import opened_registry
 from bftrainer.errors import BFTrainerError
 from bftrainer.persistence.spool import RequestKind
 from bftrainer.system.printable import printable
@@ -179,8 +179,7 @@ class Top(App[None]):
 
     def _submit_request(self, kind: RequestKind, name: str) -> None:
         try:
-            requests.check_active(self._reader.state, name)
-            requests.enqueue(self._reader.state, kind, name)
+            requests.enqueue(self._reader.state, kind, requests.select(self._reader.state, (name,)))
         except BFTrainerError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.cli.decision_text import describe_decision
-from bftrainer.cli.state import pilot_has_ended
+from bftrainer.client.state_dir import pilot_has_ended
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.state import State
 from bftrainer.persistence.journal import JournalEntry, entries, last_state

@@ -55,7 +55,8 @@ class NodeFacts:
     """All that a decision depends on but the time.
 
     ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
-    has to be given back), where the scheduler's plans are known. ``peer_holders`` are the holder jobs of peer pilots.
+    has to be given back), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
+    ``peer_holders`` are the holder jobs of peer pilots.
     ``answers``: the last poll of the scheduler succeeded.
     """
 
@@ -64,6 +65,7 @@ class NodeFacts:
     pool: Nodes = frozenset()
     used: Nodes = frozenset()
     window_ends: tuple[tuple[str, float], ...] = ()
+    limit_ends: tuple[tuple[str, float], ...] = ()
     candidates: tuple[Candidate, ...] = ()
     peer_holders: tuple[str, ...] = ()
     trainers: frozenset[str] = frozenset()
@@ -144,7 +146,10 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     draft.give_back(
         [name for name, end_s in known.window_ends if at.now_s > end_s], "planned: the scheduler's window ends"
     )
-    draft.due_s += [end_s for _, end_s in known.window_ends if end_s >= at.now_s]
+    draft.give_back(
+        [name for name, end_s in known.limit_ends if at.now_s > end_s], "planned: the holder's time limit ends"
+    )
+    draft.due_s += [end_s for _, end_s in known.window_ends + known.limit_ends if end_s >= at.now_s]
     draft.give_back([h.name for h in _above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
     memory, gives = _give_unused(known, at, draft)

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Fragment, NodeRequest
-from bftrainer.domain.fragments import node_of
 from bftrainer.domain.ports import Clock, NodeHolder, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
@@ -27,6 +26,7 @@ from bftrainer.live.nodes.decisions import (
     next_release,
     next_steps,
 )
+from bftrainer.live.nodes.ends import Ends, earliest, limit_ends, planned_ends
 from bftrainer.live.nodes.fragments import FragmentBook
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.nodes.sharing import Sharing
@@ -83,7 +83,9 @@ class NodeManager:
         left_open = Nodes(f.name for f in registry.fragments(open_only=True))
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
-        self._window_ends = Derived(_window_ends)
+        self._window_ends = Derived(planned_ends)
+        self._limit_ends = Derived(limit_ends)
+        self._earliest = Derived(earliest)
         self._candidates = Derived(_with_back_off)
         self.look()
 
@@ -103,8 +105,18 @@ class NodeManager:
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
-        """(fragment, when it has to be given back) of the pool, where the scheduler's plan for the node is known."""
+        """(fragment, when it has to be given back) of the pool: by the scheduler's plan, or by a holder's time limit."""
+        return self._earliest(self._planned_ends(), self._near_limit_ends())
+
+    def _planned_ends(self) -> Ends:
         return self._window_ends(self.pool, self._survey.window_ends, self._config.nodes.leave_before_s)
+
+    def _near_limit_ends(self) -> Ends:
+        survey = self._survey
+        if survey.clock_offset_s is None:
+            return ()
+        before_s = self._config.nodes.leave_before_s - survey.clock_offset_s
+        return self._limit_ends(self.pool, self._fragments.all(), before_s, survey.seen_s)
 
     @property
     def ready(self) -> Nodes:
@@ -153,7 +165,8 @@ class NodeManager:
             self._fragments.all(),
             self.pool,
             used,
-            self.window_ends,
+            self._planned_ends(),
+            self._near_limit_ends(),
             self._candidates(self._survey.candidates(), self._backoff.nodes()),
             self._survey.peer_holders,
             trainers,
@@ -218,16 +231,6 @@ class NodeManager:
         self._survey.reconfigure()
         refused = [h.name for h in self._fragments.all() if not may_be_held(h.node, config.nodes)]
         self.give_back(refused, "not among nodes.hosts, or excluded")
-
-
-def _window_ends(
-    pool: Nodes, ends: tuple[tuple[str, float], ...], leave_before_s: float
-) -> tuple[tuple[str, float], ...]:
-    if not ends:
-        return ()
-    of_node = dict(ends)
-    found = ((name, of_node.get(node_of(name))) for name in sorted(pool))
-    return tuple((name, end_s - leave_before_s) for name, end_s in found if end_s is not None)
 
 
 def _with_back_off(candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]) -> tuple[Candidate, ...]:

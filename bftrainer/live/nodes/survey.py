@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from bftrainer.persistence.registry import Registry
 from bftrainer.system.background import Background
 
 _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
+_OFFSET_JITTER_S = 3.0  # a poll takes its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Survey:
         self._idle = DebounceState()
         self._candidates: Table[Candidate] = Table()
         self._window_ends: tuple[tuple[str, float], ...] = ()
+        self._clock_offset_s: float | None = None
+        self._seen_s = -math.inf
 
     @property
     def answers(self) -> bool:
@@ -104,6 +108,16 @@ class Survey:
     def window_ends(self) -> tuple[tuple[str, float], ...]:
         """(node, seconds since 1970) where the scheduler's plans end a window, of held nodes, too."""
         return self._window_ends
+
+    @property
+    def seen_s(self) -> float:
+        """When the last observation was complete, by this host's clock."""
+        return self._seen_s
+
+    @property
+    def clock_offset_s(self) -> float | None:
+        """What this host's clock is ahead of the scheduler's; None before the first observation."""
+        return self._clock_offset_s
 
     @property
     def peer_holders(self) -> tuple[str, ...]:
@@ -167,6 +181,9 @@ class Survey:
         free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)
         self._window_ends = tuple(window_ends_here(seen, pilot_jobs, answer.at_s).items())
         # Nothing above offers a node; nothing below fails.
+        self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s
+        if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:
+            self._clock_offset_s = offset_s
         self._idle, _ = debounce(self._idle, frozenset(free))
         self._candidates = Table()
         for node in sorted(self._idle.offered):

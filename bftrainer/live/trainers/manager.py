@@ -36,7 +36,7 @@ from bftrainer.live.trainers.steps import (
     next_step,
     runs_as_desired,
 )
-from bftrainer.live.trainers.usage import UsageBook
+from bftrainer.live.trainers.usage import Reached, UsageBook
 from bftrainer.persistence.registry import Registry, TrainerChange, TrainerRecord, TrainerStatus
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending
@@ -287,8 +287,10 @@ class TrainerManager:
 
     def write_usage(self, now_s: float) -> None:
         """Write the counted node-seconds to the registry, with the heartbeat."""
-        samples = {name: self._samples(name) for name in self._states}
-        self._registry.add_usage(self._usage.taken(list(samples), samples), now_s)
+        self._registry.add_usage(self._usage.taken({name: self._reached(name) for name in self._states}), now_s)
+
+    def _reached(self, name: str) -> Reached:
+        return Reached(self._samples(name), self._states[name].view.metrics)
 
     def _samples(self, name: str) -> float:
         samples = self._states[name].view.samples
@@ -366,10 +368,11 @@ class TrainerManager:
 
     def _write_usage_of(self, name: str) -> None:
         """Write what one trainer has used since the last heartbeat to the registry."""
-        if usage := self._usage.taken([name], {name: self._samples(name)}):
+        if usage := self._usage.taken({name: self._reached(name)}):
             self._registry.add_usage(usage, self._usage.accounted_s)
 
     def _forget(self, name: str) -> None:
         self._write_usage_of(name)
         del self._records[name], self._states[name]
         self._meters.forget(name)
+        self._usage.forget(name)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bftrainer.live.trainers.steps import TrainerState
 from bftrainer.persistence.registry import Usage
+from bftrainer.protocol.metrics import Metric
+
+
+class Reached(NamedTuple):
+    """What a trainer has reached, as it says."""
+
+    samples: float
+    metrics: tuple[Metric, ...]
 
 
 @dataclass(slots=True)
@@ -15,6 +24,7 @@ class UsageBook:
 
     accounted_s: float
     _booked: dict[str, list[float]] = field(default_factory=dict)  # held, trained
+    _written: dict[str, tuple[Metric, ...]] = field(default_factory=dict)
 
     def account(self, states: Mapping[str, TrainerState], now_s: float) -> None:
         """Count the time since the last call."""
@@ -29,7 +39,17 @@ class UsageBook:
             if it.view.trains or (it.view.on and it.view.heard_s == 0):
                 booked[1] += node_s
 
-    def taken(self, names: Iterable[str], samples: Mapping[str, float]) -> tuple[Usage, ...]:
-        """Remove and return the usage of these trainers, with the samples that they have reached. The caller writes it."""
-        found = [(name, self._booked.pop(name)) for name in names if name in self._booked]
-        return tuple(Usage(name, samples[name], held, trained, held - trained) for name, (held, trained) in found)
+    def taken(self, reached: Mapping[str, Reached]) -> tuple[Usage, ...]:
+        """Remove and return the usage of these trainers, with what they have reached. The caller writes it."""
+        found = []
+        for name, (samples, metrics) in reached.items():
+            changed = metrics if metrics and metrics is not self._written.get(name, ()) else ()
+            if name in self._booked or changed:
+                held, trained = self._booked.pop(name, (0.0, 0.0))
+                self._written[name] = metrics
+                found.append(Usage(name, samples, held, trained, held - trained, changed))
+        return tuple(found)
+
+    def forget(self, name: str) -> None:
+        """The trainer is over."""
+        self._written.pop(name, None)

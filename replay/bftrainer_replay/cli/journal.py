@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from bftrainer.cli.state import opened_registry
+from bftrainer.client.state_dir import opened_registry
 from bftrainer.errors import BFTrainerError
 
 

@@ -112,26 +112,6 @@ def test_own_holders_and_worker_steps() -> None:
     assert parse_submitted("12;cluster\n") == "12"
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("node[01-03,10]", {"node01", "node02", "node03", "node10"}),
-        ("rack[1-2]node[08-09]", {"rack1node08", "rack1node09", "rack2node08", "rack2node09"}),
-        ("a,b[3]", {"a", "b3"}),
-        ("(null)", set()),
-        ("", set()),
-    ],
-)
-def test_hostlists(text: str, names: set[str]) -> None:
-    assert slurm_text.parse_hostlist(text) == names
-
-
-@pytest.mark.parametrize("text", ["node[1-", "node[3-1]", "n1!n2", "@all", "None assigned", "n[1-3]&n2", "x y"])
-def test_what_is_no_hostlist_is_refused_with_its_text(text: str) -> None:
-    with pytest.raises(SchedulerError, match="not a list of nodes"):
-        slurm_text.parse_hostlist(text)
-
-
 PARSERS: dict[str, Callable[[str], object]] = {
     "planned.nodes.txt": slurm_text.parse_nodes,
     "planned.pending.txt": lambda text: slurm_text.parse_pending(text, MARK),

@@ -1,0 +1,107 @@
+"""What a submission has to pass, whether it comes from the command line or from Python. There is no other way in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bftrainer.client.state_dir import CONFIG_NAME, read
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.trainer_file import TrainerSpec, fill, own_launcher, settle
+from bftrainer.config.validation import check_table, load_toml, parse_toml
+from bftrainer.errors import InputFileError
+from bftrainer.plugins import driver_module
+from bftrainer.rehearsal.stamp import require
+
+ARGUMENTS = "submit"
+"""Where the values of a submission without a file come from, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A submission that is not validated: the keys of a trainer file, where they come from, and what ``cwd`` is relative to."""
+
+    table: Mapping[str, Any]
+    where: str
+    home: Path
+
+
+def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
+    """The keys of a trainer file, overridden by ``given`` and by ``KEY=VALUE`` lines of TOML."""
+    table = {} if file is None else load_toml(file)
+    for text in assignments:
+        given = {**given, **parse_toml(text, f"--set {text}")}
+    # A cwd of the file is relative to the file, one that is given here to the present directory.
+    home = Path.cwd() if file is None or given.get("cwd") is not None else file.absolute().parent
+    return Draft({**table, **given}, ARGUMENTS if file is None else str(file), home)
+
+
+class Gate:
+    """The checks of one state directory. Its configuration is read once; ``note`` hears what is odd but allowed, once each."""
+
+    def __init__(self, folder: Path, note: Callable[[str], None], environment: Mapping[str, str] = os.environ) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._config: PilotConfig = read(folder)
+        self._is_configured = (folder / CONFIG_NAME).exists()
+        self._said: set[str] = set()
+        self._launchers: set[str] = set()
+        self._tell = note
+
+    def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
+        """The validated trainers. Raises :class:`~bftrainer.errors.UserError` for the first that cannot be submitted."""
+        return tuple(map(self._passed, drafts))
+
+    def _passed(self, one: Draft) -> TrainerSpec:
+        where = one.where
+        spec = fill(check_table(dict(one.table), TrainerSpec, where), where)
+        if spec.launcher not in self._launchers:
+            driver_module(spec.launcher, where)  # reads the entry points of all packages: 5 ms
+            self._launchers.add(spec.launcher)
+        spec = settle(spec, where, one.home, self._environment)
+        if self._config.workers.require_rehearsal:
+            require(self._folder, spec, where)
+        self._check_launcher(spec, where)
+        self._note_missing_script(spec, where)
+        self._note_unknown_class(spec, self._config.classes, where)
+        return spec
+
+    def _note(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._tell(text)
+
+    def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
+        """Reject what can only fail once it has nodes."""
+        if found := own_launcher(spec):
+            raise InputFileError(
+                f"{where}: command",
+                f"begins with {found}, but launcher = {spec.launcher!r} starts the workers itself; expected the command of "
+                'one worker, such as ["python", "train.py"]',
+            )
+        if spec.launcher == "horovodrun" and not self._config.workers.allow_stock_horovodrun:
+            problem = (
+                "'horovodrun' lets everybody who can reach its port run code, and the pilot's configuration does not allow "
+                "it; use launcher = 'horovod', or set workers.allow_stock_horovodrun (docs/security-horovod.md)"
+            )
+            if self._is_configured:
+                raise InputFileError(f"{where}: launcher", problem)
+            self._note(f"{where}: launcher: {problem}")  # a pilot may have its configuration elsewhere
+
+    def _note_missing_script(self, spec: TrainerSpec, where: str) -> None:
+        """Note a SCRIPT of `python SCRIPT` that does not exist: it may appear later, but usually name or folder is wrong."""
+        program, script = Path(spec.command[0]).name, (*spec.command, "")[1]
+        if program.startswith("python") and script.endswith(".py") and not Path(spec.cwd or "", script).exists():
+            self._note(f"{where}: command: {script} does not exist in {spec.cwd}")
+
+    def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
+        """Note a node class that the configuration does not name: usually a typo, but hardware is allowed."""
+        if classes and spec.node_class not in (None, *classes):
+            names = ", ".join(sorted(classes))
+            self._note(
+                f"{where}: node_class: {spec.node_class!r} is not a class of the pilot's configuration ({names}); "
+                "the trainer waits for a node with that hardware"
+            )

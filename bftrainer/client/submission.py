@@ -1,0 +1,79 @@
+"""Submissions into the spool: one trainer, or a whole sweep at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.client.gate import Draft, Gate
+from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions
+from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.errors import InputFileError
+from bftrainer.persistence.spool import Request, RequestKind, Spool, open_state_dir
+
+_ENVIRONMENT = {"env"}  # it holds what `inherit` copied from the shell, which may be another one at a rerun
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """``spool_name`` is empty for a trial that had been submitted before."""
+
+    spec: TrainerSpec
+    spool_name: str
+
+
+def submit_one(
+    state: Path, draft: Draft, note: Callable[[str], None], environment: Mapping[str, str] = os.environ
+) -> tuple[Path, Submitted]:
+    """Submit one trainer: the state directory's true path, and what was submitted. Its name must be new."""
+    folder = open_state_dir(state, create=True)
+    (spec,) = Gate(folder, note, environment).passed((draft,))
+    if spec.name in _known(folder):
+        raise InputFileError(
+            f"{draft.where}: name",
+            f"{spec.name!r} is taken; expected a name that no trainer of this state directory has had",
+        )
+    return folder, Submitted(spec, Spool(folder).put(_request(spec)))
+
+
+def submit_sweep(
+    state: Path, drafts: Sequence[Draft], note: Callable[[str], None], environment: Mapping[str, str] = os.environ
+) -> tuple[Path, tuple[Submitted, ...]]:
+    """Submit all trials that have not been submitted. Raises, and submits none, if any of them cannot be submitted.
+
+    So a sweep that was interrupted is continued by submitting it again: a trial with the name and all the keys of one that is
+    there is the same trial. One with the name of a different trainer is an error.
+    """
+    folder = open_state_dir(state, create=True)
+    specs = Gate(folder, note, environment).passed(drafts)
+    known = _known(folder)
+    for spec, draft in zip(specs, drafts, strict=True):
+        if (there := known.get(spec.name)) is not None and (differs := _difference(spec, there)):
+            raise InputFileError(
+                f"{draft.where}: name",
+                f"{spec.name!r} is taken by a trainer with another {differs}; expected the same sweep, or another name",
+            )
+    fresh = [spec for spec in specs if spec.name not in known]
+    names = dict(zip((spec.name for spec in fresh), Spool(folder).put_all([_request(s) for s in fresh]), strict=True))
+    return folder, tuple(Submitted(spec, names.get(spec.name, "")) for spec in specs)
+
+
+def _request(spec: TrainerSpec) -> Request:
+    return Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec)
+
+
+def _difference(spec: TrainerSpec, there: TrainerSpec) -> str:
+    """The first key in which two submissions differ; empty for the same one."""
+    mine, theirs = spec.model_dump(exclude=_ENVIRONMENT), there.model_dump(exclude=_ENVIRONMENT)
+    return next((key for key, value in mine.items() if theirs.get(key) != value), "")
+
+
+def _known(folder: Path) -> dict[str, TrainerSpec]:
+    """All trainers that were ever submitted. Pending ones first: a pilot that takes one registers it before it is gone."""
+    pending = {request.trainer: request.spec for request in pending_submissions(folder) if request.spec is not None}
+    if not has_registry(folder):
+        return pending
+    with opened_registry(folder) as registry:
+        return pending | {trainer.name: trainer.spec for trainer in registry.trainers()}

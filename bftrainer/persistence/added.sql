@@ -1,0 +1,13 @@
+-- Tables that were added to the schema. A pilot makes those that are missing; readers of an older database do without.
+
+-- The last, smallest and largest value of each metric of a trainer, with the samples at which it was reported first.
+CREATE TABLE IF NOT EXISTS metrics (
+  trainer TEXT NOT NULL,
+  name TEXT NOT NULL,
+  last REAL NOT NULL,
+  least REAL NOT NULL,
+  least_samples REAL NOT NULL,
+  most REAL NOT NULL,
+  most_samples REAL NOT NULL,
+  PRIMARY KEY (trainer, name)
+) WITHOUT ROWID;

@@ -1,0 +1,133 @@
+"""Answers of schedulers: every public function ``parse_...`` of the adapters, each with the recordings that it may be given."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fuzz.readers.reader import RECORDED, Read, Reader
+from recorded_slurm import MARK
+
+from bftrainer.errors import BFTrainerError
+from bftrainer.system import command
+
+LSF_SAMPLES = RECORDED.parent / "lsf" / "samples"
+OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
+_GIVEN: dict[str, object] = {
+    "mark": MARK, "pilot": "test", "user": "root", "comment": OURS, "label": "bftrainer holder", "now_s": 1.7e9,
+    "slots_per_node": 42, "header": "JOBID|STATE", "what": "jobs", "name": "idle",
+}  # fmt: skip
+"""Arguments by name."""
+
+
+def _lines(*lines: str) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _document(*records: dict[str, str]) -> bytes:
+    return json.dumps({"COMMAND": "bjobs", "JOBS": len(records), "RECORDS": records}, indent=2).encode()
+
+
+# Shapes that no recording has: after the manuals of Slurm 26.05 and LSF 10.1, and the adapters' own argument lists.
+_JOB = {"JOBID": "17", "STAT": "RUN", "USER": "eve", "QUEUE": "idle", "PROJ_NAME": "default", "JOB_NAME": "pilot"}
+_PLANNED = {"job_id": {"set": True, "infinite": False, "number": 7}, "job_state": ["PENDING"], "user_name": "eve",
+    "partition": "main,big", "node_count": {"set": True, "infinite": False, "number": 3}, "scheduled_nodes": "n[1-2,07]",
+    "start_time": {"set": True, "infinite": False, "number": 1790000000}, "state_reason": "Priority"}  # fmt: skip
+_RESERVED = {"name": "maintenance", "node_list": "n[1-8]", "start_time": 1790000000,
+    "end_time": {"set": True, "infinite": True, "number": 0}}  # fmt: skip
+_WRITTEN: dict[str, tuple[bytes, ...]] = {
+    "slurm.hostlists.parse_hostlist": (b"node[01-08,10],rack[1-2]n[08-09],login", b"(null)", b"cpn-f13-[01-20]"),
+    "slurm.records.parse_records": (_lines(f"JOBID|STATE|{MARK}", f"1|RUNNING|{MARK}"),),
+    "slurm.jobs.parse_submitted": (b"12\n", b"12;cluster\n"),
+    "slurm.jobs.parse_holder": (f"17|RUNNING|n1|1790000000|None|{OURS}; hosts n[1-3],gpu*".encode(),
+        f"18|PENDING||N/A|Resources|{OURS}".encode()),
+    "slurm.json.parse_pending": (json.dumps({"jobs": [_PLANNED, {**_PLANNED, "start_time": 0}], "errors": []}).encode(),),
+    "slurm.json.parse_reservations": (json.dumps({"reservations": [_RESERVED], "errors": []}).encode(),),
+    "slurm.peers.parse_peers": (
+        _lines(
+            f"JOBID|USER|STATE|NAME|REASON|COMMENT|{MARK}",
+            f"17|eve|RUNNING|bftrainer-pilot|None|bftrainer: pilot x of eve; hosts n[1-3],gpu*|{MARK}",
+            f"18|eve|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot x of eve|{MARK}",
+        ),
+    ),
+    "slurm.setup.parse_version": (b"slurm 22.05.8\n", b"slurm 26.05.2\n"),
+    "slurm.setup.parse_qos": (_lines("normal||cluster|1.000000|||" + "|" * 6,
+        "idle|normal|requeue|0|00:01:00|00:05:00|1-00:00:00|10|4|100|50|node=4|node=8"),),
+    "slurm.pilot_job.parse_job": (_lines("RUNNING|1790000000|eve|idle|normal|account|(null)|(null)|pilot|x"),),
+    "lsf.text.parse_pending": (_document({**_JOB, "STAT": "PEND", "NREQ_SLOT": "84"},
+        {**_JOB, "STAT": "PSUSP", "NREQ_SLOT": "-"}),),
+    "lsf.jobs.parse_submitted": (_lines("Job <17> is submitted to queue <idle>."), _lines("welcome", "Job <9> is submitted to "
+        "default queue <normal>.")),
+    "lsf.windows.parse_length": (b"1 hours 11 minutes 50 seconds", b"44 minutes", b"UNLIMITED"),
+    "lsf.queue.parse_app": (_lines("", "APPLICATION NAME: idle", " -- For training.", "JOB_CONTROLS:", "    SUSPEND:     "
+        "[SIGTSTP]", "RESUME_CONTROL = SIGCONT", "JOB_SUSPEND_DELAY = 10"),),
+    "lsf.pilot_job.parse_job": (_document({**_JOB, "TIME_LEFT": "1:30 L", "FINISH_TIME": "Nov 22 21:00 L",
+        "RUNTIMELIMIT": "60"}),),
+    "lsf.pilot_job.parse_waiting": (_document({**_JOB, "STAT": "PEND"}),),
+}  # fmt: skip
+
+
+def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for scheduler in ("slurm", "lsf"):
+        package = importlib.import_module(f"bftrainer_adapters.{scheduler}")
+        for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda each: each.name):
+            module = importlib.import_module(f"{package.__name__}.{found.name}")
+            for each, function in sorted(vars(module).items()):
+                own = getattr(function, "__module__", "") == module.__name__
+                if own and each.startswith("parse_") and inspect.isfunction(function):
+                    yield f"{scheduler}.{found.name}.{each}", function
+
+
+def _parser(function: Callable[..., Any]) -> Read:
+    more = list(inspect.signature(function).parameters.values())[1:]
+    given = [_GIVEN[each.name.lstrip("_")] for each in more if each.default is each.empty]
+
+    def read(data: bytes, folder: Path) -> object:
+        text = data.decode("utf-8", "replace")  # as command.run decodes
+        return command.parsed(["fuzz"], text, lambda answer: function(answer, *given))
+
+    return read
+
+
+def _answer(path: Path) -> bytes:
+    """What the command printed: recordings begin with how they were made, or are a transcript of it."""
+    text = path.read_bytes()
+    transcript = re.fullmatch(rb"\$ [^\n]*\n(.*?)--- stderr\n(.*?)--- status \d+\n", text, re.DOTALL)
+    if transcript:
+        return transcript[1] or transcript[2]
+    return re.sub(rb"\A(?:# [^\n]*\n)+", b"", text)
+
+
+@functools.cache
+def _recorded(scheduler: str) -> tuple[bytes, ...]:
+    folders = sorted(RECORDED.glob(f"{scheduler}-*"))
+    if scheduler == "lsf":
+        folders.append(LSF_SAMPLES)
+    files = [path for folder in folders for path in sorted(folder.iterdir())]
+    return tuple(
+        _answer(path)[:100_000] for path in files if path.suffix in (".txt", ".json") and path.stem != "SOURCE"
+    )
+
+
+def _samples_of(name: str, function: Callable[..., Any]) -> tuple[bytes, ...]:
+    """What was written for this parser, and the recordings of its scheduler; of its format, if that is JSON."""
+    recorded = _recorded(name.partition(".")[0])
+    if "json" in name:
+        recorded = tuple(each for each in recorded if each.lstrip()[:1] == b"{")
+    if function.__name__ == "parse_queue":  # each recording has the name of its queue
+        recorded = tuple(re.sub(rb"(?m)^QUEUE: \S+", b"QUEUE: idle", each) for each in recorded)
+    return (*_WRITTEN.get(name, ()), *recorded)
+
+
+def readers() -> Iterator[Reader]:
+    """The parsers."""
+    for name, function in _parsers():
+        is_json = "json" in name or name in ("lsf.text.parse_pending", "lsf.jobs.parse_list", "lsf.pilot_job.parse_job")
+        yield Reader(name, _parser(function), _samples_of(name, function), clean=BFTrainerError, is_json=is_json)

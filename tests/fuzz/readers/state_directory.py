@@ -1,0 +1,111 @@
+"""What survives a crash: the journal and the spool."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from fuzz.readers.reader import RECORDED, Reader
+
+from bftrainer.errors import BFTrainerError
+
+
+@functools.cache
+def _journals() -> dict[str, list[sqlite3.Row]]:
+    """The rows of recorded journals, by policy."""
+    found = {}
+    for path in sorted((RECORDED / "journal-before").glob("*.sql")):
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.row_factory = sqlite3.Row
+            database.executescript(path.read_text())
+            found[path.stem] = database.execute("SELECT * FROM journal").fetchall()
+    return found
+
+
+def _row_samples() -> Iterator[bytes]:
+    for rows in _journals().values():
+        for row in rows[1:12:5]:
+            for column in ("event", "plan", "answers"):
+                yield row[column].encode()
+
+
+def _journal_row(data: bytes, folder: Path) -> None:
+    from bftrainer.persistence import codec
+
+    text = data.decode("utf-8", "replace")
+    for strict in (False, True):
+        codec.dumps(codec.loads(text, strict=strict))
+
+
+def _journal_samples() -> Iterator[bytes]:
+    """The rows of a journal, for :func:`_journal`: a JSON object with the policy and a list of [at_s, event, plan, answers]."""
+    for name in ("bftrainer", "flowcon", "loss-phase", "equal-share"):
+        rows = [
+            [row["at_s"], *(json.loads(row[column]) for column in ("event", "plan", "answers"))]
+            for row in _journals()[name][:6]
+        ]
+        settings = {"policy": name, "solver": "exact", "objective": "throughput", "forward_s": 120.0, "seed": 0}
+        yield json.dumps({"settings": {**settings, "max_parallel": 10}, "rows": rows}).encode()
+
+
+def _journal(data: bytes, folder: Path) -> None:
+    """A foreign pilot.db, decided again."""
+    from bftrainer.live.rerun import decide_again
+    from bftrainer.persistence.store import DB_NAME, open_store
+
+    try:
+        document = json.loads(data)
+        settings, rows = dict(document["settings"]), list(document["rows"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return
+    state = folder / "state"
+    shutil.rmtree(state, ignore_errors=True)
+    state.mkdir(mode=0o700)
+    path = RECORDED / "journal-before" / "bftrainer.sql"
+    with closing(sqlite3.connect(state / DB_NAME)) as database:
+        database.executescript(path.read_text())
+        database.executescript("DELETE FROM journal; DELETE FROM last_state; DELETE FROM states;")
+        with suppress(sqlite3.Error, TypeError, OverflowError, RecursionError, ValueError):
+            for key, value in settings.items():
+                if key in ("policy", "solver", "objective", "forward_s", "seed", "max_parallel"):
+                    database.execute(f"UPDATE settings SET {key} = ?", (value,))
+            for number, row in enumerate(rows, start=1):
+                at_s, *texts = row
+                values = [json.dumps(each) for each in texts]
+                database.execute("INSERT INTO journal VALUES (?, ?, 1, ?, ?, ?, 0.1)", (number, at_s, *values))
+        database.commit()
+    with closing(open_store(state)) as store:
+        list(decide_again(store))
+
+
+def _spool_sample() -> bytes:
+    from bftrainer.config.trainer_file import TrainerSpec
+    from bftrainer.config.validation import check_table
+    from bftrainer.persistence.spool import Request, RequestKind
+
+    table = {"name": "a", "command": ["true"], "max_nodes": 4, "samples_per_s": 10.0, "env": {"A": "1"}, "cwd": "/"}
+    spec = check_table(table, TrainerSpec, "sample")
+    return Request(kind=RequestKind.SUBMIT, trainer="a", spec=spec).model_dump_json().encode()
+
+
+def _spool(data: bytes, folder: Path) -> None:
+    from bftrainer.persistence.spool import Spool
+
+    (folder / "spool").mkdir(exist_ok=True)
+    (folder / "spool" / "1.json").write_bytes(data)
+    (received,) = Spool(folder).pending()
+    assert received.request is not None or "\n" not in received.refused
+    if received.request is not None and received.request.spec is not None:
+        received.request.spec.trainer()
+
+
+def readers() -> Iterator[Reader]:
+    """The readers of a state directory."""
+    yield Reader("journal row", _journal_row, tuple(_row_samples()), is_json=True)
+    yield Reader("journal", _journal, tuple(_journal_samples()), is_json=True, clean=BFTrainerError)
+    yield Reader("spool", _spool, (_spool_sample(), b'{"kind": "cancel", "trainer": "a"}'), is_json=True)

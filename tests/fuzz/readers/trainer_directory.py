@@ -1,0 +1,70 @@
+"""The trainer directory: what trainers, drivers and workers write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fuzz.readers.reader import RECORDED, Reader, of_file
+
+
+def _recorded(name: str) -> tuple[bytes, ...]:
+    found = sorted((RECORDED / "trainer-directory-1").glob(f"*/{name}"))
+    return tuple(path.read_bytes() for path in found) or (b"{}",)
+
+
+def _progress(path: Path) -> None:
+    from bftrainer.protocol.reports import DriverView, after_progress
+    from bftrainer.system.json_tail import JsonTail
+
+    view = after_progress(DriverView(on=frozenset({"1"})), JsonTail(path).read())
+    for value in (view.samples, view.loss, view.heard_s, view.step):
+        assert value is None or -1e31 < value < 1e31, f"an unbounded number {str(value)[:40]}"
+
+
+def _events(path: Path) -> None:
+    from bftrainer.protocol.reports import DriverView, after_events
+    from bftrainer.system.json_tail import JsonTail
+
+    view = after_events(DriverView(), JsonTail(path).read())
+    for value in (view.said_s, view.world_size, view.incarnation):
+        assert -1e18 < value < 1e18, f"an unbounded number {str(value)[:40]}"
+
+
+def _hosts(path: Path) -> None:
+    from bftrainer.protocol.hosts import read_hosts
+
+    read_hosts(path)
+
+
+def _driver_pid(path: Path) -> None:
+    from bftrainer.protocol.driver_pid import read_driver_pid
+
+    read_driver_pid(path)
+
+
+def _control(path: Path) -> None:
+    from bftrainer.protocol.control import is_stop_requested
+
+    is_stop_requested(path)
+
+
+def _message(kind: str) -> Callable[[Path], None]:
+    def read(path: Path) -> None:
+        from bftrainer.protocol import messages
+        from bftrainer.protocol.typed_json import read_json
+
+        read_json(getattr(messages, kind), path)
+
+    return read
+
+
+def readers() -> Iterator[Reader]:
+    """The readers of a trainer directory."""
+    yield Reader("progress", of_file(_progress, "progress.jsonl"), _recorded("progress.jsonl"), is_json=True)
+    yield Reader("events.jsonl", of_file(_events, "events.jsonl"), _recorded("events.jsonl"), is_json=True)
+    yield Reader("hosts", of_file(_hosts, "hosts"), _recorded("hosts"))
+    yield Reader("driver.pid", of_file(_driver_pid, "driver.pid"), _recorded("driver.pid"), is_json=True)
+    yield Reader("control", of_file(_control, "control"), _recorded("control"), is_json=True)
+    yield Reader("trainer.json", of_file(_message("TrainerMessage"), "t"), _recorded("trainer.json"), is_json=True)
+    yield Reader("driver.json", of_file(_message("DriverSettings"), "t"), _recorded("driver.json"), is_json=True)
