@@ -94,8 +94,10 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
 
 def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
     """The window, all its figures, the rates per hour, and the shares of idle node-time."""
-    shares = None
+    shares = node_hours = missing = None
     if found.idle_while is not None:
+        missing = found.idle_while.not_judged
+        node_hours = {cause.name.lower(): found.idle_while.of(cause) for cause in found.idle_while.shares()}
         shares = {cause.name.lower(): share for cause, share in found.idle_while.shares().items()}
     return {
         "log": window.source,
@@ -103,8 +105,10 @@ def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
         "end": format_time(window.end_s),
         "note": window.note,
         "debounce_s": window.debounce_s,
-        "idle_while_shares": shares,
         **dataclasses.asdict(found),
+        "idle_while": node_hours,
+        "idle_while_shares": shares,
+        "not_judged": missing,
         "events_per_h": found.per_hour(found.events),
         "joins_per_h": found.per_hour(found.joins),
         "leaves_per_h": found.per_hour(found.leaves),

@@ -165,7 +165,7 @@ class _Columns:
         if len(fields) == self._count + 1 and fields[-1] == "" and (self._trailing or self._free is None):
             return fields[:-1]
         surplus = len(fields) - self._count - self._trailing
-        if surplus < 0 or self._free is None:
+        if surplus < 0 or self._free is None or self._layout.delimiter != "|":
             bars = (
                 "" if self._layout.delimiter == "|" else "; values hold commas, so run sacct with -P and no --delimiter"
             )

@@ -166,4 +166,4 @@ def test_a_row_per_partition_and_device_type(site: Site, tmp_path: Path) -> None
     assert list(rows) == [("gpu", "gpu:a100 x4"), ("cpu", "no device")]
     gpu, cpu = rows.values()
     assert (gpu.nodes, gpu.idle_node_h, gpu.idle_share, gpu.fillable_share) == (4, 12.0, 0.75, 0.5)
-    assert (cpu.nodes, cpu.idle_node_h, cpu.fillable_share, cpu.waiting) == (4, 0.0, 0.0, 1.0)
+    assert (cpu.nodes, cpu.idle_node_h, cpu.fillable_share, cpu.waiting) == (4, 0.0, 0.0, 0.75)
