@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 TEXT = SACCT.decode()
 DAY = "2026-02-01T0"
 FULL = "".join(
-    f"{k}|{DAY}0:00:00|{DAY}0:00:00|{DAY}{k}:00:00|{DAY}{k + 1}:00:00|3600|60|1|cn1|COMPLETED|p|normal|None|cpu=1|cpu=2||SchedMain\n"
+    f"{k}|{DAY}0:00:00|{DAY}0:00:00|{DAY}{k}:00:00|{DAY}{k + 1}:00:00|3600|60|1|n1|COMPLETED|p|q|None|cpu=1|cpu=2||SchedMain\n"
     for k in range(3)
 )
 # Slurm 22.05.8, without -P.
@@ -78,10 +78,11 @@ def test_commas_in_values_need_quotes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [26, 24])
 def test_xdmods_files(tmp_path: Path, columns: int) -> None:
     """The shredder's columns, and those before it asked for TRES."""
-    fields = (
+    line = (
         "1|1|c|p|q|a|g|1|u|1|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T01:00:00|01:00:00|0:0|"
         "COMPLETED|1|8|8|1Mn|cpu=8,node=1|cpu=8,node=1|02:00:00|n1|a|name"
-    ).split("|")  # noqa: SIM905
+    )
+    fields = line.split("|")
     if columns == 24:
         del fields[21:23]
     found = read(tmp_path, "|".join(fields) + "\n")
