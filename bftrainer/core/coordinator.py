@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -21,13 +22,14 @@ _ID = attrgetter("id")
 def observe(state: State, event: Event) -> State:
     """The state after an event: nodes that left are gone, and trainers are admitted from the head of the queue.
 
-    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes.
+    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when trainers are submitted.
     """
     pool, queue, active, max_parallel = state.pool, state.queue, state.active, state.max_parallel
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
     passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
     active = tuple(_later(a, passed_s, done, losses) for a in active)
+    new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
             case PoolChanged():
@@ -36,14 +38,15 @@ def observe(state: State, event: Event) -> State:
                 classes = node_classes.changed(classes, change)
                 active = tuple(_without(a, change.left, event.at_s) for a in active)
             case TrainerSubmitted(trainer):
-                _check_new(trainer, active, queue)
-                queue = (*queue, trainer)
+                new.append(trainer)
             case TrainerFinished(trainer_id):
+                queue, new = _enqueued(active, queue, new), []
                 active, queue = _finished(trainer_id, active, queue)
             case ParallelChanged():
                 max_parallel = change.max_parallel
             case TimerDue():
                 pass
+    queue = _enqueued(active, queue, new)
     places = max(max_parallel - len(active), 0)
     admitted, queue = queue[:places], queue[places:]
     active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
@@ -140,10 +143,16 @@ def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
         raise InvalidValueError(f"node {min(change.joined & pool)} joined but was in the pool already")
 
 
-def _check_new(trainer: Trainer, active: tuple[Active, ...], queue: tuple[Trainer, ...]) -> None:
-    # A queue may hold thousands: compare their ids without a Python frame each.
-    if any(a.trainer.id == trainer.id for a in active) or trainer.id in map(_ID, queue):
-        raise InvalidValueError(f"trainer id {trainer.id!r} is taken, expected a new one")
+def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
+    """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
+    if not new:
+        return queue
+    taken = {a.trainer.id for a in active}.union(map(_ID, queue))
+    for trainer in new:
+        if trainer.id in taken:
+            raise InvalidValueError(f"trainer id {trainer.id!r} is taken, expected a new one")
+        taken.add(trainer.id)
+    return (*queue, *new)
 
 
 def _finished(

@@ -153,7 +153,7 @@ def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | 
         "ORDER BY journal DESC LIMIT 1"
     )
     for row in store.read(query, min(at_s, 1e300)):
-        admit(_settings(store)[row["settings"]])
+        admit(_of_row(_settings(store), row["settings"]))
         return int(row["journal"]), codec.loads(row["state"], kind=State)
     return 0, None
 
@@ -168,12 +168,12 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
     settings = _settings(store)
     while rows := store.read("SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after):
         for row in rows:
-            after = row["number"]
+            after, its = row["number"], _of_row(settings, row["settings"])
             if admit is not None:
-                admit(settings[row["settings"]])
+                admit(its)
             yield JournalEntry(
                 after,
-                settings[row["settings"]],
+                its,
                 codec.loads(row["event"], strict=strict, kind=Event),
                 codec.loads(row["plan"], strict=strict, kind=Plan),
                 _answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
@@ -186,6 +186,12 @@ def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
     if len(answers) < len(values):
         raise InvalidValueError("the journal has a row whose answers are not those of a solver")
     return answers
+
+
+def _of_row(settings: dict[int, Settings], number: int) -> Settings:
+    if number not in settings:
+        raise InvalidValueError(f"the journal has a row of settings {number}, which it does not contain")
+    return settings[number]
 
 
 def _settings(store: Store) -> dict[int, Settings]:

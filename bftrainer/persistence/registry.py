@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bftrainer.config.trainer_file import TrainerSpec
-from bftrainer.errors import UserError
+from bftrainer.errors import StoreError, UserError
 from bftrainer.persistence.store import Store
 from bftrainer.protocol.bounds import MAX_SAMPLES
 from bftrainer.protocol.metrics import Metric
@@ -295,7 +295,10 @@ def _trainer(row: object) -> TrainerRecord:
     # Earlier versions stored what scripts reported as it was.
     r["samples_done"] = _samples(r["samples_done"]) or 0.0
     r["samples_at_failure"] = _samples(r["samples_at_failure"])
-    r["status"] = TrainerStatus(r["status"])
+    try:
+        r["status"] = TrainerStatus(r["status"])
+    except ValueError as error:
+        raise StoreError(f"trainer {r['name'][:60]!r} has the unknown status {r['status'][:40]!r}: damaged") from error
     try:
         r["spec"] = _spec(r["spec"])
     except ValidationError as error:

@@ -13,11 +13,18 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.resources import files as package_files
 from pathlib import Path
 
 from bftrainer import __version__
 from bftrainer.errors import DirectoryInUseError, LeaseLostError, StateDirError, StoreError
+from bftrainer.persistence.database_checks import (
+    BoundedReader,
+    added_sql,
+    check_file,
+    check_tables,
+    guard,
+    schema_sql,
+)
 from bftrainer.system.processes import ProcessId, is_alive
 
 DB_NAME = "pilot.db"
@@ -45,6 +52,7 @@ class Store:
     def __init__(self, connection: sqlite3.Connection, path: Path, at_step: Callable[[str], None]) -> None:
         self.path = path
         self._connection = connection
+        self._reader = BoundedReader(connection, path)
         self._at_step = at_step
         self._holder: ProcessId | None = None
 
@@ -69,8 +77,8 @@ class Store:
     def read(self, query: str, *values: object) -> list[sqlite3.Row]:
         """Rows of a query. Raises :class:`StoreError`."""
         try:
-            return self._connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+            return self._reader.read(query, values)
+        except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self.path}: cannot be read: {error}") from error
 
     def close(self) -> None:
@@ -143,12 +151,14 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
     try:
         if create and not path.exists():
             _make_whole(path)
+        check_file(path)
         # `create` may read an existing file; the mode keeps a reader from making an empty one.
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}", uri=True, isolation_level=None, timeout=10.0
         )
         try:
             connection.row_factory = sqlite3.Row
+            guard(connection)
             # EXTRA: FULL does not sync the folder after the journal's unlink, so that after a power loss the journal may
             # be there again and undo a commit whose decision was carried out (sqlite.org/pragma.html#pragma_synchronous).
             for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
@@ -174,26 +184,26 @@ def _make_whole(path: Path) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    schema = _sql("schema.sql") + _sql("added.sql")
     meta = f"INSERT INTO meta VALUES (1, {SCHEMA_VERSION}, '{__version__}');"  # noqa: S608  # ours, both
-    connection.executescript(f"BEGIN IMMEDIATE; {schema} {meta} COMMIT;")
-
-
-def _sql(name: str) -> str:
-    return package_files("bftrainer.persistence").joinpath(name).read_text(encoding="utf-8")
+    connection.executescript(f"BEGIN IMMEDIATE; {schema_sql()} {meta} COMMIT;")
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) -> None:
-    tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]
-    if not tables:
+    if not connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall():
         if not create:
             raise StateDirError(f"{path}: is empty; the pilot creates its tables when it starts")
         _make_tables(connection)
         return
-    version, written_by = connection.execute("SELECT schema_version, written_by FROM meta").fetchone()
+    check_tables(connection, path, only="meta")
+    row = connection.execute("SELECT schema_version, written_by FROM meta").fetchone()
+    version = row[0] if row is not None else None
+    if not isinstance(version, int) or version < min(MIGRATIONS):
+        raise StateDirError(
+            f"{path}: has schema {str(version)[:20]!r}, expected {SCHEMA_VERSION}: no pilot has written it"
+        )
     if version > SCHEMA_VERSION:
         raise StateDirError(
-            f"{path}: was written by bftrainer {written_by} (schema {version}), this is {__version__} "
+            f"{path}: was written by bftrainer {str(row[1])[:40]} (schema {version}), this is {__version__} "
             f"(schema {SCHEMA_VERSION}); expected the same or a newer version of bftrainer"
         )
     if version < SCHEMA_VERSION and not create:
@@ -204,8 +214,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) 
         shutil.copy2(path, path.with_name(f"{path.name}.schema-{old}"))
         meta = f"UPDATE meta SET schema_version = {old + 1}, written_by = '{__version__}';"  # noqa: S608  # ours, both
         connection.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[old]} {meta} COMMIT;")
-    if create and not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'metrics'").fetchone()[0]:
-        connection.executescript(f"BEGIN IMMEDIATE; {_sql('added.sql')} COMMIT;")
+    check_tables(connection, path)
+    if create and not connection.execute("SELECT name FROM sqlite_master WHERE name = 'metrics'").fetchall():
+        connection.executescript(f"BEGIN IMMEDIATE; {added_sql()} COMMIT;")
 
 
 def _keeps_off(

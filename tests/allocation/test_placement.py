@@ -33,6 +33,16 @@ def test_who_keeps_its_count_keeps_its_nodes() -> None:
     assert place(names(1, 2, 3, 8), [held, names()], [2, 1])[0] is held
 
 
+@given(st.integers(1, 400), st.integers(0, 400), st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_the_nodes_taken_do_not_depend_on_how_much_of_the_pool_is_free(size: int, first: int, count: int) -> None:
+    """A large pool is sorted once and its order is kept; a small one is sorted without the nodes that are held."""
+    pool = names(*range(size))
+    held = names(*range(first, min(first + 30, size)))
+    placed = place(pool, [held, frozenset()], [len(held), min(count, size - len(held))])
+    assert placed[1] == frozenset(in_name_order(pool - held)[: min(count, size - len(held))])
+
+
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[frozenset[str], list[frozenset[str]], list[int]]:
     pool = [f"n{i}" for i in range(draw(st.integers(0, 20)))]

@@ -66,6 +66,13 @@ def test_first_come_first_served_up_to_max_parallel() -> None:
     assert [t.id for t in state.queue] == ["t2", "t3"]
 
 
+def test_a_trainer_can_be_submitted_and_ended_in_one_event_and_its_id_used_again() -> None:
+    new = (TrainerSubmitted(trainer("t4")), TrainerFinished("t4"), TrainerSubmitted(trainer("t4")))
+    assert [t.id for t in observe(HELD, event(*new)).queue] == ["t3", "t4"]
+    with pytest.raises(InvalidValueError, match="'t4' is taken"):
+        observe(HELD, event(TrainerSubmitted(trainer("t4")), TrainerSubmitted(trainer("t4"))))
+
+
 def test_reported_samples_reach_the_state() -> None:
     state = observe(HELD, event(TimerDue(), done=(("t2", 250.0),)))
     assert [a.samples_done for a in state.active] == [0.0, 250.0]

@@ -11,7 +11,7 @@ import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
-from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
+from bftrainer_replay.cli.sampling import full_option, replayed, sample_of
 from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks, workload_options
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @log_options
 @workload_options
+@full_option
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 def advise(
     choice: LogChoice,
     table: WorkloadTable,
+    full: bool,
     jobs: int,
     as_json: bool,
     out: Path,
@@ -51,26 +53,25 @@ def advise(
     from bftrainer_replay.figures.sweep_results import pictures
     from bftrainer_replay.sweep.cell import Cell, tasks_of
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.results import rows_of
-    from bftrainer_replay.sweep.run import do_all
     from bftrainer_replay.sweep.store import ResultStore
 
     source = workload_of(table)
     window = window_of(choice)
     base = Cell("log", source.name)
     cells = cells_to_try(base)
-    inputs = inputs_of({"log": window}, [source], cells)
+    sample = sample_of(window, source, cells, full=full, base=base)
+    on_pieces = [each for cell in cells for each in sample.cells(cell)]
+    inputs = inputs_of(sample.windows, [source], on_pieces)
     tell_remarks(inputs)
     store = ResultStore(out / "cells")
-    tasks = tasks_of(cells, inputs, bounds=False)
-    with progress_of_tasks("replays") as show:
-        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show), len(tasks))
-    rows = rows_of(cells, inputs, store)
-    advice = recommend(base, {row.cell: row for row in rows}, inputs)
+    replayed(tasks_of(on_pieces, inputs, bounds=False), sample, inputs, store, jobs)
+    rows = sample.rows(cells, inputs, store)
+    arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
+    advice = recommend(base, rows, arrivals, window)
     text = json.dumps(dataclasses.asdict(advice), indent=2)
     lines = config_lines(advice)
     try:
-        for name, data in pictures(rows).items():
+        for name, data in pictures(tuple(rows.values())).items():
             write_atomically(out / name, data)
         write_atomically(out / "losses.png", png(losses_figure(advice)))
         write_atomically(out / "advice.json", f"{text}\n".encode())

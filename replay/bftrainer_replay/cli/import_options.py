@@ -23,7 +23,8 @@ OPTIONS = (
     ),
     click.option(
         "--timezone", metavar="ZONE",
-        help="Time zone (such as Europe/Zurich) for times that do not specify one.  [default: UTC]",
+        help="Time zone (such as Europe/Zurich) of times that do not specify one, and of the times on pages and figures.  "
+        "[default: UTC]",
     ),
     click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read."),
     click.option(

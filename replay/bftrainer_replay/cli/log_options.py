@@ -16,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import read_node_list, spread
@@ -155,7 +157,9 @@ def window_of(choice: LogChoice) -> LogWindow:
     window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
     if choice.partition is not None:
         window = in_partition(window, choice.partition)
-    return replace(window, remarks=remarks)
+    zone = zone_of(choice.importing.timezone)
+    shown = zone if window.clock == "UTC" and isinstance(zone, ZoneInfo) else None
+    return replace(window, remarks=remarks, zone=shown)
 
 
 def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +14,14 @@ import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
-from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks, span
+from bftrainer_replay.cli.price_options import price_options
+from bftrainer_replay.cli.sampling import full_option, replayed, sample_of
+from bftrainer_replay.cli.sweeping import span
 from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks, workload_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bftrainer_replay.report.plan import ReportPlan
-    from bftrainer_replay.sweep.cell import Cell, Inputs, Task
+    from bftrainer_replay.report.prices import SitePrices
     from bftrainer_replay.sweep.grid import WorkloadTable
-    from bftrainer_replay.sweep.results import SweepRow
-    from bftrainer_replay.sweep.store import ResultStore
 
 # Policies that can run trainers of which only a trainer table is known.
 FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
@@ -47,11 +44,10 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
     metavar="P",
     help="P_jmax of the replay that the others are compared with.",
 )
-@click.option(
-    "--full",
-    is_flag=True,
-    help="Use the paper's complete grids and more policies; prints the estimated run time first.",
-)
+@click.option("--paper-grids", is_flag=True, help="Use the paper's complete grids and more policies.")
+@full_option
+@price_options
+@click.option("--title", metavar="TEXT", help="Title of the page.  [default: the name of LOG]")
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the results of every replay.")
 @click.option(
@@ -62,7 +58,10 @@ def report(
     table: WorkloadTable,
     forward_s: float,
     max_parallel: int,
+    paper_grids: bool,
     full: bool,
+    prices: SitePrices,
+    title: str | None,
     jobs: int,
     as_json: bool,
     out: Path,
@@ -70,7 +69,7 @@ def report(
     """Write an HTML report on LOG: its idle nodes, how much training they could do, and the effect of each setting.
 
     DIR/report.html works offline and without JavaScript; DIR/pictures and DIR/data contain the same results as PNG and CSV.
-    The results of the twelve replays are kept in DIR/cells: an interrupted report picks up where it left off.
+    The results of all replays are kept in DIR/cells: an interrupted report picks up where it left off.
 
     \b
     Example:
@@ -82,7 +81,7 @@ def report(
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import default_plan, full_plan
-    from bftrainer_replay.sweep.cell import Cell, TaskKind, task
+    from bftrainer_replay.sweep.cell import Cell
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
     from bftrainer_replay.sweep.store import ResultStore
 
@@ -95,17 +94,33 @@ def report(
     window = window_of(choice)
     found = characterize(window)
     base = Cell("log", source.name, forward_s=forward_s, max_parallel=max_parallel)
-    plan = full_plan(base, FULL_POLICIES) if full else default_plan(base)
-    inputs = inputs_of({"log": window}, [source], plan.cells)
+    plan = full_plan(base, FULL_POLICIES) if paper_grids else default_plan(base)
+    sample = sample_of(window, source, plan.cells, full=full, base=base)
+    inputs = inputs_of(sample.windows, [source], [each for cell in plan.cells for each in sample.cells(cell)])
     tell_remarks(inputs)
     store = ResultStore(out / "cells")
-    rows = replay_plan(plan, inputs, store, jobs, estimate=full)
+    tasks = plan.tasks(sample, inputs)
+    replayed(tasks, sample, inputs, store, jobs)
+    rows = sample.rows(plan.cells, inputs, store)
+    title = title or f"{choice.log.name}: training on idle nodes"
     commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
-    bins = store.get(task(TaskKind.STATIC_BINS, base, inputs))
+    bins = store.get(plan.static_bins(sample, inputs))
     assert bins is not None, "the plan has this task"
-    trainers = [arrival.trainer for arrival in inputs.arrivals_of(base)]
+    trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     curves = TABLE_2_NODES if table.curves is None else f"from {table.curves}"
-    page = log_page(window, found, plan, rows, bins["samples"], trainers, curves, choice.log.name, commands)
+    page = log_page(
+        window,
+        found,
+        plan,
+        sample,
+        rows,
+        bins["samples"],
+        trainers,
+        curves,
+        title or f"{choice.log.name}: training on idle nodes",
+        commands,
+        prices,
+    )
     try:
         size = write(out, page)
     except OSError as error:
@@ -117,42 +132,4 @@ def report(
         return
     click.echo(page.lead)
     took = span(time.perf_counter() - began)
-    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(plan.cells) + 1} replays, {took}")
-
-
-def replay_plan(
-    plan: ReportPlan, inputs: Inputs, store: ResultStore, jobs: int, *, estimate: bool
-) -> Mapping[Cell, SweepRow]:
-    """The rows of a plan's cells; ``estimate`` first prints the expected duration, from the first replay."""
-    from bftrainer_replay.sweep.cell import TaskKind, task
-    from bftrainer_replay.sweep.results import rows_of
-    from bftrainer_replay.sweep.run import do_all
-
-    tasks = plan.tasks(inputs)
-    if estimate:
-        first = task(TaskKind.REPLAY, plan.base, inputs)
-        complain_of(do_all([first], inputs, store), 1)
-        result = store.get(first)
-        assert result is not None
-        left = [each for each in tasks if store.get(each) is None]
-        took_s = float(result["timing"]["wall_s"])
-        whole_s = sum(took_s * _weight(each, plan.base) for each in left) / jobs
-        constant = sum(each.kind in (TaskKind.STATIC, TaskKind.STATIC_BINS) for each in tasks)
-        click.echo(
-            f"{len(tasks) - constant} replays and {constant} runs on a constant number of nodes, {len(left)} to do: "
-            f"about {span(whole_s)} on {jobs} cores, estimated from the first replay ({span(took_s)}). To resume after an "
-            "interruption, run the same command",
-            err=True,
-        )
-    with progress_of_tasks("replays") as show:
-        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show), len(tasks))
-    return {row.cell: row for row in rows_of(plan.cells, inputs, store)}
-
-
-def _weight(task: Task, base: Cell) -> float:
-    """Duration of a task relative to the base's replay: about the root of P_jmax; runs on constant nodes have few events."""
-    from bftrainer_replay.sweep.cell import TaskKind
-
-    if task.kind in (TaskKind.STATIC, TaskKind.STATIC_BINS):
-        return 0.3
-    return math.sqrt(task.cell.max_parallel / base.max_parallel)
+    click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(tasks):,} replays, {took}")

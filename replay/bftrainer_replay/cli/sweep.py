@@ -139,7 +139,7 @@ def _sweep(
     )
     if dry_run:
         return
-    with progress_of_tasks("sweep") as show:
+    with progress_of_tasks("sweep", lines=True) as show:
         backend = SweepBackend.MPI if mpi else SweepBackend.LOCAL
         failures = do_all(tasks, inputs, store, jobs=jobs, backend=backend, on_done=show)
     rows = rows_of(cells, inputs, store)

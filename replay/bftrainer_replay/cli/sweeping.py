@@ -29,8 +29,11 @@ def cores() -> int:
 
 
 @contextmanager
-def progress_of_tasks(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields a function to call with (done, total): a progress bar on a terminal, else a line per minute on stderr."""
+def progress_of_tasks(what: str, *, lines: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function to call with (done, total): a progress bar on a terminal.
+
+    Elsewhere nothing is shown, or a line per minute on stderr with ``lines``: a sweep may run for days in a batch job.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -54,7 +57,7 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[int, int], None]]:
             nonlocal told
             bars.update(bar, completed=done, total=whole)
             now = time.monotonic()
-            if not console.is_terminal and done and now - told >= _EVERY_S:
+            if lines and not console.is_terminal and done and now - told >= _EVERY_S:
                 told = now
                 left_s = (now - began) / done * (whole - done)
                 print(f"{what}: {done:,} of {whole:,} done, {span(left_s)} left", file=sys.stderr, flush=True)

@@ -13,7 +13,8 @@ import numpy as np
 
 from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.sweep.cell import Cell, Inputs
+from bftrainer_replay.simulation.world import Arrival
+from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 
 FORWARD_S = (30.0, 60.0, 120.0, 240.0, 480.0)
@@ -62,13 +63,11 @@ def cells_to_try(base: Cell) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys((base, *varied)))
 
 
-def recommend(base: Cell, rows: Mapping[Cell, SweepRow], inputs: Inputs) -> Advice:
-    """The advice, from the replays of :func:`cells_to_try`."""
-    arrivals = inputs.arrivals_of(base)
+def recommend(base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arrival], window: LogWindow) -> Advice:
+    """The advice, from the replays of :func:`cells_to_try`; ``window`` is the whole log."""
     alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
     measure = "outcome_samples" if alike else "outcome_one_node_h"
     choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
-    window = inputs.windows[base.log]
     slowest_s = max(arrival.trainer.scale_up_s + arrival.trainer.scale_down_s for arrival in arrivals)
     return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
 

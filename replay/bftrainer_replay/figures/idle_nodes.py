@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of
-from bftrainer_replay.figures.style import BLUE, DAY_S, INK, SKY, date_axis, sheet
+from bftrainer_replay.figures.style import BLUE, DAY_S, INK, SKY, date_axis, shade, sheet, whole_numbers
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 
@@ -26,10 +26,10 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     peak_s = float(sizes.start_s[np.argmax(np.where(sizes.duration_s > 0, sizes.nodes, -1))])
     span = f"{found.span_h:.3g} h" if found.span_h < 48 else f"{found.span_h / 24:.3g} days"
     figure, (area, bars) = sheet(
-        f"Idle nodes of {found.machine_nodes:,}, {span} from {format_time(window.start_s)}",
+        f"Idle nodes of {found.machine_nodes:,}, {span} from {format_time(window.start_s, window.zone)}",
         f"Read: on average, {_mean(found.eq_nodes)} nodes ({found.idle_share:.1%}) are idle; half of the time no more than "
         f"{found.idle_nodes_median:,} are. The peak is {found.idle_nodes_max:,} on "
-        f"{format_time(peak_s)[:16].replace('T', ' at ')}.",
+        f"{format_time(peak_s, window.zone)[:16].replace('T', ' at ')}.{_shaded(window)}",
         height_ratios=(2, 1),
     )
     at = np.append(sizes.start_s / DAY_S, window.end_s / DAY_S)
@@ -49,7 +49,9 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
     )
     area.set_ylim(bottom=0)
-    area.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    whole_numbers(area.yaxis)
+    for panel in (area, bars):
+        shade(panel, (*window.outages, *window.gaps))
     area.set_ylabel("idle nodes")
     left, width = edges_s[:-1] / DAY_S, np.diff(edges_s) / DAY_S
     bars.bar(left, shares, width, align="edge", color=SKY, edgecolor="white", linewidth=0.8)
@@ -68,10 +70,16 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     bars.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
     bars.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     bars.set_ylabel(f"mean of {hours} h")
-    bars.set_xlabel(f"time ({window.clock})")
+    bars.set_xlabel(f"time ({window.clock_name})")
     bars.set_xlim(window.start_s / DAY_S, window.end_s / DAY_S)
-    date_axis(bars)
+    date_axis(bars, window.zone)
     return figure
+
+
+def _shaded(window: LogWindow) -> str:
+    """What the shaded spans are; empty without any."""
+    kinds = [name for name, spans in (("outages", window.outages), ("gaps in the record", window.gaps)) if spans]
+    return f" Shaded: {' and '.join(kinds)}." if kinds else ""
 
 
 def _mean(nodes: float) -> str:

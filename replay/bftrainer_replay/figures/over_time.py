@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,7 +14,9 @@ from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, INK, ORANGE, PURP
 _LOOKS = ((BLUE, "-"), (ORANGE, (0, (5, 2))), (GREEN, "-"), (PURPLE, (0, (2, 1))))
 
 
-def efficiency_over_time_figure(edges_s: Sequence[float], efficiency: Mapping[str, Sequence[float]]) -> Figure:
+def efficiency_over_time_figure(
+    edges_s: Sequence[float], efficiency: Mapping[str, Sequence[float]], zone: tzinfo | None = None
+) -> Figure:
     """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the caption reads the first."""
     name, mine = next(iter(efficiency.items()))
     reading = f"Read: under {name}, U of a bin is between {min(mine):.0%} and {max(mine):.0%}"
@@ -36,5 +39,5 @@ def efficiency_over_time_figure(edges_s: Sequence[float], efficiency: Mapping[st
     axes.set_ylabel(f"U of each {hours:g} h")
     axes.legend(loc="lower left", frameon=False, fontsize=9, ncols=4)
     axes.set_xlim(edges[0], edges[-1])
-    date_axis(axes)
+    date_axis(axes, zone)
     return figure

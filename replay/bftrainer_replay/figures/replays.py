@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, ORANGE, PURPLE, SKY, YELLOW, date_axis, sheet
+from bftrainer_replay.figures.style import (
+    BLUE,
+    DAY_S,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    YELLOW,
+    date_axis,
+    shade,
+    sheet,
+    whole_numbers,
+)
+from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.bins import Bins
 from bftrainer_replay.sweep.detail import Detail
 
 _COLORS = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, "#666666")
 
 
-def nodes_figure(detail: Detail, name: str, efficiency: float | None) -> Figure:
+def nodes_figure(detail: Detail, name: str, efficiency: float | None, window: LogWindow) -> Figure:
     """Mean idle and training nodes."""
     idle_h, used_h = (float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used))
     share = used_h / idle_h if idle_h else 0.0
@@ -33,14 +47,15 @@ def nodes_figure(detail: Detail, name: str, efficiency: float | None) -> Figure:
     axes.stairs(detail.used, edges, color=BLUE, linewidth=1.0, label="in training", baseline=None)
     axes.set_ylim(bottom=0)
     axes.set_xlim(edges[0], edges[-1])
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    whole_numbers(axes.yaxis)
+    shade(axes, (*window.outages, *window.gaps), "out of service or not recorded")
     axes.set_ylabel("nodes")
-    axes.legend(loc="upper left", frameon=False, fontsize=9, ncols=2)
-    date_axis(axes)
+    axes.legend(loc="upper left", frameon=False, fontsize=9, ncols=3)
+    date_axis(axes, window.zone)
     return figure
 
 
-def lost_figure(by_policy: Mapping[str, Bins]) -> Figure:
+def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Figure:
     """Share of the possible samples lost in each bin to preemption and to planned rescales, a panel per policy (Fig. 11)."""
     parts = []
     for name, d in by_policy.items():
@@ -72,11 +87,11 @@ def lost_figure(by_policy: Mapping[str, Bins]) -> Figure:
     for axes in panels:
         axes.set_ylim(0, 1.35 * most)
     panels[0].legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
-    date_axis(panels[-1])
+    date_axis(panels[-1], zone)
     return figure
 
 
-def trainers_figure(detail: Detail, name: str) -> Figure:
+def trainers_figure(detail: Detail, name: str, zone: tzinfo | None = None) -> Figure:
     """A bar per trainer from its first start to its end, colored by model, in the lowest free lane."""
     rows = sorted(detail.trainers, key=lambda row: row[2])
     lanes = _lanes([(start, end) for _, _, start, end, _ in rows])
@@ -107,7 +122,7 @@ def trainers_figure(detail: Detail, name: str) -> Figure:
     axes.legend(
         loc="upper right", fontsize=8, frameon=False, ncols=7, columnspacing=0.8, handlelength=0.9, handletextpad=0.3
     )
-    date_axis(axes)
+    date_axis(axes, zone)
     return figure
 
 

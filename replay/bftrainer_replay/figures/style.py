@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import timezone, tzinfo
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 # Palette of Okabe and Ito: distinct for every kind of color vision, and by lightness in gray.
 BLUE = "#0072B2"
@@ -28,6 +31,7 @@ PURPLE = "#CC79A7"
 INK = "#222222"
 FAINT = "#8A8A8A"
 GRID = "#DDDDDD"
+SHADE = "#E3E3E3"
 
 WIDTH_PX, HEIGHT_PX, DPI = 1200, 750, 150  # shown 800 wide, the smallest letters (8 pt) are 11 pixels high
 
@@ -65,18 +69,33 @@ def sheet(title: str, caption: str, *, height_ratios: Sequence[float] = (1,)) ->
     return figure, panels
 
 
-def date_axis(axes: Axes) -> None:
-    """Concise ticks on an x axis in matplotlib dates (the log's own clock)."""
-    locator = AutoDateLocator(minticks=4, maxticks=10)
+def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
+    """Concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the log's own clock)."""
+    tz = zone or timezone.utc
+    locator = AutoDateLocator(tz=tz, minticks=4, maxticks=10)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(
         ConciseDateFormatter(
             locator,
+            tz=tz,
             formats=["%Y", "%b", "%b %d", "%H:%M", "%H:%M", "%S.%f"],
             zero_formats=["", "%Y", "%b %d", "%b %d", "%H:%M", "%H:%M"],
             offset_formats=["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d %H:%M"],
         )
     )
+
+
+def shade(axes: Axes, spans: Iterable[tuple[float, float]], label: str = "") -> None:
+    """Shade spans of time (seconds since 1970) in which nothing is known or the cluster is out of service."""
+    for begin_s, end_s in spans:
+        axes.axvspan(begin_s / DAY_S, end_s / DAY_S, facecolor=SHADE, edgecolor="none", zorder=0.5, label=label)
+        label = ""
+
+
+def whole_numbers(axis: Axis, most: int = 6) -> None:
+    """Ticks of an axis that counts: no half nodes or trainers."""
+    axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def png(figure: Figure) -> bytes:

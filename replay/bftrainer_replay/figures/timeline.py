@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, INK, SKY, date_axis, sheet
+from bftrainer_replay.figures.style import BLUE, DAY_S, GREEN, INK, SKY, date_axis, shade, sheet, whole_numbers
 from bftrainer_replay.simulation.bins import bins_of
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario
 from bftrainer_replay.simulation.summary import Summary
@@ -37,7 +37,8 @@ def timeline_figure(scenario: Scenario, outcome: ReplayOutcome, summary: Summary
         nodes.step(at, [*used, used[-1]], where="post", color=BLUE, linewidth=0.7, label="in training")
         nodes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), frameon=False, fontsize=9, ncols=2)
     nodes.set_ylim(bottom=0)
-    nodes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    whole_numbers(nodes.yaxis)
+    shade(nodes, (*window.outages, *window.gaps))
     nodes.set_ylabel("nodes")
     width_s = np.diff(bins.edges_s)
     rate.stairs(bins.samples / width_s / 1000, bins.edges_s / DAY_S, color=GREEN, linewidth=1.6)
@@ -45,7 +46,7 @@ def timeline_figure(scenario: Scenario, outcome: ReplayOutcome, summary: Summary
     rate.set_ylim(bottom=0)
     rate.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     rate.set_ylabel("thousand\nsamples/s")
-    rate.set_xlabel(f"time ({window.clock}; throughput is the mean of {bins.hours:g} h; dashed: of the whole log)")
+    rate.set_xlabel(f"time ({window.clock_name}; throughput is the mean of {bins.hours:g} h; dashed: of the whole log)")
     rate.set_xlim(window.start_s / DAY_S, window.end_s / DAY_S)
-    date_axis(rate)
+    date_axis(rate, window.zone)
     return figure

@@ -65,7 +65,15 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     name = f"{source.path} ({NOTE.partition(':')[0]})" if note else str(source.path)
     site = NO_FACTS if note else _site(source, table, span, lost)
     return EventLog(
-        events, name, note, queue_of(table, source.facts), size, source.options.debounce_s, clock="UTC", site=site
+        events,
+        name,
+        note,
+        queue_of(table, source.facts),
+        size,
+        source.options.debounce_s,
+        clock="UTC",
+        outages=span.outages,
+        site=site,
     )
 
 

@@ -12,7 +12,7 @@ import csv
 import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
 from pathlib import Path
 
 from bftrainer.domain.events import PoolChanged
@@ -93,9 +93,12 @@ def parse_time(text: str) -> float:
     return at_s
 
 
-def format_time(at_s: float) -> str:
-    """The inverse of :func:`parse_time`, without a zone; milliseconds are written only where there are any."""
-    moment = datetime.fromtimestamp(at_s, timezone.utc).replace(tzinfo=None)
+def format_time(at_s: float, zone: tzinfo | None = None) -> str:
+    """The inverse of :func:`parse_time`, without a zone; milliseconds are written only where there are any.
+
+    ``zone`` is for readers only: the local time of the hour that is repeated in autumn stands for two.
+    """
+    moment = datetime.fromtimestamp(at_s, zone or timezone.utc).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,7 @@ class EventLog:
     None where the log does not record waiting jobs. ``machine_nodes`` is the size of the cluster if the log has it.
     Idle periods and waits shorter than ``debounce_s`` were dropped (0: none). ``gaps`` are periods (start, end) without data;
     the pool is empty in them, and the changes of the pool at their edges did not happen on the cluster. ``clock`` names the
-    clock of all times.
+    clock of all times. In ``outages`` no node counts as idle.
     """
 
     events: tuple[PoolEvent, ...]
@@ -98,6 +99,7 @@ class EventLog:
     debounce_s: float = 0.0
     gaps: tuple[tuple[float, float], ...] = ()
     clock: str = OWN_CLOCK
+    outages: tuple[tuple[float, float], ...] = ()
     site: SiteFacts = field(default=NO_FACTS, compare=False)
 
     def nodes(self) -> tuple[str, ...]:
@@ -116,7 +118,8 @@ class LogWindow:
     after ``start_s`` up to and including ``end_s`` that affect a chosen node. Idle shares refer to ``machine_nodes``.
     ``note``, ``queue``, ``debounce_s``, ``gaps`` and ``clock`` are the log's, with the gaps inside the window. The queue is
     None where only some of the nodes were chosen: which jobs could have used those alone is not known; neither is ``site``.
-    ``remarks`` are the importer's guesses and counts, for the reader of a result.
+    ``remarks`` are the importer's guesses and counts, for the reader of a result. ``zone`` is the time zone in which a reader sees
+    times (None: as they are).
     """
 
     start_s: float
@@ -131,7 +134,14 @@ class LogWindow:
     gaps: tuple[tuple[float, float], ...] = ()
     clock: str = OWN_CLOCK
     remarks: tuple[str, ...] = ()
+    outages: tuple[tuple[float, float], ...] = ()
+    zone: ZoneInfo | None = None
     site: SiteFacts = field(default=NO_FACTS, compare=False)
+
+    @property
+    def clock_name(self) -> str:
+        """The clock of times that a reader sees."""
+        return self.clock if self.zone is None else self.zone.key
 
     @property
     def span_s(self) -> float:
@@ -178,10 +188,15 @@ def cut(
         machine_nodes = (log.machine_nodes or len(log.nodes())) if chosen is None else len(chosen)
     queue = log.queue if chosen is None else None
     window = (start_s, end_s, frozenset(pool), tuple(events), machine_nodes, log.source)
-    inside = ((max(begin, start_s), min(end, end_s)) for begin, end in log.gaps)
-    gaps = tuple((begin, end) for begin, end in inside if begin < end)
+    gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
     site = log.site if chosen is None else NO_FACTS
-    return LogWindow(*window, log.note, queue, log.debounce_s, gaps, log.clock, site=site)
+    return LogWindow(*window, log.note, queue, log.debounce_s, gaps, log.clock, outages=outages, site=site)
+
+
+def within(spans: Iterable[tuple[float, float]], start_s: float, end_s: float) -> tuple[tuple[float, float], ...]:
+    """The parts of the spans between two times."""
+    inside = ((max(begin, start_s), min(end, end_s)) for begin, end in spans)
+    return tuple((begin, end) for begin, end in inside if begin < end)
 
 
 def cut_short(window: LogWindow, end_s: float) -> LogWindow:

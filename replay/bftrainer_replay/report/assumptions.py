@@ -7,17 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.report.headline import UsedNodes, one_node_hours
+from bftrainer_replay.report.headline import UsedNodes, one_node_hours, used_spread
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
+from bftrainer_replay.sweep.sample import LogSample
 
 TABLE_2_NODES = "the paper's Table 2: seven models of ImageNet on Summit nodes with six V100 GPUs each"
 
 
 def assumptions_chapter(
-    window: LogWindow, plan: ReportPlan, rows: Mapping[Cell, SweepRow], trainers: Sequence[Trainer], curves: str
+    window: LogWindow,
+    plan: ReportPlan,
+    sample: LogSample,
+    rows: Mapping[Cell, SweepRow],
+    trainers: Sequence[Trainer],
+    curves: str,
 ) -> Chapter:
     """One row per assumption; ``curves`` says where the throughput curves were measured."""
     base = rows[plan.base]
@@ -53,6 +59,9 @@ def assumptions_chapter(
             _moves(base, [rows[c] for c in plan.forward], lambda cell: f"{cell.forward_s:g} s"),
         ),
     ]
+    if not sample.is_whole:
+        moves = f"{UsedNodes.of(base).share:.0%} used, ±{100 * used_spread(base):.0f} points"
+        made.insert(0, ("Part of the log that is replayed", sample.text, "--full", moves))
     if window.note:
         made.append(("Nodes", window.note, "", ""))
     read = [

@@ -103,9 +103,9 @@ def _over_time(ranking: Sequence[RankedPolicy], scenario: Scenario) -> tuple[Pic
     edges_s = first.edges_s.tolist()
     nodes = {"idle": first.idle.tolist()} | {name: detail.used.tolist() for name, detail in details.items()}
     rows = list(zip((format_time(round(at)) for at in edges_s[:-1]), *nodes.values(), strict=True))
-    series = step_series(edges_s, nodes, "nodes", "nodes", area=True, shown=5)
+    series = step_series(edges_s, nodes, "nodes", "nodes", area=True, shown=5, window=scenario.window)
     return (
-        efficiency_picture(details, static_bins),
+        efficiency_picture(details, static_bins, scenario.window),
         Picture("nodes", nodes_by_policy_figure(ranking), ("time", *nodes), rows, series),
     )
 

@@ -73,9 +73,9 @@ def demo_page(
         f"{best.summary.completed:,} of {best.summary.submitted:,} trainers completed; efficiency U "
         f"{best.summary.efficiency or 0.0:.1%}.",
         (
-            nodes_picture(best.detail, best.summary.policy, best.summary.efficiency),
-            efficiency_picture(details, static_bins),
-            lost_picture(details),
+            nodes_picture(best.detail, best.summary.policy, best.summary.efficiency, window),
+            efficiency_picture(details, static_bins, window),
+            lost_picture(details, window),
         ),
     )
     return Page(

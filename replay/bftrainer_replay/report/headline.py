@@ -7,6 +7,7 @@ of concurrent trainers, so it can be high while most idle nodes stay unused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,8 +16,10 @@ from bftrainer_replay.analysis.idle_causes import Cause
 from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.report.page import BarPart
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.prices import NO_PRICES, SitePrices
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
+from bftrainer_replay.sweep.sample import LogSample
 
 MONTH_H = 30 * 24.0
 _ALIKE = 0.003  # outcomes that differ by less are called equal
@@ -46,12 +49,32 @@ def one_node_hours(row: SweepRow) -> float:
     return float(row.result["outcome_one_node_h"])
 
 
-def sentences(found: Characteristics, plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> tuple[str, str, str, str]:
+def used_spread(row: SweepRow) -> float:
+    """By how much the share of the used node-hours may be off because pieces of the log stand for all of it.
+
+    Twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the log was replayed.
+    """
+    parts = [UsedNodes.of(part) for part in row.parts]
+    if len(parts) < 2:
+        return 0.0
+    idle, used = sum(p.idle_node_h for p in parts), sum(p.used_node_h for p in parts)
+    without = [(used - p.used_node_h) / (idle - p.idle_node_h) for p in parts if idle > p.idle_node_h]
+    mean = sum(without) / len(without) if without else 0.0
+    return 2 * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
+
+
+def sentences(
+    found: Characteristics,
+    plan: ReportPlan,
+    sample: LogSample,
+    rows: Mapping[Cell, SweepRow],
+    prices: SitePrices = NO_PRICES,
+) -> tuple[str, str, str, str]:
     """What was idle, what a waiting job could have used, what training used, and which settings to use."""
     return (
-        _idle_sentence(found),
+        _idle_sentence(found, prices),
         _queue_sentence(found),
-        _training_sentence(found, rows[plan.base]),
+        _training_sentence(found, sample, rows[plan.base], prices),
         _settings_sentence(plan, rows),
     )
 
@@ -60,17 +83,27 @@ def bar(found: Characteristics, row: SweepRow) -> tuple[BarPart, ...]:
     """The node-hours of the whole cluster, as shares."""
     used = UsedNodes.of(row)
     trained, idle = found.idle_share * used.share, found.idle_share
+    out = found.down_node_h / found.span_h / found.machine_nodes
     return (
-        BarPart("not idle", 1 - idle, "soft"),
+        BarPart("not idle", 1 - idle - out, "soft"),
+        *((BarPart("out of service or reserved", out, "c6"),) if out else ()),
         BarPart("idle, used for training", trained, "c3"),
         BarPart("idle, left over", idle - trained, "c5"),
     )
 
 
-def _idle_sentence(found: Characteristics) -> str:
+def _out(found: Characteristics) -> str:
+    """Nodes without a job that are not idle."""
+    share = found.down_node_h / found.span_h / found.machine_nodes
+    return f"; another {_share(share)} is out of service or reserved" if share else ""
+
+
+def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
+    month_h = found.eq_nodes * MONTH_H
     return (
-        f"{found.node_hours * MONTH_H / found.span_h:,.0f} node-hours a month are idle: on average {found.eq_nodes:,.0f} of "
-        f"{found.machine_nodes:,} nodes ({found.idle_share:.1%}), measured over {span_text(found.span_h)}."
+        f"{month_h:,.0f} node-hours a month are idle: on average {found.eq_nodes:,.0f} of "
+        f"{found.machine_nodes:,} nodes ({found.idle_share:.1%}), measured over {span_text(found.span_h)}{_out(found)}."
+        f"{prices.idle_words(month_h)}"
     )
 
 
@@ -96,13 +129,15 @@ def _by(found: Characteristics) -> str:
     return f" with the right {' and '.join(words)}" if words else ""
 
 
-def _training_sentence(found: Characteristics, base: SweepRow) -> str:
+def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow, prices: SitePrices) -> str:
     used = UsedNodes.of(base)
     count = base.cell.max_parallel
+    spread = "" if sample.is_whole else f" (±{100 * used_spread(base):.0f} points: only parts of the log were replayed)"
+    work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
     return (
-        f"Training with at most {count} trainers at once would have used {_share(used.share)} of the idle node-hours and left "
-        f"{_share(1 - used.share)} over; the result is the work of {one_node_hours(base) / found.span_h:,.0f} nodes that train "
-        "one model each without interruption."
+        f"Training with at most {count} trainers at once would have used {_share(used.share)} of the idle node-hours{spread} "
+        f"and left {_share(1 - used.share)} over; the result is the work of {work:,.0f} nodes that train one model each "
+        f"without interruption.{prices.training_words(found.eq_nodes * MONTH_H * used.share, work * MONTH_H)}"
     )
 
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.idle_causes import Cause, IdleCauses, explained
-from bftrainer_replay.analysis.partitions import HEADINGS, partitions_of
-from bftrainer_replay.analysis.shared_nodes import shared_nodes
 from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
-from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, sentences, span_text
+from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, one_node_hours, sentences, span_text
+from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
     WHAT_U_IS,
@@ -24,10 +22,12 @@ from bftrainer_replay.report.pictures import (
     trainers_picture,
 )
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
 from bftrainer_replay.sweep.results import SweepRow
+from bftrainer_replay.sweep.sample import LogSample
 from bftrainer_replay.workload.workload import SAMPLES_TOTAL
 
 # Table 1 of the paper: system, span, INC/h, DEC/h, idle share, eq-nodes.
@@ -42,14 +42,16 @@ def log_page(
     window: LogWindow,
     found: Characteristics,
     plan: ReportPlan,
+    sample: LogSample,
     rows: Mapping[Cell, SweepRow],
     static_bins: Sequence[float],
     trainers: Sequence[Trainer],
     curves: str,
-    name: str,
+    title: str,
     commands: tuple[str, ...],
+    prices: SitePrices,
 ) -> Page:
-    """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s of each bin in samples.
+    """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s in samples of each bin of the piece shown.
 
     ``curves`` says where the throughput curves of ``trainers`` were measured.
     """
@@ -68,13 +70,14 @@ def log_page(
     )
     at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
     chapters = (
-        assumptions_chapter(window, plan, rows, trainers, curves),
+        assumptions_chapter(window, plan, sample, rows, trainers, curves),
         _idle(window, found),
-        _queue(found, window),
-        *_shared(window),
-        _training(plan, rows, static_bins),
+        queue_chapter(found, window),
+        *shared_chapter(window),
+        _training(plan, sample, rows, static_bins),
         _month(base, found, months),
         _replays(plan, rows),
+        *_pieces(plan, sample, rows),
         forward,
         parallel_chapter([rows[c] for c in plan.parallel]),
         objective_chapter(
@@ -91,7 +94,7 @@ def log_page(
         ("of the idle node-hours left over", f"{1 - used:.1%}"),
     )
     return Page(
-        f"{name}: training on idle nodes", "\n".join(sentences(found, plan, rows)), _warnings(window, base), tiles,
+        title, "\n".join(sentences(found, plan, sample, rows, prices)), _warnings(window, base), tiles,
         chapters, commands, bar(found, base),
     )  # fmt: skip
 
@@ -113,87 +116,18 @@ def _idle(window: LogWindow, found: Characteristics) -> Chapter:
     )
     return Chapter(
         "Idle nodes",
-        f"From {format_time(window.start_s)} to {format_time(window.end_s)} ({window.clock}).",
+        f"From {format_time(window.start_s, window.zone)} to {format_time(window.end_s, window.zone)} ({window.clock_name}).",
         (table, *idle_pictures(window)),
     )
 
 
-def _queue_text(causes: IdleCauses) -> str:
-    return f"At least {1 - causes.fillable_share:.1%} of the idle node-time could not have been filled by the jobs that waited."
-
-
-def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
-    rows = [
-        (cause.value, f"{causes.of(cause):,.0f}", f"{share:.1%}")
-        for cause, share in causes.shares().items()
-        if share or cause in (Cause.FITS, Cause.NO_JOB)
-    ]
-    return PageTable(
-        "idle-while",
-        "Jobs that waited while nodes were idle",
-        f"Read: {' '.join(explained(causes, window.debounce_s))}",
-        ("idle node-time while", "node-hours", "share"),
-        tuple(rows),
-        main=1,
-        prose=True,
-    )
-
-
-def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
-    rows = tuple(part.cells() for part in partitions_of(window))
-    if len(rows) < 2:
-        return ()
-    return (
-        PageTable(
-            "partitions",
-            "By partition and device type",
-            "Read: a node in several partitions counts in each. The option --partition NAME makes this report of one of them.",
-            HEADINGS,
-            rows,
-            main=3,
-        ),
-    )
-
-
-def _shared(window: LogWindow) -> tuple[Chapter, ...]:
-    """Cores and devices that are idle on nodes with a job."""
-    shared = shared_nodes(window)
-    if shared is None:
-        return ()
-    table = PageTable(
-        "shared-nodes",
-        "Idle cores and devices",
-        "Read: the first three columns add up to what there is, less what is out of service. What a node has is the most that "
-        "was in use on it at once, which is at most what it really has.",
-        ("hours of", "in use", "idle on nodes without a job", "idle on nodes with a job", "all idle", "of what there is"),
-        tuple(
-            (
-                each.kind, f"{each.used_h:,.0f}", f"{each.whole_nodes_h:,.0f}", f"{each.parts_h:,.0f}", f"{each.idle_h:,.0f}",
-                f"{each.idle_h / each.available_h:.1%}" if each.available_h else "",
-            )
-            for each in shared.kinds
-        ),
-        main=4,
-    )  # fmt: skip
-    return (Chapter("Shared nodes", shared.sentence(), (table,)),)
-
-
-def _queue(found: Characteristics, window: LogWindow) -> Chapter:
-    title = "Idle nodes and waiting jobs"
-    if found.idle_while is None:
-        return Chapter(
-            title,
-            "This log does not contain the job queue. The report therefore cannot tell idle nodes that the scheduler could "
-            "have filled from those that it could not. The scheduler's own job log contains the queue.",
-            (),
-        )
-    return Chapter(
-        title, _queue_text(found.idle_while), (_causes_table(found.idle_while, window), *_by_partition(window))
-    )
-
-
-def _training(plan: ReportPlan, rows: Mapping[Cell, SweepRow], static_bins: Sequence[float]) -> Chapter:
+def _training(
+    plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow], static_bins: Sequence[float]
+) -> Chapter:
     """The base in pictures, with equal share for comparison."""
+    piece = sample.windows[sample.shown]
+    begin, end = next((first, last) for name, first, last in sample.spans() if name == sample.shown)
+    pictured = "" if sample.is_whole else f" The pictures show one piece of the log, from {begin} to {end}."
     base = rows[plan.base]
     details = {
         cell.policy: read_detail(rows[cell].result["detail"]) for cell in plan.policies if "detail" in rows[cell].result
@@ -204,23 +138,25 @@ def _training(plan: ReportPlan, rows: Mapping[Cell, SweepRow], static_bins: Sequ
         f"T_fwd {plan.base.forward_s:g} s, {plan.base.max_parallel} concurrent trainers, objective {plan.base.objective}, "
         f"policy {policy}; {int(base.result['completed']):,} trainers completed. Efficiency U is {base.efficiency or 0.0:.1%}: "
         "it compares with as many dedicated nodes under the same limit of concurrent trainers, so it is not the share of the "
-        f"idle node-hours that is used ({UsedNodes.of(base).share:.1%}).",
+        f"idle node-hours that is used ({UsedNodes.of(base).share:.1%}).{pictured}",
         (
-            nodes_picture(details[policy], policy, base.efficiency),
-            efficiency_picture(details, static_bins),
-            trainers_picture(details[policy], policy),
-            lost_picture(details),
+            nodes_picture(details[policy], policy, base.efficiency, piece),
+            efficiency_picture(details, static_bins, piece),
+            trainers_picture(details[policy], policy, piece),
+            lost_picture(details, piece),
         ),
         note=WHAT_U_IS,
     )
 
 
 def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
+    """A sample of the log is scaled to the idle node-hours of all of it."""
     result = base.result
-    used = float(result["resource_integral_node_h"]) - float(result["unused_node_h"])
+    nodes = UsedNodes.of(base)
+    whole = found.node_hours / nodes.idle_node_h if base.parts else 1.0
 
     def both(value: float) -> tuple[str, str]:
-        return f"{value:,.0f}", f"{value * months:,.0f}"
+        return f"{value * whole:,.0f}", f"{value * whole * months:,.0f}"
 
     table = PageTable(
         "per-month",
@@ -229,8 +165,8 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
         "favor models with cheap samples.",
         ("", "this log", "a month"),
         (
-            ("idle node-hours", *both(found.node_hours)),
-            ("node-hours in training", *both(used)),
+            ("idle node-hours", *both(nodes.idle_node_h)),
+            ("node-hours in training", *both(nodes.used_node_h)),
             ("million samples", *both(base.samples / 1e6)),
             ("trainings of 100 epochs of ImageNet", *both(base.samples / SAMPLES_TOTAL)),
             ("one-node hours of training", *both(float(result["outcome_one_node_h"]))),
@@ -275,6 +211,30 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         "row."
     )
     return Chapter("All replays", text, (table,))
+
+
+def _pieces(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]) -> tuple[Chapter, ...]:
+    """The pieces of the log that were replayed, if not all of it was."""
+    if sample.is_whole:
+        return ()
+    base, equal = rows[plan.base], rows.get(next((c for c in plan.policies if c.policy == "equal-share"), plan.base))
+    assert equal is not None, "the plan has equal shares, or the base stands for them"
+    parts = []
+    for (_, begin, end), row, other in zip(sample.spans(), base.parts, equal.parts, strict=True):
+        nodes, gain = UsedNodes.of(row), one_node_hours(row) / (one_node_hours(other) or 1.0) - 1
+        idle = nodes.idle_node_h / float(row.result["span_h"])
+        parts.append((begin, end, f"{idle:,.0f}", f"{nodes.share:.1%}", f"{row.efficiency or 0.0:.1%}", f"{gain:+.1%}"))
+    shares = [UsedNodes.of(row).share for row in base.parts]
+    table = PageTable(
+        "pieces",
+        "Pieces of the log that were replayed",
+        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. The figures "
+        "at the top are those of all pieces together.",
+        ("from", "to", "mean idle nodes", "used", "U", "training over equal shares"),
+        tuple(parts),
+    )
+    text = f"The log is long. The replays cover {sample.text}; all figures on idle nodes cover the whole log."
+    return (Chapter("Replayed pieces", text, (table,)),)
 
 
 def _warnings(window: LogWindow, base: SweepRow) -> tuple[str, ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
 
 import jinja2
+import numpy as np
 from matplotlib.figure import Figure
 
 from bftrainer import __version__
@@ -17,6 +20,7 @@ from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.figures.layout import screens
 from bftrainer_replay.figures.style import png
+from bftrainer_replay.logs.model import LogWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +152,30 @@ def step_series(
     *,
     area: bool = False,
     shown: int = 4,
+    window: LogWindow | None = None,
 ) -> str:
     """Series over time, each constant between two edges (seconds since 1970), as JSON for the page's script.
 
     With ``area`` the first series is filled. The first ``shown`` series are visible at first. Unit "%" means fractions.
+    ``window`` has the time zone of the reader and the spans to shade.
     """
     digits = 4 if unit == "%" else 1
     series = {name: [round(float(v), digits) for v in line] for name, line in values.items()}
+    shaded = [] if window is None else [[round(at) for at in span] for span in (*window.outages, *window.gaps)]
     return json.dumps(
-        {"edges": [round(at) for at in edges_s], "series": series, "unit": unit, "y": y, "area": area, "shown": shown}
-    )
+        {
+            "edges": [round(at) for at in edges_s], "series": series, "unit": unit, "y": y, "area": area, "shown": shown,
+            "offsets": [] if window is None or window.zone is None else offsets(edges_s, window.zone), "shaded": shaded,
+        }
+    )  # fmt: skip
+
+
+def offsets(edges_s: Sequence[float], zone: tzinfo) -> list[tuple[int, int]]:
+    """(from when, seconds east of UTC) in the time zone: more than one where clocks are changed in between."""
+    found: list[tuple[int, int]] = []
+    for at_s in (edges_s[0], *np.arange(3600 * math.ceil(edges_s[0] / 3600), edges_s[-1], 3600).tolist()):
+        east = datetime.fromtimestamp(at_s, zone).utcoffset()
+        seconds = 0 if east is None else round(east.total_seconds())
+        if not found or found[-1][1] != seconds:
+            found.append((round(at_s), seconds))
+    return found

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from bftrainer_replay.analysis.calendar import DAYS, hours_of_week, idle_by_month
 from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.figures.calendar import hours_figure, months_figure
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
@@ -27,26 +31,46 @@ WHAT_U_IS = (
 )
 
 
-def idle_pictures(window: LogWindow) -> tuple[Picture, Picture]:
-    """The idle nodes over time, and the lengths of the fragments."""
+def idle_pictures(window: LogWindow) -> tuple[Picture, ...]:
+    """The idle nodes over time, by hour and weekday and by month, and the lengths of the fragments."""
     sizes, fragments = pool_sizes_of(window), fragments_of(window)
     over_time = [(format_time(at), n) for at, n in zip(sizes.start_s.tolist(), sizes.nodes.tolist(), strict=True)]
     lengths = [(node, f"{s:.0f}") for node, s in zip(fragments.nodes, fragments.length_s.tolist(), strict=True)]
     return (
         Picture("idle-nodes", idle_nodes_figure(window), ("time", "idle_nodes"), over_time),
+        *_calendar_pictures(window),
         Picture("fragments", fragments_figure(window), ("node", "length_s"), lengths),
     )
 
 
-def nodes_picture(detail: Detail, policy: str, efficiency: float | None) -> Picture:
+def _calendar_pictures(window: LogWindow) -> list[Picture]:
+    """Where the log is long enough: three days for hours of the day, two weeks for weekdays, 60 days for months."""
+    hours = hours_of_week(window)
+    found = []
+    if window.span_s >= 3 * 86400:
+        rows = [
+            (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}")
+            for (day, hour), share in np.ndenumerate(hours.shares)
+        ]
+        figure = hours_figure(hours, window.clock_name)
+        found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share"), rows))
+    months = idle_by_month(window)
+    if window.span_s >= 60 * 86400:
+        figure = months_figure(months, window)
+        found.append(Picture("idle-by-month", figure, ("month", "idle_share"), [(m, f"{x:.5f}") for m, x in months]))
+    return found
+
+
+def nodes_picture(detail: Detail, policy: str, efficiency: float | None, window: LogWindow) -> Picture:
     """Idle nodes and nodes in training under one policy."""
     edges_s, idle, used = detail.edges_s.tolist(), detail.idle.tolist(), detail.used.tolist()
     rows = list(zip(_times(edges_s), idle, used, strict=True))
-    series = step_series(edges_s, {"idle": idle, "in training": used}, "nodes", "nodes", area=True)
-    return Picture("timeline", nodes_figure(detail, policy, efficiency), ("time", "idle", "in_training"), rows, series)
+    series = step_series(edges_s, {"idle": idle, "in training": used}, "nodes", "nodes", area=True, window=window)
+    figure = nodes_figure(detail, policy, efficiency, window)
+    return Picture("timeline", figure, ("time", "idle", "in_training"), rows, series)
 
 
-def efficiency_picture(details: Mapping[str, Detail], static_bins: Sequence[float]) -> Picture:
+def efficiency_picture(details: Mapping[str, Detail], static_bins: Sequence[float], window: LogWindow) -> Picture:
     """U of each bin by policy (Fig. 10); ``static_bins`` is A_s of each bin in samples. The figure shows the first four."""
     bins_s = next(iter(details.values())).bin_edges_s.tolist()
     efficiency = {
@@ -56,12 +80,12 @@ def efficiency_picture(details: Mapping[str, Detail], static_bins: Sequence[floa
     rows = [
         (name, at, f"{u:.4f}") for name, each in efficiency.items() for at, u in zip(_times(bins_s), each, strict=True)
     ]
-    series = step_series(bins_s, efficiency, "%", "efficiency U")
-    figure = efficiency_over_time_figure(bins_s, efficiency)
+    series = step_series(bins_s, efficiency, "%", "efficiency U", window=window)
+    figure = efficiency_over_time_figure(bins_s, efficiency, window.zone)
     return Picture("efficiency-over-time", figure, ("policy", "time", "efficiency"), rows, series)
 
 
-def lost_picture(details: Mapping[str, Detail]) -> Picture:
+def lost_picture(details: Mapping[str, Detail], window: LogWindow) -> Picture:
     """The samples lost to preemption and to rescaling by policy (Fig. 11)."""
     rows = [
         (name, at, *(round(float(x), 1) for x in values))
@@ -71,16 +95,18 @@ def lost_picture(details: Mapping[str, Detail]) -> Picture:
         )
     ]
     header = ("policy", "time", "samples", "lost_to_preemption", "lost_to_rescale")
-    return Picture("lost", lost_figure({name: d.bins for name, d in details.items()}), header, rows)
+    figure = lost_figure({name: d.bins for name, d in details.items()}, window.zone)
+    return Picture("lost", figure, header, rows)
 
 
-def trainers_picture(detail: Detail, policy: str) -> Picture:
+def trainers_picture(detail: Detail, policy: str, window: LogWindow) -> Picture:
     """The trainers from start to end."""
     rows = [
         (name, model, format_time(round(start)), format_time(round(end)), "yes" if done else "no")
         for name, model, start, end, done in detail.trainers
     ]
-    return Picture("trainers", trainers_figure(detail, policy), ("trainer", "model", "start", "end", "done"), rows)
+    figure = trainers_figure(detail, policy, window.zone)
+    return Picture("trainers", figure, ("trainer", "model", "start", "end", "done"), rows)
 
 
 def _times(edges_s: Sequence[float]) -> list[str]:

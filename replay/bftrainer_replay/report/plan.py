@@ -1,4 +1,4 @@
-"""The replays of a report: at most twelve by default, the paper's grids with ``full``."""
+"""The replays of a report: a few values of each setting by default, or the paper's grids."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
+from bftrainer_replay.sweep.sample import LogSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +26,24 @@ class ReportPlan:
         every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives)
         return tuple(dict.fromkeys(every))
 
-    def tasks(self, inputs: Inputs) -> tuple[Task, ...]:
-        """The replays, the runs on constant nodes for each P_jmax and each bin, and the no-cost bound of the base."""
-        found = [task(TaskKind.BOUND, self.base, inputs), task(TaskKind.STATIC_BINS, self.base, inputs)]
+    def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
+        """For each piece of the log: the replays, the runs on constant nodes for each P_jmax, and the base's no-cost bound.
+
+        The runs on constant nodes for each bin are those of the pictures: of the piece that is shown.
+        """
+        found = [self.static_bins(sample, inputs), *(task(TaskKind.BOUND, c, inputs) for c in sample.cells(self.base))]
         for cell in self.cells:
-            found += [task(TaskKind.REPLAY, cell, inputs), task(TaskKind.STATIC, cell, inputs)]
+            for each in sample.cells(cell):
+                found += [task(TaskKind.REPLAY, each, inputs), task(TaskKind.STATIC, each, inputs)]
         return tuple({each.key: each for each in found}.values())
+
+    def static_bins(self, sample: LogSample, inputs: Inputs) -> Task:
+        """A_s of each bin of the pictures."""
+        return task(TaskKind.STATIC_BINS, replace(self.base, log=sample.shown), inputs)
 
 
 def default_plan(base: Cell) -> ReportPlan:
-    """Eleven replays and the bound."""
+    """One setting changed at a time."""
     base = replace(base, detail=True)
     return _plan(
         base,

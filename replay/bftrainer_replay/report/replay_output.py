@@ -34,7 +34,7 @@ def write_all(out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Su
         "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
         "decisions.csv.gz": gzip.compress(csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0),
         "timeline.png": png(timeline_figure(scenario, outcome, summary)),
-        "costs.png": png(lost_figure({summary.policy: bins})),
+        "costs.png": png(lost_figure({summary.policy: bins}, scenario.window.zone)),
         "summary.json": (json.dumps(summary.as_dict(), indent=2) + "\n").encode(),
     }
     for name, data in files.items():

@@ -29,13 +29,10 @@ from bftrainer_replay.simulation.summary import Summary, summarize
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind
 from bftrainer_replay.sweep.detail import detail_of
+from bftrainer_replay.sweep.results import SUMMED
 from bftrainer_replay.sweep.store import Result
 
 _SOLVE_S = 10.0
-_SUMMED = (
-    "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",
-    "preemption_cost_samples", "preemptions", "rescales", "unused_node_h", "completed", "submitted",
-)  # fmt: skip
 
 
 def compute(task: Task, inputs: Inputs) -> Result:
@@ -52,9 +49,10 @@ def compute(task: Task, inputs: Inputs) -> Result:
     parts = _split(whole, cell.split)
     outcomes = [play(part, policy_of(cell), keep_entries=cell.detail) for part in parts]
     summaries = [summarize(cell.policy, s, o, 0.0, 0.0) for s, o in zip(parts, outcomes, strict=True)]
-    result: dict[str, object] = {name: sum(getattr(s, name) for s in summaries) for name in _SUMMED}
+    result: dict[str, object] = {name: sum(getattr(s, name) for s in summaries) for name in SUMMED if name != "span_h"}
     ended = [s.work_ran_out_at for s in summaries if s.work_ran_out_at is not None]
     result |= {
+        "span_h": (whole.window.span_s - whole.window.unknown_s) / 3600,
         "pool_events": 1 + len(whole.window.events),
         "work_ran_out_at": min(ended) if ended else None,
         "all_done_s": _all_done_s(outcomes),

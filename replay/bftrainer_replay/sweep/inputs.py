@@ -24,10 +24,11 @@ _FEWEST, _MOST = 50, 50_000
 
 @dataclass(frozen=True)
 class SweepWorkload:
-    """A named workload, made from a window and a seed."""
+    """A named workload, made from a window and a seed. ``has_times``: its trainers come at times of the log."""
 
     name: str
     make: Callable[[LogWindow, int], tuple[Arrival, ...]]
+    has_times: bool = False
 
 
 def workload_of(table: WorkloadTable, folder: Path = Path()) -> SweepWorkload:
@@ -35,7 +36,7 @@ def workload_of(table: WorkloadTable, folder: Path = Path()) -> SweepWorkload:
     curves = TABLE_2 if table.curves is None else read_curves(folder / table.curves)
     if table.trainers is not None:
         read = read_workload(folder / table.trainers, curves, table.model)
-        return SweepWorkload(table.trainers.name, lambda window, seed: read.arrivals)
+        return SweepWorkload(table.trainers.name, lambda window, seed: read.arrivals, has_times=True)
     model = table.model or "shufflenet"
     if table.kind == "hpo":
         curves = {model: find_curve(model, curves)}

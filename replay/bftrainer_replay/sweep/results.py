@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
+from typing import Any
 
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.sweep.cell import Cell, Inputs, TaskKind, task
@@ -17,16 +18,26 @@ _MEASURES = (
     "resource_integral_node_h", "unused_node_h", "mean_runtime_h", "completed", "submitted", "pool_events", "decisions",
     "work_ran_out_at",
 )  # fmt: skip
+SUMMED = (
+    "span_h", "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",
+    "preemption_cost_samples", "preemptions", "rescales", "unused_node_h", "completed", "submitted",
+)  # fmt: skip
+"""Results of a replay that are sums over its parts: pieces of the log, or logical clusters (but their span is one)."""
+_MEANS = ("mean_runtime_h", "mean_served_h")
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """A cell and its results. ``static`` and ``bound`` are in samples; ``bound`` is None if it was not computed."""
+    """A cell and its results. ``static`` and ``bound`` are in samples; ``bound`` is None if it was not computed.
+
+    ``parts`` are the rows of the pieces of a log of which this is the sum.
+    """
 
     cell: Cell
     result: Result
     static: float
     bound: float | None = None
+    parts: tuple[SweepRow, ...] = ()
 
     @property
     def samples(self) -> float:
@@ -67,6 +78,42 @@ def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[
         if replayed is not None and static is not None:
             rows.append(SweepRow(cell, replayed, static["samples"], None if bound is None else bound["samples"]))
     return tuple(rows)
+
+
+def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
+    """One row for the pieces of a log; the data of its pictures are those of the piece ``shown``."""
+    if len(parts) == 1:
+        return replace(parts[0], cell=cell)
+    results = [part.result for part in parts]
+    ended = [result["work_ran_out_at"] for result in results if result["work_ran_out_at"] is not None]
+    completed = [int(result["completed"]) for result in results]
+    models: dict[str, dict[str, Any]] = {}
+    for model in sorted({model for result in results for model in result["models"]}):
+        each = [result["models"][model] for result in results if model in result["models"]]
+        done = [int(one["completed"]) for one in each]
+        models[model] = {
+            "completed": sum(done),
+            "samples": sum(one["samples"] for one in each),
+            **{name: _mean([one[name] for one in each], done) for name in _MEANS},
+        }
+    found = {
+        **{name: sum(result[name] for result in results) for name in (*SUMMED, "pool_events")},
+        **{name: _mean([result[name] for result in results], completed) for name in _MEANS},
+        "work_ran_out_at": min(ended) if ended else None,
+        "models": models,
+        "timing": {name: sum(result["timing"][name] for result in results) for name in ("cpu_s", "wall_s")},
+    }
+    if "detail" in results[shown]:
+        found["detail"] = results[shown]["detail"]
+    bounds = [part.bound for part in parts if part.bound is not None]
+    bound = sum(bounds) if len(bounds) == len(parts) else None
+    return SweepRow(cell, found, sum(part.static for part in parts), bound, tuple(parts))
+
+
+def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
+    """The mean over all trainers of means over those of each piece; None if there are none."""
+    known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None and weight]
+    return sum(v * w for v, w in known) / sum(w for _, w in known) if known else None
 
 
 def as_csv(rows: Sequence[SweepRow]) -> bytes:

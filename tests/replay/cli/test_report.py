@@ -34,6 +34,12 @@ class Page(HTMLParser):
         self.addresses += [told[name] or "" for name in ("src", "srcset", "href") if name in told]
 
 
+def data(out: Path, name: str) -> list[dict[str, str]]:
+    """A table of the page."""
+    with (out / "data" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     folder = tmp_path_factory.mktemp("report")
@@ -47,10 +53,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
 def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> None:
     folder, ended = made
     text = (folder / "out" / "report.html").read_text()
-    assert "12 replays" in ended.out
+    tasks = int(re.search(r"([\d,]+) replays, ", ended.out)[1])  # type: ignore[index]  # the test fails without
+    announced = re.search(
+        r"^(\d+) replays and (\d+) reference replays: about \d+ s on 1 core$", ended.err, re.MULTILINE
+    )
+    assert announced is not None
     assert len(text) < 5e6
     told = [json.loads(path.read_text()) for path in (folder / "out" / "cells").iterdir()]
-    assert sum(each["kind"] in ("replay", "bound") for each in told) == 12
+    assert len(told) == tasks == int(announced[1]) + int(announced[2])
+    assert sum(each["kind"] == "replay" for each in told) == int(announced[1]) == len(data(folder / "out", "replays"))
     page = Page(text)
     assert len(page.alts) == 15
     assert all(len(alt) > 40 for alt in page.alts)
@@ -68,9 +79,7 @@ def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> Non
 
 def test_its_numbers_are_those_of_its_data(made: tuple[Path, Ended]) -> None:
     folder, _ = made
-    with (folder / "out" / "data" / "replays.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 11
+    rows = data(folder / "out", "replays")
     assert [row["policy"] for row in rows[:2]] == ["bftrainer", "equal-share"]
     assert f"Efficiency U is {rows[0]['U']}" in (folder / "out" / "report.html").read_text()
     with (folder / "out" / "data" / "per-month.csv").open(newline="") as file:
@@ -149,13 +158,11 @@ def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:
     assert {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()} == cells
 
 
-def test_full_says_its_estimate_first(made: tuple[Path, Ended], tmp_path: Path) -> None:
-    options = ("--hours", 2, "--out", tmp_path / "out", "--jobs", 1, "--full")
+def test_the_papers_grids_announce_all_their_replays(made: tuple[Path, Ended], tmp_path: Path) -> None:
+    options = ("--hours", 2, "--out", tmp_path / "out", "--jobs", 1, "--paper-grids")
     ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options)
     assert ended.status == 0, ended
-    assert re.search(
-        r"36 replays and 8 runs on a constant number of nodes, 43 to do: about \d+ (s|min) on 1 cores", ended.err
-    )
+    assert re.search(r"35 replays and 9 reference replays: about \d+ (s|min) on 1 core$", ended.err, re.MULTILINE)
     assert "afs-l" in (tmp_path / "out" / "data" / "replays.csv").read_text()
     for objective in ("throughput", "scaling-efficiency"):  # Tables 3 and 4
         with (tmp_path / "out" / "data" / f"runtimes-{objective}.csv").open(newline="") as file:

@@ -14,6 +14,9 @@
     return parent.appendChild(made);
   }
 
+  // Seconds east of UTC: [from when, seconds], more than one where clocks are changed in between.
+  const east = (offsets, at_s) => (offsets.filter(([since]) => since <= at_s).pop() ?? offsets[0] ?? [0, 0])[1];
+
   function moment(at_s, step_s) {
     return new Date(1000 * at_s).toISOString().slice(0, step_s < 60 ? 19 : 16).replace("T", " ");
   }
@@ -85,9 +88,18 @@
         add(svg, "text", {x: left - 6, y: y(mark) + 4, "text-anchor": "end"}, label);
       }
       const span = edges[to] - edges[from], step = STEPS_S.find(s => span / s <= wide / 75) || span;
-      for (let at = Math.ceil(edges[from] / step) * step; at <= edges[to]; at += step) {
+      const zone = at => east(chart.offsets, at);
+      for (const [begin, end] of chart.shaded) {
+        const [a, b] = [Math.max(begin, edges[from]), Math.min(end, edges[to])];
+        if (a < b) add(svg, "rect", {x: x(a), y: 10, width: x(b) - x(a), height: high, class: "shaded"});
+      }
+      // Ticks at whole steps of local time.
+      for (let local = Math.ceil((edges[from] + zone(edges[from])) / step) * step; ; local += step) {
+        const at = local - zone(local - zone(local));
+        if (at > edges[to]) break;
+        if (at < edges[from]) continue;
         add(svg, "line", {x1: x(at), x2: x(at), y1: 10, y2: 10 + high, class: "grid"});
-        if (x(at) < left + wide - 12) add(svg, "text", {x: x(at), y: 26 + high, "text-anchor": "middle"}, when(at));
+        if (x(at) < left + wide - 12) add(svg, "text", {x: x(at), y: 26 + high, "text-anchor": "middle"}, when(at + zone(at)));
       }
       add(svg, "text", {x: 11, y: 10 + high / 2, "text-anchor": "middle", transform: `rotate(-90 11 ${10 + high / 2})`}, chart.y);
       names.forEach((name, i) => {
@@ -117,7 +129,7 @@
       const middle = x((edges[cursor] + edges[cursor + 1]) / 2);
       add(svg, "line", {x1: middle, x2: middle, y1: 10, y2: 10 + high, class: "cursor"});
       const values = names.filter(name => !hidden.has(name)).map(name => name + " " + show(chart.series[name][cursor]));
-      out.textContent = moment(edges[cursor], edges[1] - edges[0]) + ": " + values.join(", ") + (percent ? "" : " " + chart.unit);
+      out.textContent = moment(edges[cursor] + east(chart.offsets, edges[cursor]), edges[1] - edges[0]) + ": " + values.join(", ") + (percent ? "" : " " + chart.unit);
     }
 
     function zoom(first, end) {

@@ -1,0 +1,54 @@
+"""When nodes are idle: by weekday and hour of the day, and by month."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from bftrainer_replay.analysis.calendar import DAYS, IdleHours
+from bftrainer_replay.figures.style import BLUE, SKY, sheet
+from bftrainer_replay.logs.model import LogWindow
+
+
+def hours_figure(found: IdleHours, clock: str) -> Figure:
+    """The idle share in each hour of the week, as colors; white: not in the log."""
+    by_hour, by_day = found.by_hour, found.by_day
+    peak, low = int(np.nanargmax(by_hour)), int(np.nanargmin(by_hour))
+    days = [day for day in range(7) if not np.isnan(by_day[day])]
+    most = max(days, key=lambda day: by_day[day])
+    least = min(days, key=lambda day: by_day[day])
+    figure, (axes,) = sheet(
+        "Idle share by weekday and hour of the day",
+        f"Read: nodes are idle most between {peak}:00 and {peak + 1}:00 ({by_hour[peak]:.1%} of them), least between {low}:00 "
+        f"and {low + 1}:00 ({by_hour[low]:.1%}); by day, most on {DAYS[most]} ({by_day[most]:.1%}), least on {DAYS[least]} "
+        f"({by_day[least]:.1%}).",
+    )
+    shown = axes.pcolormesh(np.arange(25), np.arange(8), found.shares, cmap="cividis", vmin=0)
+    axes.set_yticks(np.arange(7) + 0.5, DAYS)
+    axes.invert_yaxis()
+    axes.set_xticks(range(0, 25, 3), [f"{hour}:00" for hour in range(0, 25, 3)])
+    axes.grid(visible=False)
+    axes.set_xlabel(f"hour of the day ({clock})")
+    scale = axes.inset_axes((1.01, 0.0, 0.015, 1.0))
+    figure.colorbar(shown, cax=scale, format=PercentFormatter(1.0, decimals=None))
+    scale.tick_params(labelsize=8)
+    return figure
+
+
+def months_figure(months: Sequence[tuple[str, float]], window: LogWindow) -> Figure:
+    """The idle share of each month; the first and the last may be parts of months."""
+    highest, lowest = max(months, key=lambda month: month[1]), min(months, key=lambda month: month[1])
+    figure, (axes,) = sheet(
+        "Idle share by month",
+        f"Read: between {lowest[1]:.1%} ({lowest[0]}) and {highest[1]:.1%} ({highest[0]}) of {window.machine_nodes:,} nodes "
+        "are idle. The log may have only a part of the first and of the last month.",
+    )
+    axes.bar(range(len(months)), [share for _, share in months], color=SKY, edgecolor=BLUE, linewidth=0.8)
+    step = -(-len(months) // 14)
+    axes.set_xticks(range(0, len(months), step), [month for month, _ in months[::step]])
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_ylabel("idle share")
+    return figure

@@ -1,0 +1,152 @@
+"""Pieces of a long log that stand for all of it: drawn over the log, replayed one by one, and added up.
+
+A replay costs about half a millisecond per decision, so a year of a busy cluster would take an hour for one report. The log is
+divided into strata of equal length, and one piece is drawn in each at random, with a fixed seed: every season has its part,
+and no weekday or hour is preferred. Every piece begins with the whole queue of trainers and none of them running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from bftrainer.domain.model import Trainer
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, within
+from bftrainer_replay.sweep.cell import Cell, Inputs
+from bftrainer_replay.sweep.results import SweepRow, rows_of, summed
+from bftrainer_replay.sweep.store import ResultStore
+
+SEED = 0
+LOG = "log"
+"""``Cell.log`` of a replay of the whole log, and the beginning of the names of its pieces."""
+_LENGTHS_H = (168.0, 24.0, 6.0)
+_FEWEST = 8
+_LARGEST = 0.8  # of the log: a larger part is not worth the doubt
+
+
+@dataclass(frozen=True)
+class LogSample:
+    """What is replayed of a log: ``pieces``, in order of time, or all of it (one piece)."""
+
+    log: LogWindow
+    pieces: tuple[LogWindow, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the log is replayed."""
+        return len(self.pieces) == 1 and self.pieces[0] is self.log
+
+    @cached_property
+    def windows(self) -> dict[str, LogWindow]:
+        """The pieces by the name that cells have for them."""
+        if self.is_whole:
+            return {LOG: self.log}
+        return {f"{LOG}-{k:02d}": piece for k, piece in enumerate(self.pieces, start=1)}
+
+    @cached_property
+    def shown(self) -> str:
+        """The name of the piece with the median number of idle nodes: its pictures stand for all."""
+        names = list(self.windows)
+        idle = [pool_sizes_of(piece).node_hours() / piece.span_s for piece in self.pieces]
+        return names[int(np.argsort(idle, kind="stable")[len(idle) // 2])]
+
+    @property
+    def replayed_h(self) -> float:
+        """The length of all pieces."""
+        return sum(piece.span_s for piece in self.pieces) / 3600
+
+    @property
+    def text(self) -> str:
+        """What is replayed, in words; empty if it is the whole log."""
+        if self.is_whole:
+            return ""
+        length_h = self.pieces[0].span_s / 3600
+        unit = {168.0: "week", 24.0: "day"}.get(length_h)
+        each = f"{length_h:g} hours each" if unit is None else f"one {unit} each"
+        return (
+            f"{len(self.pieces)} pieces of {each}, {self.replayed_h / 24:,.3g} of the log's "
+            f"{self.log.span_s / 86400:,.3g} days, one drawn at random in each part of the log"
+        )
+
+    def cells(self, cell: Cell) -> tuple[Cell, ...]:
+        """The cell on every piece; only the piece that is shown has the data for pictures."""
+        return tuple(replace(cell, log=n, detail=cell.detail and n == self.shown) for n in self.windows)
+
+    def rows(self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> dict[Cell, SweepRow]:
+        """The rows of the cells, summed over the pieces, which are their ``parts``."""
+        shown = list(self.windows).index(self.shown)
+        return {cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells}
+
+    def spans(self) -> list[tuple[str, str, str]]:
+        """Name, beginning and end of each piece."""
+        return [(n, format_time(w.start_s, w.zone), format_time(w.end_s, w.zone)) for n, w in self.windows.items()]
+
+
+def whole(log: LogWindow) -> LogSample:
+    """All of the log."""
+    return LogSample(log, (log,))
+
+
+def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
+    """About ``share`` of the log: the longest pieces of which there are at least eight, of a week, a day or six hours."""
+    if share >= _LARGEST:
+        return whole(log)
+    span_h = log.span_s / 3600
+    length_h = next((h for h in _LENGTHS_H if share * span_h >= _FEWEST * h), _LENGTHS_H[-1])
+    count = max(round(share * span_h / length_h), 2)
+    if count * length_h >= _LARGEST * span_h:
+        return whole(log)
+    rng = np.random.default_rng(np.random.PCG64(seed))
+    room_s = log.span_s / count - length_h * 3600
+    starts = [log.start_s + k * log.span_s / count + float(rng.random()) * room_s for k in range(count)]
+    return LogSample(log, _pieces(log, [round(at_s / 60) * 60.0 for at_s in starts], length_h * 3600))
+
+
+def _pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[LogWindow, ...]:
+    """The windows of ``length_s`` from each of the starts, which are in order of time."""
+    pool, place, pieces = set(log.initial), 0, []
+    for wanted_s in starts_s:
+        start_s = max(wanted_s, log.start_s)
+        end_s = min(start_s + length_s, log.end_s)
+        while place < len(log.events) and log.events[place].at_s <= start_s:
+            pool -= log.events[place].change.left
+            pool |= log.events[place].change.joined
+            place += 1
+        inside: list[PoolEvent] = []
+        for event in log.events[place:]:
+            if event.at_s > end_s:
+                break
+            inside.append(event)
+        gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
+        part = replace(log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=tuple(inside), queue=None)
+        pieces.append(replace(part, gaps=gaps, outages=outages))
+    return tuple(pieces)
+
+
+def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
+    """About how many decisions a replay makes: one per change of the pool, and one per trainer that the used nodes complete."""
+    sizes = pool_sizes_of(window)
+    usable = np.minimum(sizes.nodes, max_parallel * max(trainer.max_nodes for trainer in trainers))
+    node_s = [
+        t.samples_total / max(v / n for n, v in zip(t.curve.nodes, t.curve.per_s, strict=True))
+        for t in trainers
+        if t.samples_total
+    ]
+    ended = float(np.dot(usable, sizes.duration_s)) / float(np.mean(node_s)) if node_s else 0.0
+    return 1 + len(window.events) + min(ended, len(trainers))
+
+
+def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
+    """About how many seconds a replay takes on one core.
+
+    Fitted to replays of Summit, KTH-SP2, Theta, Mira and LLNL-Thunder: 0.4 ms per decision with ten trainers on a few hundred
+    idle nodes; twice that with 40 trainers, or with 12,000 idle nodes.
+    """
+    idle = pool_sizes_of(window).node_hours() * 3600 / window.span_s if window.span_s else 0.0
+    each_s = 0.0004 * (0.7 + 0.03 * max_parallel) * (1 + idle / 12_000)
+    return each_s * decisions_of(window, trainers, max_parallel)

@@ -1,0 +1,89 @@
+"""Pieces of a long log: what they contain, that they stand for the whole, and that they are the same every time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from bftrainer.domain.events import PoolChanged
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
+from bftrainer_replay.report.headline import UsedNodes, used_spread
+from bftrainer_replay.sweep.cell import Cell
+from bftrainer_replay.sweep.results import SUMMED, SweepRow, summed
+from bftrainer_replay.sweep.sample import cost_s, drawn, whole
+from bftrainer_replay.workload.workload import diverse
+
+DAY_S = 86400.0
+
+
+def made_log(days: float, per_day: int, seed: int = 1) -> LogWindow:
+    """A log of 40 nodes that come and go at random."""
+    draw = random.Random(seed)
+    pool: set[str] = set()
+    events = []
+    for k in range(int(days * per_day)):
+        node = f"n{draw.randrange(40):02d}"
+        change = PoolChanged(left=frozenset({node})) if node in pool else PoolChanged(joined=frozenset({node}))
+        pool ^= {node}
+        events.append(PoolEvent(k * DAY_S / per_day + 1, change))
+    return LogWindow(0.0, days * DAY_S, frozenset(), tuple(events), 40, "made")
+
+
+def test_pieces_are_parts_of_the_log_drawn_over_all_of_it() -> None:
+    log = made_log(100, 50)
+    sample = drawn(log, 0.2)
+    assert len(sample.pieces) == 20
+    assert {piece.span_s for piece in sample.pieces} == {DAY_S}
+    whole_log = EventLog((PoolEvent(0.0, PoolChanged()), *log.events), "made")
+    for k, piece in enumerate(sample.pieces):
+        assert k * 5 * DAY_S <= piece.start_s < piece.end_s <= (k + 1) * 5 * DAY_S  # one in each stratum
+        same = cut(whole_log, start_s=piece.start_s, end_s=piece.end_s)
+        assert (same.initial, same.events) == (piece.initial, piece.events)
+    assert drawn(log, 0.2).pieces[3].start_s == sample.pieces[3].start_s
+    assert len({piece.start_s % DAY_S for piece in sample.pieces}) > 10  # no hour of the day is preferred
+    idle = sum(pool_sizes_of(piece).node_hours() for piece in sample.pieces) / sample.replayed_h
+    assert idle == pytest.approx(pool_sizes_of(log).node_hours() / (100 * 24), rel=0.05)
+    assert "20 pieces of one day each, 20 of the log's 100 days" in sample.text
+
+
+@pytest.mark.parametrize(("days", "share", "length_h"), [(400, 0.2, 168.0), (14, 0.2, 6.0), (100, 0.15, 24.0)])
+def test_pieces_are_as_long_as_eight_of_them_allow(days: int, share: float, length_h: float) -> None:
+    assert drawn(made_log(days, 10), share).pieces[0].span_s == 3600 * length_h
+
+
+def test_most_of_a_log_is_all_of_it() -> None:
+    log = made_log(10, 50)
+    for sample in (drawn(log, 0.85), drawn(log, 1.0), whole(log)):
+        assert sample.is_whole
+        assert (sample.windows, sample.shown, sample.text) == ({"log": log}, "log", "")
+
+
+def test_a_sum_of_pieces_counts_everything_once_and_says_how_far_a_draw_may_be_off() -> None:
+    def row(used: float, completed: int) -> SweepRow:
+        result = dict.fromkeys(SUMMED, 1.0) | {
+            "resource_integral_node_h": 100.0, "unused_node_h": 100.0 - used, "completed": completed, "pool_events": 3,
+            "mean_runtime_h": 2.0 * completed or None, "mean_served_h": 3.0, "work_ran_out_at": None,
+            "models": {"a": {"completed": completed, "samples": 5.0, "mean_runtime_h": 1.0, "mean_served_h": 1.0}},
+            "timing": {"cpu_s": 1.0, "wall_s": 1.0},
+        }  # fmt: skip
+        return SweepRow(Cell("log-01", "w"), result, 10.0, 20.0)
+
+    parts = [row(20, 1), row(40, 3), row(60, 0)]
+    total = summed(Cell("log", "w"), parts)
+    assert (total.static, total.bound, total.result["completed"], total.result["span_h"]) == (30.0, 60.0, 4, 3.0)
+    assert total.result["models"]["a"]["samples"] == 15.0
+    assert total.result["mean_runtime_h"] == pytest.approx((2.0 * 1 + 6.0 * 3) / 4)
+    assert UsedNodes.of(total).share == pytest.approx(0.4)
+    # Pieces of equal size: the jackknife is the standard error of the mean of 20, 40 and 60 %.
+    assert used_spread(total) == pytest.approx(2 * 0.2 / 3**0.5)
+    assert used_spread(replace(total, parts=())) == 0.0
+
+
+def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
+    trainers = [arrival.trainer for arrival in diverse([0.0] * 200, 0)]
+    short, long = (cost_s(made_log(days, 100), trainers, 10) for days in (2, 8))
+    assert long == pytest.approx(4 * short, rel=0.05)
+    assert cost_s(made_log(2, 100), trainers, 40) > 1.5 * short
