@@ -118,8 +118,8 @@ class LogWindow:
     after ``start_s`` up to and including ``end_s`` that affect a chosen node. Idle shares refer to ``machine_nodes``.
     ``note``, ``queue``, ``debounce_s``, ``gaps`` and ``clock`` are the log's, with the gaps inside the window. The queue is
     None where only some of the nodes were chosen: which jobs could have used those alone is not known; neither is ``site``.
-    ``remarks`` are the importer's guesses and counts, for the reader of a result. ``zone`` is the time zone in which a reader sees
-    times (None: as they are).
+    ``remarks`` are the importer's guesses and counts, for the reader of a result. ``zone`` is the time zone of the times that a
+    reader sees (None: as they are).
     """
 
     start_s: float
