@@ -234,11 +234,8 @@ class JobRows:
         times = [np.frombuffer(column, dtype=np.float64) for column in self._times]
         members, names = self._used(np.frombuffer(self._members, dtype=np.int32))
         asked, first = np.frombuffer(self._asked, dtype=np.int64), np.frombuffer(self._first, dtype=np.int64)
-        limits, needs, use = (
-            np.frombuffer(self._limits, dtype=np.float64),
-            np.frombuffer(self._needs, dtype=np.int32),
-            np.frombuffer(self._uses, dtype=np.int32),
-        )
+        limits = np.frombuffer(self._limits, dtype=np.float64)
+        needs, use = (np.frombuffer(column, dtype=np.int32) for column in (self._needs, self._uses))
         more = (limits, needs, use, tuple(self._all_needs), tuple(self._all_uses))
         return JobTable(times[0], times[1], times[2], times[3], asked, first, members, names, *more)
 
