@@ -15,7 +15,8 @@ BFTrainerError                    exit status 1: an internal or external failure
 ├── StoreError                    the journal or registry could not be written or read (a disk problem)
 ├── CommandError                  a program is missing, timed out or failed; carries its argv and last output
 ├── SchedulerError                the batch scheduler did not answer, or its answer is invalid
-│   └── UnknownStateError         it reported an unknown state, which is never treated as idle
+│   ├── UnknownStateError         it reported an unknown state, which is never treated as idle
+│   └── PostponedError            it was not asked, or it refused: too many calls. No outage
 ├── PilotFailedError              a running pilot met a user's error: status 1, so that its job script starts it again
 ├── LeaseLostError                another pilot has taken over this state directory; stop without further changes
 └── RejectedAnswerError           an answer of a solver or policy broke a rule and was not used
@@ -129,6 +130,14 @@ class UnknownStateError(SchedulerError):
         super().__init__(f"unknown {kind} state {text!r}")
         self.kind = kind
         self.text = text
+
+
+class PostponedError(SchedulerError):
+    """The scheduler was not asked, or it refused to answer, because calls are limited. It may be asked in ``retry_s``."""
+
+    def __init__(self, message: str, retry_s: float) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
 
 
 class StoreError(BFTrainerError):

@@ -20,7 +20,7 @@ from bftrainer.domain.cluster import (
     Refusal,
 )
 from bftrainer.domain.fragments import fragment_name
-from bftrainer.errors import SchedulerError, UnknownNameError
+from bftrainer.errors import PostponedError, SchedulerError, UnknownNameError
 from bftrainer.protocol.events import Event, EventLine, Running, Started
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.metrics import with_metrics
@@ -64,6 +64,10 @@ class FakeCluster:
     fragments: dict[str, Fragment] = field(default_factory=dict)
     start_s: float = 0.3
     down: bool = False
+    looks_every_s: float = 0.0
+    """What a budget of calls allows."""
+    asleep: set[str] = field(default_factory=set)
+    _next_look_s: float = 0.0
     refuses: set[str] = field(default_factory=set)
     observations: int = 0
     acquired: list[str] = field(default_factory=list)
@@ -82,9 +86,13 @@ class FakeCluster:
         self.observations += 1
         if self.down:
             raise SchedulerError("the scheduler does not answer")
+        if (wait_s := self._next_look_s - self.clock.now_s()) > 0:
+            raise PostponedError(f"the next look in {wait_s:.0f} s", wait_s)
+        self._next_look_s = self.clock.now_s() + self.looks_every_s
         held = {f.node for f in self.fragments.values() if f.phase is not FragmentPhase.GONE}
         names = sorted(self.idle | self.busy)
         states = {n: Availability.FREE if n in self.idle and n not in held else Availability.BUSY for n in names}
+        states |= dict.fromkeys(sorted(self.asleep - held), Availability.ASLEEP)
         nodes = (replace(self.hardware.get(n, NodeView(n, state)), availability=state) for n, state in states.items())
         return Observation(self.clock.now_s(), tuple(nodes), tuple(self.pending))
 

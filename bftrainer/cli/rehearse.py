@@ -11,7 +11,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,6 +82,13 @@ WIDTH = 110
     metavar="DIR",
     help="State directory in which to record a pass, for workers.require_rehearsal.",
 )
+@click.option(
+    "--curves",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="CSV",
+    help="Curves file to which the measured speed is written, for `bftrainer replay report --curves`.",
+)
+@click.option("--node-type", metavar="TEXT", help="Type of this node, for that file.  [default: name and processors]")
 @click.option("--keep", is_flag=True, help="Keep the scratch directory: logs, events, progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def rehearse(
@@ -96,6 +103,8 @@ def rehearse(
     copy_mb: int,
     allow_stock_horovodrun: bool,
     state: Path | None,
+    curves: Path | None,
+    node_type: str | None,
     keep: bool,
     as_json: bool,
 ) -> None:
@@ -110,12 +119,14 @@ def rehearse(
     Example:
       bftrainer rehearse digits.toml
       bftrainer rehearse digits.toml --quick --json
+      bftrainer rehearse digits.toml --quick --curves curves.csv --node-type "4 A100 GPUs"
       bftrainer rehearse digits.toml --set 'command=["python", "train.py", "--epochs", "1000"]'
     """
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.rehearsal.copies import outside, written_since
     from bftrainer.rehearsal.rehearse import Options, costs
     from bftrainer.rehearsal.rehearse import rehearse as play
+    from bftrainer.rehearsal.speed import add_curve, speeds, this_node
     from bftrainer.rehearsal.stamp import note
     from bftrainer.rehearsal.verdicts import has_passed, judge
 
@@ -139,10 +150,19 @@ def rehearse(
     if passed and folder is not None:
         note(folder, spec)
     written = written_since(elsewhere, began_s)
+    measured = speeds(record, options.slots)
+    if curves is not None and measured:
+        add_curve(curves, spec.name, node_type or this_node(), measured)
     if as_json:
-        say(json.dumps(_as_dict(spec, passed, findings, costs(record), elsewhere, written, scratch if keep else None)))
+        say(
+            json.dumps(
+                _as_dict(spec, passed, findings, costs(record), measured, elsewhere, written, scratch if keep else None)
+            )
+        )
     else:
         _show(spec, record, findings, costs(record), elsewhere, written)
+        if curves is not None:
+            say(_speed_line(measured, curves))
         if keep:
             say(f"kept: {scratch}")
     if not passed:
@@ -238,6 +258,16 @@ def _show(
     say(f"{verdict}{f', {open_} undecided' if open_ else ''}")
 
 
+def _speed_line(measured: Mapping[int, float], curves: Path) -> str:
+    """What was written to the curves file."""
+    if not measured:
+        return f"{curves}: nothing written: no samples are reported, so no speed was measured"
+    rates = ", ".join(f"{rate:,.4g} on {nodes} node{'s' * (nodes != 1)}" for nodes, rate in measured.items())
+    return _wrapped(
+        f"{curves}: samples per second: {rates}; all nodes share this host, so add columns measured on real ones", "  "
+    )
+
+
 def _lines(learned: Costs) -> list[str]:
     named = (("scale_up_s", learned.up_s), ("scale_down_s", learned.down_s))
     return [f"{key} = {seconds:.1f}" for key, seconds in named if seconds is not None]
@@ -255,6 +285,7 @@ def _as_dict(
     passed: bool,
     findings: list[RehearsalFinding],
     learned: Costs,
+    measured: Mapping[int, float],
     elsewhere: list[Path],
     written: list[Path],
     kept: Path | None,
@@ -268,6 +299,7 @@ def _as_dict(
         "scale_up_s": learned.up_s,
         "scale_down_s": learned.down_s,
         "stalls": [{"act": act, "seconds": round(seconds, 3)} for act, seconds in learned.stalls],
+        "samples_per_s": {str(nodes): round(rate, 3) for nodes, rate in measured.items()},
         "not_copied": [str(path) for path in elsewhere],
         "written_outside": [str(path) for path in written],
         "kept": None if kept is None else str(kept),

@@ -80,6 +80,12 @@ class NodesConfig(ConfigTable):
     """Maximum number of holder jobs that may be pending at once."""
     flap_back_off_s: NotNegative = 60.0
     """Back off from a node that was preempted within this many seconds of being taken: as long at first, then twice as long."""
+    leave_for_power_saving: Annotated[int, Field(ge=0)] = 0
+    """Number of nodes that are left idle, so that the site can power them down; nodes that are powered down count."""
+    wake: bool = False
+    """Hold nodes that are powered down: the scheduler powers them up for that."""
+    cloud: bool = False
+    """Hold nodes of a cloud (Slurm's state CLOUD), which are paid for while they are up."""
     unused_after_s: NotNegative = 30.0
     """Release a held node that no trainer has used for this many seconds."""
 

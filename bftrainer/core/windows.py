@@ -65,8 +65,8 @@ class FreeNode:
         return self.end.at_s - at_s
 
 
-def free_nodes(seen: Observation, ours: PilotJobs) -> tuple[FreeNode, ...]:
-    """The free nodes, by name.
+def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False) -> tuple[FreeNode, ...]:
+    """The free nodes, by name; with ``wakes`` those that are powered down, too.
 
     Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is assumed.
     """
@@ -74,7 +74,9 @@ def free_nodes(seen: Observation, ours: PilotJobs) -> tuple[FreeNode, ...]:
     free = []
     for node in sorted(seen.nodes, key=lambda node: node.name):
         end = ends[node.name]
-        if node.availability not in _IDLE or end.at_s <= seen.at_s:
+        if end.at_s <= seen.at_s:
+            continue
+        if node.availability not in _IDLE and not (wakes and node.availability is Availability.ASLEEP):
             continue
         if ours.partitions and node.partitions and ours.partitions.isdisjoint(node.partitions):
             continue

@@ -21,6 +21,10 @@ class Availability(Enum):
     """Idle, and not kept for any job."""
     PLANNED = "planned"
     """Idle, but kept for a larger job that cannot start yet: free until then, if the scheduler tells when that is."""
+    ASLEEP = "asleep"
+    """Powered down to save power; a job that gets it has it powered up."""
+    FALLING_ASLEEP = "falling asleep"
+    """Being powered down; no job starts there until that is done."""
     BUSY = "busy"
     """Jobs run on it."""
     UNUSABLE = "unusable"
@@ -40,7 +44,8 @@ class NodeView:
     """A node as the scheduler shows it.
 
     ``devices`` are its GPUs. ``window_end_s`` is when the scheduler wants the node, where it says so of the node itself and
-    not of a job or a reservation. ``state`` is the scheduler's own text, for messages only.
+    not of a job or a reservation. ``state`` is the scheduler's own text, for messages only. ``is_cloud``: it is paid for
+    while it is powered up.
     """
 
     name: str
@@ -50,6 +55,7 @@ class NodeView:
     cpus: int = 0
     window_end_s: float | None = None
     state: str = ""
+    is_cloud: bool = False
 
     @property
     def gpu_count(self) -> int:

@@ -24,6 +24,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.persistence.spool import Request, RequestKind, Spool
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
@@ -55,6 +56,7 @@ class Patience:
     start_within_s: float = 60.0
     ready_within_s: float = 60.0
     max_pending: int = 10_000
+    submissions_per_hour: int | None = None
     longest_s: float = 86_400.0
     back_off_s: float = 60.0
     back_off_most_s: float = 600.0
@@ -113,6 +115,9 @@ class Machine:
 
     def is_limit(self, reason: str) -> bool:
         return "limit" in reason
+
+    def wait_s(self, kind: CallKind) -> float:
+        return 0.0
 
     def why_no_holder(self) -> str:
         return ""

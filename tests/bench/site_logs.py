@@ -1,6 +1,6 @@
 """Seconds and memory of `characterize`, `advise` and `report` on the logs of real clusters, one process each.
 
-    python tests/bench/site_logs.py [--bftrainer PROGRAM] [--limit SECONDS] [LOG ...]
+    python tests/bench/site_logs.py [--bftrainer PROGRAM] [--limit SECONDS] [--keep DIR] [LOG ...]
 
 Prints the processor's seconds with one core (two cores take about half of them for the replays) and the peak memory. A command
 that takes longer than the limit is ended, and its seconds are followed by a plus. The logs are those of ../shared/data beside
@@ -46,6 +46,7 @@ def main() -> int:
     told.add_argument("logs", nargs="*", metavar="LOG")
     told.add_argument("--bftrainer", default=str(Path(sys.executable).with_name("bftrainer")))
     told.add_argument("--limit", type=int, default=3600)
+    told.add_argument("--keep", type=Path, metavar="DIR", help="Keep what the commands write.")
     told.add_argument("--command", choices=tuple(COMMANDS), action="append")
     options = told.parse_args()
     folder = Path(os.environ.get("BFTRAINER_DATA") or BESIDE)
@@ -56,7 +57,8 @@ def main() -> int:
             print(f"{name}: {path} is missing", flush=True)
             continue
         for command in options.command or COMMANDS:
-            with tempfile.TemporaryDirectory() as out:
+            with tempfile.TemporaryDirectory() as scratch:
+                out = scratch if options.keep is None else str(options.keep / f"{name}-{command}")
                 arguments = [*COMMANDS[command], str(folder / path), *more, "--out", out]
                 arguments += [] if command == "characterize" else ["--jobs", "1"]
                 seconds, gigabytes, status = measure(options.bftrainer, arguments, options.limit)

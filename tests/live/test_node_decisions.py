@@ -16,20 +16,9 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.decisions import (
-    Ask,
-    Candidate,
-    DemandCap,
-    GiveBack,
-    Moment,
-    NodeDecision,
-    NodeFacts,
-    NodeMemory,
-    Release,
-    next_release,
-    next_steps,
-)
+from bftrainer.live.nodes.decisions import Ask, GiveBack, NodeDecision, Release, next_release, next_steps
 from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.node_facts import Candidate, DemandCap, Moment, NodeFacts, NodeMemory
 
 NOW_S = 1000.0
 NOON = datetime(2026, 3, 2, 12, 0)  # a Monday

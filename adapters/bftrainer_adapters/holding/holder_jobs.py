@@ -10,6 +10,7 @@ from typing import Protocol
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import UserError
 from bftrainer.system.installed import Installed, installed_file
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import HolderTimeouts, ListedJob
 
 
@@ -27,6 +28,8 @@ class SchedulerTraits:
     """The shortest time between two lists, however much is about to change."""
     failures_in_a_row: int
     """A round ends after this many failed submissions in a row: the cause is not the node."""
+    polls_at_rest: int = 1
+    """The holders are listed at every so-many-th poll while all of them are at rest."""
     log_at_start: bool = False
     """Whether a job's output file exists as soon as its script runs, and not during a Prolog, in which the job counts as
     running."""
@@ -43,6 +46,9 @@ class HolderJobs(Protocol):
 
     def why_no_holder(self) -> str:
         """Why no holder may be submitted at all; empty if holders may run."""
+
+    def wait_s(self, kind: CallKind) -> float:
+        """Seconds until calls of this kind may be made; 0 where there is no budget."""
 
     def is_limit(self, reason: str) -> bool:
         """Whether the words of a failed submission or of a pending job mean a limit on the pilot's jobs, whatever the node."""
@@ -71,6 +77,10 @@ class HolderSettings(HolderTimeouts, Protocol):
     @property
     def max_pending(self) -> int:
         """Most holders that may be pending at a time."""
+
+    @property
+    def submissions_per_hour(self) -> int | None:
+        """Most holders that are submitted in any hour."""
 
     @property
     def longest_s(self) -> float:

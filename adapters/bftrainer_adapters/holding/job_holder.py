@@ -17,12 +17,11 @@ from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequ
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_adapters.holding.failure_backoff import FailureBackoff
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, why_left
+from bftrainer_adapters.holding.admission import HolderAdmission
+from bftrainer_adapters.holding.call_budget import CallKind
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, why_left
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
-from bftrainer_adapters.holding.job_limit import JobLimit
-from bftrainer_adapters.holding.start_times import StartTimes
 
 _END_AGAIN_S = 5.0
 ROUND_S = 2.0
@@ -60,10 +59,9 @@ class JobHolder:
         self._found_old = False
         self._next_ask_s = clock.elapsed_s()
         self._failed_asks = 0
-        self._nodes = FailureBackoff(settings.back_off_s, settings.back_off_most_s)
-        self._limit = JobLimit()
-        self._starts = StartTimes()
+        self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit)
         self._ask_failure = ""
+        self._without_a_job: frozenset[str] = frozenset()
 
     @property
     def holders(self) -> Path:
@@ -72,6 +70,7 @@ class JobHolder:
 
     def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
         self._settings, self._poll_s = settings, poll_s
+        self._admission.settings = settings
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
         """One job per request, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the next call."""
@@ -83,7 +82,7 @@ class JobHolder:
         taken = {held.fragment.node for held in self._held.values()} if requests else set()
         waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.values())
         for request in requests:
-            if self._clock.elapsed_s() - began_s >= ROUND_S:
+            if self._clock.elapsed_s() - began_s >= ROUND_S or self._jobs.wait_s(CallKind.SUBMIT):
                 break
             refusal = self._reason_against(request, why_no_holder, taken, waiting)
             if refusal is None:
@@ -94,18 +93,12 @@ class JobHolder:
                     continue
                 except (CommandError, SchedulerError) as error:
                     failed += 1
-                    refusal = self._refused(request, str(error))
+                    now_s = self._clock.elapsed_s()
+                    refusal = Refusal(request.node, str(error), self._admission.failed(request.node, str(error), now_s))
                     if failed >= self._traits.failures_in_a_row:
                         why_no_holder = f"not tried: {self._traits.submit} has just failed"
             refusals.append(refusal)
         return Acquired(tuple(fragments), tuple(refusals))
-
-    def _refused(self, request: NodeRequest, why: str) -> Refusal:
-        """Of a failed submission."""
-        now_s = self._clock.elapsed_s()
-        if self._jobs.is_limit(why):
-            return Refusal(request.node, why, self._limit.reached(why, now_s))
-        return Refusal(request.node, why, self._nodes.failed(request.node, now_s))
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
@@ -121,9 +114,23 @@ class JobHolder:
             if self._clock.elapsed_s() - now_s >= _MARKS_S:
                 break
         self._resting.rotate(-looked)
-        if now_s >= self._next_ask_s or (self._is_change_near(now_s) and not self._failed_asks):
+        if self._is_time_to_ask(now_s) and not self._jobs.wait_s(CallKind.LIST):
             self._ask(now_s)
         return self._show()
+
+    def without_a_job(self, nodes: frozenset[str]) -> None:
+        """The scheduler shows no job on these nodes. May be called by another thread."""
+        self._without_a_job = nodes
+
+    def _is_time_to_ask(self, now_s: float) -> bool:
+        """At rest, marks tell what happens; lists, of a node that fails, are asked for less often or when one has no job."""
+        if self._failed_asks or not self._found_old:
+            return now_s >= self._next_ask_s
+        if self._is_change_near(now_s):
+            return True
+        ends = any(held.fragment.node in self._without_a_job for held in self._resting)
+        rests = 0 if self._moving or ends else self._traits.polls_at_rest - 1
+        return now_s >= self._next_ask_s + rests * self._poll_s
 
     def _show(self) -> tuple[Fragment, ...]:
         """Every fragment. Those that are gone are forgotten; the marks of those at rest are read in turn from now on."""
@@ -157,8 +164,9 @@ class JobHolder:
         ending = [self._held[name] for name in sorted(names) if name in self._held]
         for held in ending:
             self._release(held, now_s)
-        with suppress(CommandError, SchedulerError):  # the payload's sweep ends them, too
-            self._end_workers(ending)
+        if not self._jobs.wait_s(CallKind.TIDY):
+            with suppress(CommandError, SchedulerError):  # the payload's sweep ends them, too
+                self._end_workers(ending)
         self._end_jobs(ending)
 
     def clear(self, names: frozenset[str]) -> None:
@@ -178,30 +186,18 @@ class JobHolder:
     def _reason_against(
         self, request: NodeRequest, why_no_holder: str, taken: set[str], waiting: int
     ) -> Refusal | None:
-        now_s = self._clock.elapsed_s()
         if not self._found_old:
             why = f": {self._ask_failure}" if self._ask_failure else ""
             return Refusal(request.node, f"{self._traits.name} has not listed the existing holders yet{why}")
         if why_no_holder:
             return Refusal(request.node, why_no_holder, self._settings.back_off_s)
-        if request.node in taken:
-            return Refusal(request.node, "already held")
-        if waiting >= self._settings.max_pending:
-            return Refusal(request.node, f"{waiting} holders are already pending ({self._traits.table}.max_pending)")
-        if self._limit.words and (waiting or self._limit.wait_s(now_s)):
-            words = f"a limit on the pilot's jobs: {self._limit.words}"
-            return Refusal(request.node, words, self._limit.wait_s(now_s))
-        start_s = self._starts.typical_s
-        if limit_minutes(request.window_s - start_s, self._settings.longest_s) < 1:
-            words = f"the window of {request.window_s:.0f} s is too short (holders take {start_s:.0f} s to start)"
-            return Refusal(request.node, words, max(request.window_s, 0.0))
-        wait_s = self._nodes.wait_s(request.node, now_s)
-        return Refusal(request.node, "backing off after a failure", wait_s) if wait_s else None
+        return self._admission.reason_against(request, request.node in taken, waiting, self._clock.elapsed_s())
 
     def _submit(self, request: NodeRequest) -> Fragment:
         job = self._jobs.submit(request)
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
+        self._admission.submitted(held.since_s)
         return held.fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
@@ -210,10 +206,7 @@ class JobHolder:
             held.become(FragmentPhase.LEAVING, now_s, why_left(why))
         elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
             held.become(FragmentPhase.READY, now_s)
-            self._nodes.succeeded(held.fragment.node)
-            self._limit.lifted()
-            if held.asked_s is not None:
-                self._starts.add(now_s - held.asked_s)
+            self._admission.ready(held.fragment.node, None if held.asked_s is None else now_s - held.asked_s)
 
     def _is_change_near(self, now_s: float) -> bool:
         """Whether to ask the scheduler more often for a while."""
@@ -234,7 +227,7 @@ class JobHolder:
             self._failed_asks += 1
             self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
             return
-        self._failed_asks, self._next_ask_s = 0, now_s + self._poll_s
+        self._failed_asks, self._next_ask_s, self._without_a_job = 0, now_s + self._poll_s, frozenset()
         if not self._found_old:
             self._take_over(listed, now_s)
             has_not_run = set(self._held)
@@ -315,7 +308,7 @@ class JobHolder:
         """Add the end of its output to the reason of a holder that ended before its payload started."""
         if held.released or self._files.is_ready(held.name):
             return
-        self._nodes.failed(held.fragment.node, now_s)
+        self._admission.failed(held.fragment.node, "", now_s)
         words = self._files.last_words(held.fragment.node, held.fragment.id)
         held.why += f": {words}" if words else ""
 
@@ -328,10 +321,7 @@ class JobHolder:
             return
         if not held.released:
             held.why = why
-            if not held.runs and self._jobs.is_limit(held.reason):
-                self._limit.reached(held.reason, now_s)
-            else:
-                self._nodes.failed(held.fragment.node, now_s)
+            self._admission.failed(held.fragment.node, "" if held.runs else held.reason, now_s)
         self._release(held, now_s)
 
     def _release(self, held: HolderJobState, now_s: float) -> None:

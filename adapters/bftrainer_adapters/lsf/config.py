@@ -12,7 +12,17 @@ from bftrainer.config.validation import ConfigTable
 from bftrainer.errors import InvalidValueError
 
 RELOADED = frozenset(
-    ("project", "options", "start_within_s", "ready_within_s", "max_pending", "longest_s", "timeout_s", "python")
+    (
+        "project",
+        "options",
+        "start_within_s",
+        "ready_within_s",
+        "max_pending",
+        "submissions_per_hour",
+        "longest_s",
+        "timeout_s",
+        "python",
+    )
 )
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
@@ -58,6 +68,8 @@ class LsfSettings(ConfigTable):
     """A holder whose payload has not reported within this time after the job's start is killed."""
     max_pending: Count = 16
     """Maximum number of pending holders."""
+    submissions_per_hour: Count | None = None
+    """Maximum number of holders submitted in any hour."""
     longest_s: Positive = 86_400.0
     """Run limit of a holder on a node without a plan; at most the queue's RUNLIMIT."""
     timeout_s: Positive = 15.0

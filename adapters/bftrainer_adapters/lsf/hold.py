@@ -18,6 +18,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, UserError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
@@ -80,6 +81,10 @@ class _Lsf:
 
     def begin(self) -> None:
         """Nothing to do: the queue is checked before each holder."""
+
+    def wait_s(self, kind: CallKind) -> float:
+        """LSF's commands have no budget."""
+        return 0.0
 
     def is_limit(self, reason: str) -> bool:
         """LSF's words for limits are not told apart from those for a node's faults."""

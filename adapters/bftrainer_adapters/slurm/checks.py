@@ -13,14 +13,15 @@ from bftrainer.domain.cluster import Hidden
 from bftrainer_adapters.slurm import qos_limits, trials
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import holders
+from bftrainer_adapters.slurm.rate_limit import rate_limit as limit_of
 from bftrainer_adapters.slurm.setup import Partition, Qos, parse_config, parse_version, seconds
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
 JSON_SINCE = (23, 11)
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
-CALLS_A_MINUTE = 48
-"""8 RPCs a look by sdiag with times.poll_s = 10, the pilot's list of its holders included (22.05.8 and 26.05.5 alike)."""
+CALLS_A_MINUTE = 35
+"""By sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2 for each list of holders."""
 
 
 def judge(
@@ -175,19 +176,15 @@ def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
 
 
 def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
-    """SlurmctldParameters=rl_enable: how many calls a user may make; root and SlurmUser are exempt."""
-    words = config.get("SlurmctldParameters", "").lower().split(",")
-    if "rl_enable" not in words or user in ("root", config.get("SlurmUser", "").partition("(")[0]):
+    """SlurmctldParameters=rl_enable: how many calls a user may make."""
+    if (limit := limit_of(config, user)) is None:
         return
-    given = {key: int(value) for key, _, value in (word.partition("=") for word in words) if value.isdecimal()}
-    rate, period_s = given.get("rl_refill_rate", 2), given.get("rl_refill_period", 1)  # man slurm.conf, 23.02
-    a_minute = 60.0 * rate / max(period_s, 1)
-    told = f"rl_enable: a bucket of {given.get('rl_bucket_size', 30)} calls, {a_minute:g} more a minute"
-    if a_minute < CALLS_A_MINUTE:
+    told = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"
+    if limit.per_minute < CALLS_A_MINUTE:
         yield Check.warning(
             "rate limit",
-            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: polls will fail",
-            f"rl_refill_rate={-(-CALLS_A_MINUTE * period_s // 60)} or more, or a larger times.poll_s",
+            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: this one will poll less often",
+            "a larger rl_refill_rate, or accept that idle nodes are seen later",
         )
     else:
         yield Check.ok("rate limit", f"{told}; a pilot makes {CALLS_A_MINUTE} a minute at rest")

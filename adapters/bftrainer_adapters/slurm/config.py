@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from bftrainer.config.trainer_file import Count, Positive
 from bftrainer.config.validation import ConfigTable
 from bftrainer.errors import InvalidValueError
 
 RELOADED = frozenset(
-    ("account", "options", "start_within_s", "ready_within_s", "max_pending", "longest_s", "timeout_s", "python")
+    (
+        "account",
+        "options",
+        "start_within_s",
+        "ready_within_s",
+        "max_pending",
+        "longest_s",
+        "timeout_s",
+        "python",
+        "calls_per_minute",
+        "submissions_per_hour",
+    )
 )
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
@@ -36,6 +47,10 @@ class SlurmSettings(ConfigTable):
     """A holder whose payload has not reported within this time after its script's start is canceled."""
     max_pending: Count = 16
     """Maximum number of pending holders."""
+    calls_per_minute: Annotated[float, Field(ge=4, le=60_000)] = 600.0
+    """Budget of calls to slurmctld per minute (a look costs 5). Less where the site limits a user's calls (rl_enable)."""
+    submissions_per_hour: Count | None = None
+    """Maximum number of holders submitted in any hour."""
     longest_s: Positive = 86_400.0
     """Time limit of a holder on a node without a plan; at most the partition's MaxTime."""
     assume_window_s: Positive | None = None

@@ -11,7 +11,7 @@ from bftrainer.errors import CommandError
 from bftrainer.system import command
 from bftrainer_adapters.slurm.setup import config_argv
 
-KEPT_S = 300.0
+KEPT_S = 900.0
 # The last words of a whole answer. scontrol pings the controllers for them, and exits with 1 if a ping is refused.
 _LAST = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
 
@@ -33,9 +33,10 @@ class KeptConfig:
     _text: str = ""
     _until_s: float = field(default=float("-inf"))
 
-    def text(self, timeout_s: float, env: Mapping[str, str]) -> str:
-        """Ask if it is time."""
+    def text(self, timeout_s: float, env: Mapping[str, str], asks: Callable[[], None] = lambda: None) -> str:
+        """Ask if it is time; ``asks`` is called before."""
         if self.elapsed_s() >= self._until_s:
+            asks()
             try:
                 self._text = config_text(timeout_s, env)
             except CommandError:
@@ -44,3 +45,7 @@ class KeptConfig:
             else:
                 self._until_s = self.elapsed_s() + KEPT_S
         return self._text
+
+    def forget(self) -> None:
+        """Ask at the next call."""
+        self._until_s = float("-inf")

@@ -14,10 +14,11 @@ from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_jobs import holder_script
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
+from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.configuration import config_text
-from bftrainer_adapters.slurm.observe import ENVIRONMENT, AnswerFormat, SlurmScheduler
+from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
 from bftrainer_adapters.slurm.setup import (
     Qos,
     parse_partitions,

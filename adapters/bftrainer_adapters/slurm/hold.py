@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.cluster import Availability, NodeRequest, NodeView
 from bftrainer.domain.fragments import id_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.jobs import HolderJob
-from bftrainer_adapters.slurm.observe import ENVIRONMENT
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv
@@ -32,7 +32,9 @@ from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 STEPS_END_S = 3.0
 
 _Parsed = TypeVar("_Parsed")
-TRAITS = SchedulerTraits("Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2, log_at_start=True)
+TRAITS = SchedulerTraits(
+    "Slurm", "slurm", "sbatch", min_interval_s=1.0, failures_in_a_row=2, log_at_start=True, polls_at_rest=3
+)
 
 
 class SlurmHolder(JobHolder):
@@ -47,9 +49,10 @@ class SlurmHolder(JobHolder):
         lease_s: float = 60.0,
         poll_s: float = 10.0,
         env: Mapping[str, str] | None = None,
+        calls: SlurmCalls | None = None,
     ) -> None:
         files = HolderFiles(holders.absolute())
-        self._slurm = _Slurm(settings, files, pilot, lease_s, env or {})
+        self._slurm = _Slurm(settings, files, pilot, lease_s, calls or SlurmCalls(env or {}))
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
     def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
@@ -57,6 +60,11 @@ class SlurmHolder(JobHolder):
         super().reconfigure(settings, poll_s)
         if isinstance(settings, SlurmSettings):
             self._slurm.settings = settings
+            self._slurm.calls.reconfigure(settings.calls_per_minute)
+
+    def saw(self, nodes: tuple[NodeView, ...]) -> None:
+        """What an observation showed; called from its thread."""
+        self.without_a_job(frozenset(node.name for node in nodes if node.availability is not Availability.BUSY))
 
     def claim_hosts(self, hosts: tuple[str, ...]) -> None:
         """New holders show in their comments that these hosts are this pilot's."""
@@ -87,7 +95,7 @@ class _Slurm:
     files: HolderFiles
     pilot: str
     lease_s: float
-    env: Mapping[str, str]
+    calls: SlurmCalls
     traits: SchedulerTraits = TRAITS
     script_first: bool = False
     hosts: tuple[str, ...] = ()
@@ -100,7 +108,7 @@ class _Slurm:
 
     def begin(self) -> None:
         """Find out in which order holders have to end here."""
-        text = config_text(self.settings.timeout_s, {**self.env, **ENVIRONMENT})
+        text = self.calls.config(self.settings.timeout_s)
         # With cgroups the srun in the script would make the script's step last 1 s longer than the script.
         self.script_first = command.parsed(
             config_argv(), text, lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config)
@@ -109,6 +117,10 @@ class _Slurm:
     def why_no_holder(self) -> str:
         """Empty: `doctor` has checked that preemption ends holders."""
         return ""
+
+    def wait_s(self, kind: CallKind) -> float:
+        """The budget's answer."""
+        return self.calls.wait_s(kind)
 
     def is_limit(self, reason: str) -> bool:
         """Slurm's words for limits of a QOS, an association or a user."""
@@ -120,7 +132,7 @@ class _Slurm:
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
         comment, log = with_hosts(self.comment, self.hosts), self.files.log(request.node, "%j")
         argv = jobs.submit_argv(self.settings, request, comment, map(str, words), log)
-        return self._ask(argv, jobs.parse_submitted)
+        return self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
 
     def listed(self) -> Mapping[str, HolderJob]:
         mark = new_mark()
@@ -140,14 +152,14 @@ class _Slurm:
     def end(self, ids: list[str]) -> None:
         """Run scancel once for all."""
         with suppress(CommandError):
-            self._run(jobs.cancel_argv(ids))
+            self._run(jobs.cancel_argv(ids), CallKind.RELEASE)
 
     def end_workers(self, names: list[str]) -> None:
         """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory."""
         ids = [id_of(name) for name in names]
         steps = self._worker_steps(ids)
         if steps:
-            self._run(jobs.kill_steps_argv(steps))
+            self._run(jobs.kill_steps_argv(steps), CallKind.TIDY)
         until_s = time.monotonic() + STEPS_END_S
         while steps and time.monotonic() < until_s:
             time.sleep(0.1)
@@ -155,10 +167,10 @@ class _Slurm:
 
     def _worker_steps(self, ids: list[str]) -> list[str]:
         mark = new_mark()
-        return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_worker_steps(text, mark))
+        return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_worker_steps(text, mark), CallKind.TIDY)
 
-    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
-        return command.parsed(argv, self._run(argv), parse)
+    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed], kind: CallKind = CallKind.LIST) -> _Parsed:
+        return command.parsed(argv, self._run(argv, kind), parse)
 
-    def _run(self, argv: list[str]) -> str:
-        return command.run(argv, timeout_s=self.settings.timeout_s, env={**self.env, **ENVIRONMENT})
+    def _run(self, argv: list[str], kind: CallKind) -> str:
+        return self.calls.run(argv, kind, self.settings.timeout_s)

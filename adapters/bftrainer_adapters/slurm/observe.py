@@ -14,14 +14,13 @@ from typing import TypeVar
 from bftrainer.domain.cluster import NodeView, Observation, PendingJob
 from bftrainer.system import command
 from bftrainer.system.users import own_name
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
-from bftrainer_adapters.slurm.configuration import KeptConfig
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.records import marked, new_mark
+from bftrainer_adapters.slurm.server_clock import ServerClock
 from bftrainer_adapters.slurm.setup import config_argv
-
-# Times in seconds of the epoch, whatever the user has set.
-ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
 
 _Parsed = TypeVar("_Parsed")
 
@@ -59,33 +58,49 @@ def reservations_argv(form: AnswerFormat) -> list[str]:
 
 @dataclass
 class SlurmScheduler:
-    """Slurm as its commands show it. ``env`` is added to the environment of each."""
+    """Slurm as its commands show it. ``env`` is added to the environment of each; ``on_nodes`` is told of every node."""
 
     format: AnswerFormat = AnswerFormat.TEXT
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     user: str = field(default_factory=own_name)
-    _config: KeptConfig = field(default_factory=KeptConfig)
+    calls: SlurmCalls | None = None
+    on_nodes: Callable[[tuple[NodeView, ...]], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self._calls = self.calls or SlurmCalls(self.env)
+        self._clock = ServerClock(self._calls.elapsed_s)
 
     def observe(self) -> Observation:
         """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is read last, so windows may
         look shorter than they are, but never longer.
         """
+        self.check_budget()
         parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
         mark = new_mark()
         pending = self._ask(pending_argv(self.format, mark), lambda text: parsers.parse_pending(text, mark))
         nodes = self._ask(nodes_argv(self.format), parsers.parse_nodes)
         return self.observe_rest(nodes, pending)
 
+    def check_budget(self) -> None:
+        """Raise ``PostponedError`` if the budget of calls does not allow an observation."""
+        self._calls.check(CallKind.LOOK)
+
     def observe_rest(self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...]) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
+        self.on_nodes(nodes)
         parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
         reservations = self._ask(reservations_argv(self.format), parsers.parse_reservations)
-        config = self._config.text(self.timeout_s, {**self.env, **ENVIRONMENT})
+        config = self._calls.config(self.timeout_s)
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
-        at_s, planned_s = self._ask(["sdiag"], slurm_text.parse_times)
-        return Observation(at_s, nodes, pending, reservations, hidden, planned_s)
+        if self._clock.is_due or self._calls.is_limited:
+            self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
+        return Observation(self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s)
+
+    def _read_sdiag(self, text: str) -> tuple[float, float | None]:
+        times = slurm_text.parse_times(text)
+        self._calls.count(text)
+        return times
 
     def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
-        text = command.run(argv, timeout_s=self.timeout_s, env={**self.env, **ENVIRONMENT})
-        return command.parsed(argv, text, parse)
+        return command.parsed(argv, self._calls.run(argv, CallKind.LOOK, self.timeout_s), parse)

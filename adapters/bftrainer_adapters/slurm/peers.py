@@ -16,7 +16,9 @@ from dataclasses import dataclass, field, replace
 from bftrainer.domain.cluster import PeerPilot
 from bftrainer.errors import InvalidValueError
 from bftrainer.system import command
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.jobs import HOLDER_NAME, JOB_PHASES
 from bftrainer_adapters.slurm.records import fields_of, marked, new_mark, parse_records
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
@@ -105,6 +107,7 @@ class SlurmPeerPilots:
     on_holders: Callable[[tuple[str, ...]], None] = lambda _: None
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
+    calls: SlurmCalls | None = None
     _has_announced: bool = False
 
     def announce(self, hosts: tuple[str, ...]) -> None:
@@ -123,4 +126,4 @@ class SlurmPeerPilots:
         return command.parsed(argv, self._run(argv), lambda text: parse_peers(text, mark, self.pilot, self.user))
 
     def _run(self, argv: list[str]) -> str:
-        return command.run(argv, timeout_s=self.timeout_s, env=self.env)
+        return (self.calls or SlurmCalls(self.env)).run(argv, CallKind.LOOK, self.timeout_s)

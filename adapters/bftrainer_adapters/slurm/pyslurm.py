@@ -47,6 +47,7 @@ class PyslurmScheduler:
 
     def observe(self) -> Observation:
         """In the order of SlurmScheduler: jobs, nodes, time."""
+        self.commands.check_budget()
         if self._module is None:
             self._module = self.load(self.commands.env)
         try:

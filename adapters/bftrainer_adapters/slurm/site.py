@@ -17,8 +17,10 @@ from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
 from bftrainer.system.users import own_name
+from bftrainer_adapters.holding.call_budget import CallBudget
 from bftrainer_adapters.holding.reload import check_times, pilot_name, reloaded
 from bftrainer_adapters.slurm import pilot_job
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm
 from bftrainer_adapters.slurm.hold import SlurmHolder
@@ -47,11 +49,14 @@ class SlurmSite:
         settings = _settings(config, "configuration")
         gres = [f"--gres={settings.gres}"] if settings.gres else []
         prefix = ["srun", "--jobid={fragment_id}", *_STEP, *gres]
-        commands = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s)
+        calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
         name, times = pilot_name(state_dir), config.times
-        holder = SlurmHolder(settings, state_dir / "holders", name, clock, times.lease_s, times.poll_s)
+        holder = SlurmHolder(settings, state_dir / "holders", name, clock, times.lease_s, times.poll_s, calls=calls)
+        commands = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s, calls=calls, on_nodes=holder.saw)
         check_hosts(config.nodes.hosts)
-        peers = SlurmPeerPilots(name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s)
+        peers = SlurmPeerPilots(
+            name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s, calls=calls
+        )
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
             holder,

@@ -110,6 +110,8 @@ def flags_of(state: str) -> frozenset[NodeFlag]:
 
 # Flags that say how a node came to be, not what it may be used for.
 _HARMLESS = frozenset({NodeFlag.CLOUD, NodeFlag.DYNAMIC_NORM})
+_ASLEEP = frozenset({NodeFlag.POWERED_DOWN, NodeFlag.POWERING_UP})
+_FALLING_ASLEEP = frozenset({NodeFlag.POWERING_DOWN, NodeFlag.POWER_DOWN})
 _RUNS_JOBS = frozenset({NodeFlag.ALLOCATED, NodeFlag.MIXED})
 
 
@@ -126,7 +128,12 @@ def availability_of(state: str) -> Availability:
         return Availability.FREE
     if flags == {NodeFlag.IDLE, NodeFlag.PLANNED}:
         return Availability.PLANNED
-    return Availability.BUSY if flags & _RUNS_JOBS else Availability.UNUSABLE
+    if flags & _RUNS_JOBS:
+        return Availability.BUSY
+    idle_or_asleep = NodeFlag.IDLE in flags and flags <= {NodeFlag.IDLE, NodeFlag.PLANNED} | _ASLEEP | _FALLING_ASLEEP
+    if idle_or_asleep and flags & _FALLING_ASLEEP:
+        return Availability.FALLING_ASLEEP
+    return Availability.ASLEEP if idle_or_asleep and flags & _ASLEEP else Availability.UNUSABLE
 
 
 @lru_cache(maxsize=1024)
@@ -143,4 +150,5 @@ def gpus_of(gres: str) -> tuple[Device, ...]:
 
 def node_view(name: str, state: str, partitions: tuple[str, ...], gres: str, cpus: int) -> NodeView:
     """A node of Slurm's, as text, JSON or pyslurm tells it."""
-    return NodeView(name, availability_of(state), partitions, gpus_of(gres), cpus, state=state)
+    is_cloud = NodeFlag.CLOUD in flags_of(state)
+    return NodeView(name, availability_of(state), partitions, gpus_of(gres), cpus, state=state, is_cloud=is_cloud)

@@ -8,79 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.placement import in_name_order
-from bftrainer.config.pilot import PilotConfig, is_quiet
+from bftrainer.config.pilot import is_quiet
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.state import Nodes
-from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.node_facts import Candidate, DemandCap, Moment, NodeFacts, NodeMemory
+from bftrainer.live.nodes.power_saving import left_idle
 from bftrainer.live.nodes.sharing import room_beside, surplus
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off."""
-
-    request: NodeRequest
-    node_class: str
-    not_before_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class DemandCap:
-    """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
-
-    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.)
-    """
-
-    node_class: str
-    trainers: frozenset[str]
-    nodes: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMemory:
-    """What a decision remembers for the next: (fragment, since when it is unused) of the pool, and demand caps by class."""
-
-    unused_since: tuple[tuple[str, float], ...] = ()
-    caps: tuple[DemandCap, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """All that a decision depends on but the time.
-
-    ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
-    has to be given back), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
-    ``peer_holders`` are the holder jobs of peer pilots.
-    ``answers``: the last poll of the scheduler succeeded.
-    """
-
-    config: PilotConfig
-    fragments: tuple[HeldFragment, ...] = ()
-    pool: Nodes = frozenset()
-    used: Nodes = frozenset()
-    window_ends: tuple[tuple[str, float], ...] = ()
-    limit_ends: tuple[tuple[str, float], ...] = ()
-    candidates: tuple[Candidate, ...] = ()
-    peer_holders: tuple[str, ...] = ()
-    trainers: frozenset[str] = frozenset()
-    demand: PoolDemand = field(default_factory=PoolDemand)
-    answers: bool = True
-    memory: NodeMemory = field(default_factory=NodeMemory)
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When the decision is made: seconds since 1970, the local time, seconds since the scheduler last answered."""
-
-    now_s: float
-    local_time: datetime
-    silent_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +46,15 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class NodeDecision:
-    """Steps in order. With the same facts there is nothing more to do for ``again_after_s``."""
+    """Steps in order. With the same facts there is nothing more to do for ``again_after_s``.
+
+    ``wanted``: how many nodes would be requested if any number could be pending at once.
+    """
 
     steps: tuple[Ask | GiveBack, ...]
     memory: NodeMemory
     again_after_s: float = math.inf
+    wanted: int = 0
 
 
 @dataclass(slots=True)
@@ -153,9 +95,14 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     draft.give_back([h.name for h in _above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
     memory, gives = _give_unused(known, at, draft)
-    if not gives and (requests := _requests(known, at, draft)):
-        draft.steps.append(Ask(requests))
-    return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0))
+    requests: tuple[NodeRequest, ...] = ()
+    wanted = 0
+    if not gives:
+        left = _left_idle(known)
+        memory = replace(memory, left_idle=left)
+        requests, wanted = _requests(known, at, draft, frozenset(left))
+        draft.steps += [Ask(requests)] if requests else []
+    return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0), wanted)
 
 
 def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: float, now_s: float) -> Release | None:
@@ -184,7 +131,7 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     memory = known.memory
     kept_unused = {h.name: h for h in draft.kept if h.name in idle} if (idle := known.pool - known.used) else {}
     if not kept_unused:
-        return NodeMemory((), memory.caps), False
+        return replace(memory, unused_since=()), False
     nodes, ends, since = known.config.nodes, dict(known.window_ends), dict(memory.unused_since)
     unused_since = {name: since.get(name, at.now_s) for name in sorted(kept_unused)}
     in_pool = Counter(h.node_class for h in draft.kept if h.name in known.pool)
@@ -201,7 +148,8 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     back_off = tuple((kept_unused[name].node, ends[name]) for name in found if name in ends)
     draft.give_back(found, "unused", back_off)
     draft.due_s += [s + nodes.unused_after_s for s in unused_since.values()]
-    return NodeMemory(tuple(unused_since.items()), tuple(caps[name] for name in sorted(caps))), bool(found)
+    found_caps = tuple(caps[name] for name in sorted(caps))
+    return replace(memory, unused_since=tuple(unused_since.items()), caps=found_caps), bool(found)
 
 
 def _demand(known: NodeFacts, node_class: str) -> int:
@@ -212,28 +160,45 @@ def _demand(known: NodeFacts, node_class: str) -> int:
     return demand
 
 
-def _requests(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeRequest, ...]:
-    """As many nodes as are in demand and allowed: long windows first, then in name order."""
+def _by_worth(candidates: Mapping[str, Candidate]) -> list[str]:
+    """Long windows first, then in name order."""
+    return sorted(in_name_order(candidates), key=lambda node: -candidates[node].request.window_s)
+
+
+def _left_idle(known: NodeFacts) -> tuple[str, ...]:
+    """Nodes that are not requested, to save power."""
+    keep = known.config.nodes.leave_for_power_saving
+    if not keep:
+        return ()
+    held = {h.node for h in known.fragments}
+    idle = {c.request.node: c for c in known.candidates if c.request.node not in held}
+    return left_idle(_by_worth(idle), known.asleep, keep - len(known.asleep - idle.keys()), known.memory.left_idle)
+
+
+def _requests(known: NodeFacts, at: Moment, draft: _Draft, left: Nodes) -> tuple[tuple[NodeRequest, ...], int]:
+    """As many nodes as are in demand and allowed: long windows first, then in name order. And how many those would be if any
+    number could be pending.
+    """
     nodes, times = known.config.nodes, known.config.times
     wanted = min(known.demand.total, room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes)
     room = int(wanted) - len(draft.kept)
     if room <= 0 or not known.answers:
-        return ()
+        return (), 0
     draft.due_s += [c.not_before_s for c in known.candidates if c.not_before_s > at.now_s]
-    free = {c.request.node: c for c in known.candidates if c.not_before_s <= at.now_s}
+    free = {c.request.node: c for c in known.candidates if c.not_before_s <= at.now_s and c.request.node not in left}
     if not free:
-        return ()
+        return (), 0
     draft.due_s.append(at.now_s + times.poll_s / 10)
-    room = min(room, nodes.max_pending - sum(h.fragment.phase is FragmentPhase.PENDING for h in known.fragments))
-    if room <= 0 or is_quiet(nodes.quiet_hours, at.local_time):
-        return ()
+    if is_quiet(nodes.quiet_hours, at.local_time):
+        return (), 0
+    at_once = nodes.max_pending - sum(h.fragment.phase is FragmentPhase.PENDING for h in known.fragments)
     for held in known.fragments:
         free.pop(held.node, None)
     there = Counter(h.node_class for h in draft.kept)
-    left = {name: _demand(known, name) - there[name] for name in {c.node_class for c in free.values()}}
+    room_of = {name: _demand(known, name) - there[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
-    for node in sorted(in_name_order(free), key=lambda node: -free[node].request.window_s):
-        if len(chosen) < room and left[free[node].node_class] > 0:
-            left[free[node].node_class] -= 1
+    for node in _by_worth(free):
+        if len(chosen) < room and room_of[free[node].node_class] > 0:
+            room_of[free[node].node_class] -= 1
             chosen.append(free[node].request)
-    return tuple(chosen)
+    return tuple(chosen[: max(at_once, 0)]), len(chosen)

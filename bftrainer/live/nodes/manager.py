@@ -15,19 +15,12 @@ from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.live.derived import Derived
 from bftrainer.live.nodes.backoff import BackOff, NodeBackoff
+from bftrainer.live.nodes.burst import Burst
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
-from bftrainer.live.nodes.decisions import (
-    Ask,
-    Candidate,
-    GiveBack,
-    Moment,
-    NodeFacts,
-    NodeMemory,
-    next_release,
-    next_steps,
-)
+from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
 from bftrainer.live.nodes.ends import Ends, earliest, limit_ends, planned_ends
 from bftrainer.live.nodes.fragments import FragmentBook
+from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.nodes.survey import Survey
@@ -83,6 +76,7 @@ class NodeManager:
         left_open = Nodes(f.name for f in registry.fragments(open_only=True))
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
+        self._burst = Burst()
         self._window_ends = Derived(planned_ends)
         self._limit_ends = Derived(limit_ends)
         self._earliest = Derived(earliest)
@@ -168,6 +162,7 @@ class NodeManager:
             self._planned_ends(),
             self._near_limit_ends(),
             self._candidates(self._survey.candidates(), self._backoff.nodes()),
+            self._survey.asleep,
             self._survey.peer_holders,
             trainers,
             demand,
@@ -180,6 +175,7 @@ class NodeManager:
         local_time = datetime.fromtimestamp(self._wall_s(), timezone.utc).astimezone()
         decision = next_steps(facts, Moment(now_s, local_time, self._survey.silent_s))
         self._decided = Decided(facts, decision.memory, elapsed + decision.again_after_s)
+        requested = 0
         for step in decision.steps:
             match step:
                 case GiveBack(names, reason, back_off):
@@ -187,16 +183,22 @@ class NodeManager:
                         self._backoff.until(node, until_s)
                     self.give_back(names, reason)
                 case Ask(requests):
-                    self._request(requests, now_s)
+                    requested += self._request(requests, now_s)
+        self._burst, words = self._burst.after(decision.wanted, requested, len(self.ready), now_s)
+        if words:
+            self._registry.note(now_s, "nodes", "", words)
 
-    def _request(self, requests: tuple[NodeRequest, ...], now_s: float) -> None:
-        acquired = self._holder.acquire(requests)
+    def _request(self, requests: tuple[NodeRequest, ...], now_s: float) -> int:
+        """How many were submitted."""
+        age_s = max(now_s - self._survey.seen_s, 0.0)  # a poll may be minutes old where calls are limited
+        acquired = self._holder.acquire(tuple(replace(r, window_s=r.window_s - age_s) for r in requests))
         for fragment in acquired.fragments:
             self._survey.requested(fragment.node)
         self._fragments.update(acquired.fragments, now_s)
         for refusal in acquired.refusals:
             self._registry.note(now_s, "refused", refusal.node, refusal.reason)
             self._backoff.until(refusal.node, now_s + max(refusal.retry_s, self._config.times.poll_s))
+        return len(acquired.fragments)
 
     def give_back(self, names: Iterable[str], reason: str) -> None:
         """Take fragments out of the pool; their holders are released when their trainers have left them."""

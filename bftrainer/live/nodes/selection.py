@@ -8,7 +8,9 @@ from collections.abc import Callable
 from bftrainer.config.hosts import matches
 from bftrainer.config.pilot import NodesConfig
 from bftrainer.core.windows import PilotJobs, free_nodes, window_ends
-from bftrainer.domain.cluster import Observation
+from bftrainer.domain.cluster import Availability, NodeView, Observation
+
+_ASLEEP = (Availability.ASLEEP, Availability.FALLING_ASLEEP)
 
 
 def may_be_held(node: str, config: NodesConfig) -> bool:
@@ -16,6 +18,16 @@ def may_be_held(node: str, config: NodesConfig) -> bool:
     if config.hosts and not matches(node, config.hosts):
         return False
     return not matches(node, config.exclude)
+
+
+def asleep(seen: Observation, config: NodesConfig) -> frozenset[str]:
+    """Nodes that the configuration allows and that are powered down, or are being powered down."""
+    return frozenset(node.name for node in seen.nodes if node.availability in _ASLEEP and _is_allowed(node, config))
+
+
+def _is_allowed(node: NodeView, config: NodesConfig) -> bool:
+    in_partitions = not config.partitions or not set(config.partitions).isdisjoint(node.partitions)
+    return in_partitions and may_be_held(node.name, config)
 
 
 def offered(
@@ -27,9 +39,9 @@ def offered(
     """Idle nodes that the configuration allows, each with the rest of its backfill window in seconds."""
     return {
         free.node.name: free.window_s(seen.at_s)
-        for free in free_nodes(seen, pilot_jobs)
-        if may_be_held(free.node.name, config)
-        and (not config.partitions or not set(config.partitions).isdisjoint(free.node.partitions))
+        for free in free_nodes(seen, pilot_jobs, config.wake)
+        if _is_allowed(free.node, config)
+        and (config.cloud or not free.node.is_cloud)
         and config.node_class in (None, class_of(free.node.name) or free.node.node_class)
         and free.window_s(seen.at_s) >= config.min_window_s
     }

@@ -12,11 +12,11 @@ from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import NodeRequest, Observation, PeerPilot
 from bftrainer.domain.ports import Clock, Scheduler
-from bftrainer.errors import BFTrainerError
+from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.live.derived import Table
 from bftrainer.live.nodes.classifier import NodeClassifier
-from bftrainer.live.nodes.decisions import Candidate
-from bftrainer.live.nodes.selection import offered, window_ends_here
+from bftrainer.live.nodes.node_facts import Candidate
+from bftrainer.live.nodes.selection import asleep, offered, window_ends_here
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.background import Background
@@ -79,10 +79,13 @@ class Survey:
         self._next_s = clock.elapsed_s()
         self._polls = PollRecord()
         self._silent_s = 0.0
+        self._is_postponed = False
+        self._told_of_budget = False
         self._attended_s = clock.elapsed_s()
         self._idle = DebounceState()
         self._candidates: Table[Candidate] = Table()
         self._window_ends: tuple[tuple[str, float], ...] = ()
+        self._asleep: frozenset[str] = frozenset()
         self._clock_offset_s: float | None = None
         self._seen_s = -math.inf
 
@@ -123,6 +126,11 @@ class Survey:
     def peer_holders(self) -> tuple[str, ...]:
         return self._sharing.holders
 
+    @property
+    def asleep(self) -> frozenset[str]:
+        """Nodes that are powered down, among those that the configuration allows."""
+        return self._asleep
+
     def candidates(self) -> tuple[Candidate, ...]:
         """Idle nodes that the configuration allows and that have not been requested since the last poll."""
         return self._candidates.values()
@@ -144,7 +152,8 @@ class Survey:
         elapsed, poll_s = self._clock.elapsed_s(), config.times.poll_s
         passed_s, self._attended_s = min(elapsed - self._attended_s, poll_s), elapsed
         if self._poll is None:
-            self._silent_s += passed_s
+            # The scheduler is not silent where it was not asked, to spare it calls.
+            self._silent_s += 0.0 if self._is_postponed and self.answers else passed_s
         else:
             self._poll.took_s += passed_s
         if self._poll is None:
@@ -158,6 +167,13 @@ class Survey:
         now_s = self._clock.now_s()
         try:
             complaint = self._read(poll.answer.result(), config, frozenset(poll.holders))
+        except PostponedError as error:
+            self._silent_s += poll.took_s
+            self._next_s, self._is_postponed = elapsed + max(error.retry_s, poll_s / 10), True
+            if not self._told_of_budget and error.retry_s > poll_s:
+                self._told_of_budget = True  # once, not before every poll
+                self._registry.note(now_s, "poll", "", f"polls are less frequent: {error}")
+            return False
         except BFTrainerError as error:
             self._silent_s += poll.took_s
             self._failed(str(error), now_s)
@@ -180,6 +196,7 @@ class Survey:
         self._classes.observe(seen)
         free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)
         self._window_ends = tuple(window_ends_here(seen, pilot_jobs, answer.at_s).items())
+        self._asleep = asleep(seen, config.nodes)
         # Nothing above offers a node; nothing below fails.
         self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s
         if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:
@@ -197,6 +214,7 @@ class Survey:
             self._registry.note(now_s, "poll", "", f"the scheduler responds again after {polls.failures} failed polls")
         if complaint and complaint != polls.complaint:
             self._registry.note(now_s, "hosts", "", complaint)
+        self._is_postponed = False
         first_s = self._clock.elapsed_s() if polls.first_s is None else polls.first_s
         self._polls, self._silent_s = PollRecord(first_s, complaint=complaint), 0.0
 

@@ -12,7 +12,13 @@ import click
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, replayed, sample_of
-from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks, workload_options
+from bftrainer_replay.cli.workload_options import (
+    jobs_option,
+    node_type_option,
+    origin_of_curves,
+    tell_remarks,
+    workload_options,
+)
 
 if TYPE_CHECKING:
     from bftrainer_replay.sweep.grid import WorkloadTable
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @log_options
 @workload_options
+@node_type_option
 @full_option
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 def advise(
     choice: LogChoice,
     table: WorkloadTable,
+    node_type: str | None,
     full: bool,
     jobs: int,
     as_json: bool,
@@ -56,6 +64,8 @@ def advise(
     from bftrainer_replay.sweep.store import ResultStore
 
     source = workload_of(table)
+    curves, _ = origin_of_curves(table, node_type)
+    click.echo(f"note: training rates from {curves}", err=True)
     window = window_of(choice)
     base = Cell("log", source.name)
     cells = cells_to_try(base)

@@ -114,10 +114,15 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
         return function(choice=LogChoice(log, start, hours, nodes, node_list, importing, partition), **others)
 
-    decorated: Callable[..., Any] = with_import_options(with_choice)
-    for parameter in reversed((log_parameter, *_WINDOW_OPTIONS)):
-        decorated = parameter(decorated)
-    return decorated
+    decorated = with_window_options(with_import_options(with_choice))
+    return log_parameter(decorated)  # type: ignore[no-any-return]  # click's decorators keep the type
+
+
+def with_window_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of the window, as keyword arguments of their names."""
+    for option in reversed(_WINDOW_OPTIONS):
+        function = option(function)
+    return function
 
 
 def read_log(choice: LogChoice, *, always_totals: bool = False) -> EventLog:

@@ -17,7 +17,13 @@ from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.price_options import price_options
 from bftrainer_replay.cli.sampling import full_option, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
-from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks, workload_options
+from bftrainer_replay.cli.workload_options import (
+    jobs_option,
+    node_type_option,
+    origin_of_curves,
+    tell_remarks,
+    workload_options,
+)
 
 if TYPE_CHECKING:
     from bftrainer_replay.report.prices import SitePrices
@@ -46,6 +52,7 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
 )
 @click.option("--paper-grids", is_flag=True, help="Use the paper's complete grids and more policies.")
 @full_option
+@node_type_option
 @price_options
 @click.option("--title", metavar="TEXT", help="Title of the page.  [default: the name of LOG]")
 @jobs_option
@@ -60,6 +67,7 @@ def report(
     max_parallel: int,
     paper_grids: bool,
     full: bool,
+    node_type: str | None,
     prices: SitePrices,
     title: str | None,
     jobs: int,
@@ -77,7 +85,6 @@ def report(
       bftrainer replay report log.csv.gz --out report
     """
     from bftrainer_replay.analysis.characterize import characterize
-    from bftrainer_replay.report.assumptions import TABLE_2_NODES
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import default_plan, full_plan
@@ -107,7 +114,7 @@ def report(
     bins = store.get(plan.static_bins(sample, inputs))
     assert bins is not None, "the plan has this task"
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
-    curves = TABLE_2_NODES if table.curves is None else f"from {table.curves}"
+    curves, warning = origin_of_curves(table, node_type)
     page = log_page(
         window,
         found,
@@ -120,6 +127,7 @@ def report(
         title or f"{choice.log.name}: training on idle nodes",
         commands,
         prices,
+        warning,
     )
     try:
         size = write(out, page)

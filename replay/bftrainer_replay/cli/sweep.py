@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import click
 from bftrainer.cli.choices import OBJECTIVES, POLICIES, SOLVER
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import COST_MODEL, CURVE_MODES, DECIDE_ON, SHARED_BY, WORKLOAD
-from bftrainer_replay.cli.log_options import LogChoice, window_of
+from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.cli.log_options import LogChoice, window_of, with_window_options
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
 from bftrainer_replay.cli.workload_options import jobs_option, tell_remarks
 
@@ -25,12 +27,8 @@ _PATH = click.Path(path_type=Path)
 @click.command()
 @click.option("--grid", type=_PATH, metavar="FILE", help="TOML file with [[logs]], [[workloads]] and [grid].")
 @click.option("--log", "logs", multiple=True, type=_PATH, metavar="LOG", help="Event log or job log; may be repeated.")
-@click.option("--start", metavar="ISO", help="Start of the window, as for `replay run`.")
-@click.option("--hours", type=float, metavar="H", help="Length of the window.")
-@click.option("--nodes", type=int, metavar="N", help="Use N nodes only.")
-@click.option("--node-list", type=_PATH, metavar="FILE", help="Use these nodes only.")
-@click.option("--machine-nodes", type=int, metavar="M", help="Number of nodes in the cluster.")
-@click.option("--timezone", metavar="ZONE", help="Time zone of a job log.")
+@with_window_options
+@with_import_options
 @click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: generated, see --workload]")
 @click.option("--curves", type=_PATH, metavar="FILE", help="Throughput curves.  [default: the paper's Table 2]")
 @click.option("--model", metavar="NAME", help="Use this model's curve for all trainers.")
@@ -158,9 +156,9 @@ def _asked(grid: Path | None, options: dict[str, Any]) -> SweepFile:
 
     told = {} if grid is None else load_toml(grid)
     where = "the command line" if grid is None else str(grid)
-    shared = {
-        n: options[n] for n in ("start", "hours", "nodes", "node_list", "machine_nodes", "timezone") if options[n]
-    }
+    importing = import_options(options["machine_nodes"], {name: options[name] for name in NAMES})
+    shared = {name: options[name] for name in ("start", "hours", "nodes", "node_list") if options[name] is not None}
+    shared |= {f.name: value for f in fields(importing) if (value := getattr(importing, f.name)) != f.default}
     if options["logs"]:
         told["logs"] = [{"path": str(path.absolute()), **_texts(shared)} for path in options["logs"]]
     elif shared:
@@ -205,13 +203,12 @@ def _texts(table: dict[str, Any]) -> dict[str, Any]:
 
 def _windows(asked: SweepFile, folder: Path) -> dict[str, LogWindow]:
     """The windows by file name; duplicate names get a number."""
-    from bftrainer_replay.logs.source import ImportOptions
-
     found: dict[str, LogWindow] = {}
     for log in asked.logs:
-        importing = ImportOptions(machine_nodes=log.machine_nodes, timezone=log.timezone)
         node_list = None if log.node_list is None else folder / log.node_list
-        window = window_of(LogChoice(folder / log.path, log.start, log.hours, log.nodes, node_list, importing))
+        window = window_of(
+            LogChoice(folder / log.path, log.start, log.hours, log.nodes, node_list, log.importing(folder))
+        )
         name = log.path.name if log.path.name not in found else f"{log.path.name}#{len(found) + 1}"
         found[name] = window
     return found

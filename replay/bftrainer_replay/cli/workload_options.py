@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.simulation.world import Arrival
     from bftrainer_replay.sweep.cell import Inputs
-    from bftrainer_replay.sweep.grid import WorkloadKind
+    from bftrainer_replay.sweep.grid import WorkloadKind, WorkloadTable
 
 _PATH = click.Path(path_type=Path)
 _OPTIONS = (
@@ -48,9 +48,9 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_table(
         *, trainers: Path | None, curves: Path | None, model: str | None, workload: WorkloadKind, **others: Any
     ) -> Any:
-        from bftrainer_replay.sweep.grid import WorkloadTable
+        from bftrainer_replay.sweep import grid
 
-        table = WorkloadTable(trainers=trainers, curves=curves, kind=workload, model=model)
+        table = grid.WorkloadTable(trainers=trainers, curves=curves, kind=workload, model=model)
         return function(table=table, **others)
 
     decorated: Callable[..., Any] = with_table
@@ -74,6 +74,32 @@ def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
         callback=_jobs,
         help="Number of processes, one core each.  [default: all cores]",
     )(function)
+
+
+node_type_option = click.option(
+    "--node-type",
+    metavar="TEXT",
+    help="Type of the nodes that --curves was measured on.  [default: the column node_type of that file]",
+)
+
+
+def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, str]:
+    """Where the trainers' throughput comes from and on what nodes, and a warning if that is not the site's own."""
+    from bftrainer_replay.workload.curves import TABLE_2_NODES, node_types
+
+    if table.curves is None:
+        if node_type is not None:
+            raise UserError("--node-type requires --curves: the default curves are those of the paper's Table 2")
+        return (
+            f"the paper's Table 2: seven models of ImageNet, on {TABLE_2_NODES}. Other nodes train at other rates",
+            f"The training rates are those of {TABLE_2_NODES}, not of this cluster's nodes: what training achieves here may "
+            "differ by a large factor. To use your own, measure them with bftrainer rehearse --curves FILE, and repeat this "
+            "command with --curves FILE",
+        )
+    types = node_type or ", ".join(node_types(table.curves))
+    if not types:
+        return f"{table.curves.name}, which does not say on what nodes (column node_type, or --node-type)", ""
+    return f"{table.curves.name}, measured on: {types}", ""
 
 
 def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:

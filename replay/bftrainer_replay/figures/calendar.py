@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from bftrainer_replay.analysis.calendar import DAYS, IdleHours
-from bftrainer_replay.figures.style import BLUE, SKY, sheet
+from bftrainer_replay.figures.style import BLUE, SHADE, SKY, sheet
 from bftrainer_replay.logs.model import LogWindow
 
 
 def hours_figure(found: IdleHours, clock: str) -> Figure:
-    """The idle share in each hour of the week, as colors; white: not in the log."""
+    """The idle share in each hour of the week, as colors; gray: not in the log."""
     by_hour, by_day = found.by_hour, found.by_day
     peak, low = int(np.nanargmax(by_hour)), int(np.nanargmin(by_hour))
     days = [day for day in range(7) if not np.isnan(by_day[day])]
@@ -26,7 +26,8 @@ def hours_figure(found: IdleHours, clock: str) -> Figure:
         f"and {low + 1}:00 ({by_hour[low]:.1%}); by day, most on {DAYS[most]} ({by_day[most]:.1%}), least on {DAYS[least]} "
         f"({by_day[least]:.1%}).",
     )
-    shown = axes.pcolormesh(np.arange(25), np.arange(8), found.shares, cmap="cividis", vmin=0)
+    shown = axes.pcolormesh(np.arange(25), np.arange(8), found.shares, cmap="Blues", vmin=0)
+    axes.set_facecolor(SHADE)
     axes.set_yticks(np.arange(7) + 0.5, DAYS)
     axes.invert_yaxis()
     axes.set_xticks(range(0, 25, 3), [f"{hour}:00" for hour in range(0, 25, 3)])

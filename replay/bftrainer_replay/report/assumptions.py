@@ -14,7 +14,13 @@ from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 
-TABLE_2_NODES = "the paper's Table 2: seven models of ImageNet on Summit nodes with six V100 GPUs each"
+_GUESSES = (
+    ("a warm-up of", "--warm-up-h"),
+    ("a cool-down of", "--cool-down-h"),
+    ("processors per node", "--processors-per-node"),
+    ("skipped as bad", "--skip-bad"),
+    ("outages excluded", "--outage"),
+)
 
 
 def assumptions_chapter(
@@ -25,12 +31,12 @@ def assumptions_chapter(
     trainers: Sequence[Trainer],
     curves: str,
 ) -> Chapter:
-    """One row per assumption; ``curves`` says where the throughput curves were measured."""
+    """One row per assumption; ``curves`` says where the throughput curves come from, and on what nodes."""
     base = rows[plan.base]
     made = [
         (
             "Throughput of the trainers",
-            f"{curves}. Nodes of another type train at other rates",
+            curves,
             "--curves, --trainers",
             "",
         ),
@@ -64,10 +70,7 @@ def assumptions_chapter(
         made.insert(0, ("Part of the log that is replayed", sample.text, "--full", moves))
     if window.note:
         made.append(("Nodes", window.note, "", ""))
-    read = [
-        ("The log", _sentence(remark), ", ".join(dict.fromkeys(re.findall(r"--[a-z-]+", remark))), "")
-        for remark in window.remarks
-    ]
+    read = [("The log", _sentence(remark), _changed_by(remark), "") for remark in window.remarks]
     table = PageTable(
         "assumptions",
         "Assumptions and guesses",
@@ -78,6 +81,12 @@ def assumptions_chapter(
         prose=True,
     )
     return Chapter("Assumptions", "The figures at the top depend on the following.", (table,))
+
+
+def _changed_by(remark: str) -> str:
+    """The options that a remark names, and those of the guesses that it makes."""
+    guessed = [options for words, options in _GUESSES if words in remark]
+    return ", ".join(dict.fromkeys([*re.findall(r"--[a-z-]+", remark), *guessed]))
 
 
 def _moves(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:

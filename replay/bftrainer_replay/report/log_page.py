@@ -50,10 +50,11 @@ def log_page(
     title: str,
     commands: tuple[str, ...],
     prices: SitePrices,
+    warning: str = "",
 ) -> Page:
     """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s in samples of each bin of the piece shown.
 
-    ``curves`` says where the throughput curves of ``trainers`` were measured.
+    ``curves`` says where the throughput curves of ``trainers`` come from and on what nodes; ``warning`` is one about them.
     """
     base = rows[plan.base]
     months = MONTH_H / found.span_h
@@ -94,7 +95,7 @@ def log_page(
         ("of the idle node-hours left over", f"{1 - used:.1%}"),
     )
     return Page(
-        title, "\n".join(sentences(found, plan, sample, rows, prices)), _warnings(window, base), tiles,
+        title, "\n".join(sentences(found, plan, sample, rows, prices)), _warnings(window, base, warning), tiles,
         chapters, commands, bar(found, base),
     )  # fmt: skip
 
@@ -237,8 +238,8 @@ def _pieces(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]) 
     return (Chapter("Replayed pieces", text, (table,)),)
 
 
-def _warnings(window: LogWindow, base: SweepRow) -> tuple[str, ...]:
-    found = [window.note] if window.note else []
+def _warnings(window: LogWindow, base: SweepRow, first: str) -> tuple[str, ...]:
+    found = [each for each in (first, window.note) if each]
     if base.result["work_ran_out_at"] is not None:
         found.append(
             f"Trainers ran out of work at {base.result['work_ran_out_at']}; from then on, U counts idle nodes as lost"

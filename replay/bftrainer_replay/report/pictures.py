@@ -44,18 +44,18 @@ def idle_pictures(window: LogWindow) -> tuple[Picture, ...]:
 
 
 def _calendar_pictures(window: LogWindow) -> list[Picture]:
-    """Where the log is long enough: three days for hours of the day, two weeks for weekdays, 60 days for months."""
-    hours = hours_of_week(window)
+    """Where the log is long enough: a week for hours and weekdays, 60 days for months."""
     found = []
-    if window.span_s >= 3 * 86400:
+    if window.span_s >= 7 * 86400:
+        hours = hours_of_week(window)
         rows = [
             (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}")
             for (day, hour), share in np.ndenumerate(hours.shares)
         ]
         figure = hours_figure(hours, window.clock_name)
         found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share"), rows))
-    months = idle_by_month(window)
     if window.span_s >= 60 * 86400:
+        months = idle_by_month(window)
         figure = months_figure(months, window)
         found.append(Picture("idle-by-month", figure, ("month", "idle_share"), [(m, f"{x:.5f}") for m, x in months]))
     return found

@@ -23,7 +23,7 @@ class SitePrices:
             cost = self._money(node_hours * self.node_hour)
             words.append(f" At {self.node_hour:g} {self.currency} a node-hour, they cost {cost} a month, used or not.")
         if self.idle_w is not None:
-            words.append(f" Idle nodes draw {_energy(node_hours * self.idle_w)} a month ({self.idle_w:g} W each).")
+            words.append(f" Idle nodes draw {_energy(node_hours * self.idle_w)} a month ({self.idle_w:,g} W each).")
         return "".join(words)
 
     def training_words(self, used_node_hours: float, dedicated_node_hours: float) -> str:
@@ -35,11 +35,11 @@ class SitePrices:
         if self.busy_w is not None and self.idle_w is not None:
             more = _energy(used_node_hours * max(self.busy_w - self.idle_w, 0.0))
             words.append(
-                f" It takes {more} a month on top of what the nodes draw when idle ({self.busy_w:g} W a node in training)."
+                f" It takes {more} a month on top of what the nodes draw when idle ({self.busy_w:,g} W a node in training)."
             )
         elif self.busy_w is not None:
             words.append(
-                f" The nodes draw {_energy(used_node_hours * self.busy_w)} a month while they train ({self.busy_w:g} W each); "
+                f" The nodes draw {_energy(used_node_hours * self.busy_w)} a month while they train ({self.busy_w:,g} W each); "
                 "what they would draw idle is part of that."
             )
         return "".join(words)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, create_model
 
 from bftrainer.config.trainer_file import Count, NotNegative
 from bftrainer.config.validation import ConfigTable
+from bftrainer_replay.logs.source import ImportOptions
 from bftrainer_replay.simulation.curve_error import CurveMode
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import DecideOn
@@ -19,16 +21,30 @@ from bftrainer_replay.sweep.cell import Cell
 WorkloadKind = Literal["hpo", "diverse"]
 
 
-class LogTable(ConfigTable):
-    """A log; the keys are those of the options with the same names."""
-
+class _LogKeys(ConfigTable):
     path: Path
     start: str | None = None
     hours: float | None = None
     nodes: int | None = None
     node_list: Path | None = None
-    machine_nodes: int | None = None
-    timezone: str | None = None
+
+    def importing(self, folder: Path) -> ImportOptions:
+        """How the log is read; paths are relative to ``folder``."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(ImportOptions)}
+        values |= {name: folder / value for name, value in values.items() if isinstance(value, Path)}
+        return ImportOptions(**values)
+
+
+if TYPE_CHECKING:
+    LogTable = _LogKeys
+else:  # so that a new option of job logs is a key of every sweep
+    _TYPES = get_type_hints(ImportOptions)
+    LogTable = create_model(
+        "LogTable",
+        __base__=_LogKeys,
+        __doc__="A log; the keys are those of the options with the same names.",
+        **{f.name: (_TYPES[f.name], f.default) for f in dataclasses.fields(ImportOptions)},
+    )
 
 
 class WorkloadTable(ConfigTable):

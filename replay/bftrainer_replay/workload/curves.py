@@ -1,4 +1,7 @@
-"""Throughput curves: Table 2 of the paper, built in, and curve files (``model,nodes_1,nodes_2,...``)."""
+"""Throughput curves: Table 2 of the paper, built in, and curve files (``model,nodes_1,nodes_2,...``).
+
+A curve file may have a column ``node_type``, which says on what nodes each model was measured.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ _TABLE_2 = {
     "densenet": (1.0, 2.0, 3.8, 7.6, 15.0, 28.8, 57.8),
 }
 _ALIASES = {"mnasnet1": "mnasnet", "mnasnet10": "mnasnet", "mobilenet": "mobilenets", "mobilenetv2": "mobilenets"}
+_NODE_TYPE = "node_type"
+TABLE_2_NODES = "Summit nodes with six V100 GPUs each"
 _COLUMN = re.compile(r"nodes_(\d{1,7})", re.ASCII)
 
 TABLE_2: Mapping[str, Curve] = {
@@ -49,6 +54,8 @@ def read_curves(path: Path) -> dict[str, Curve]:
     header, rows = read_table(path)
     columns: dict[int, str] = {}
     for column in header[1:]:
+        if column == _NODE_TYPE:
+            continue
         match = _COLUMN.fullmatch(column)
         if match is None:
             raise InputFileError(f"{path}:1", f"unknown column {column!r:.60}, expected model, nodes_1, nodes_2, ...")
@@ -75,3 +82,11 @@ def read_curves(path: Path) -> dict[str, Curve]:
         except InvalidValueError as error:
             raise InputFileError(row.where, str(error)) from error
     return curves
+
+
+def node_types(path: Path) -> tuple[str, ...]:
+    """The types of node in a curve file, each once; empty without that column."""
+    header, rows = read_table(path)
+    if _NODE_TYPE not in header:
+        return ()
+    return tuple(dict.fromkeys(printable(row.text(_NODE_TYPE)) for row in rows if row.cells[_NODE_TYPE].strip()))

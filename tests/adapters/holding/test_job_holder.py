@@ -11,6 +11,7 @@ from fakes_cluster import FakeClock
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
@@ -50,6 +51,9 @@ class Jobs:
 
     def is_limit(self, reason: str) -> bool:
         return "limit" in reason
+
+    def wait_s(self, kind: CallKind) -> float:
+        return 0.0
 
     def why_no_holder(self) -> str:
         if self.against == "?":

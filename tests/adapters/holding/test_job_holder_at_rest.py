@@ -12,6 +12,7 @@ from fakes_live import FakeClock
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import id_of
+from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
@@ -36,6 +37,7 @@ class Patience:
     start_within_s: float = 60.0
     ready_within_s: float = 60.0
     max_pending: int = 10_000
+    submissions_per_hour: int | None = None
     longest_s: float = 86_400.0
     back_off_s: float = 60.0
     back_off_most_s: float = 600.0
@@ -52,6 +54,9 @@ class Jobs:
 
     def is_limit(self, reason: str) -> bool:
         return "limit" in reason
+
+    def wait_s(self, kind: CallKind) -> float:
+        return 0.0
 
     def why_no_holder(self) -> str:
         return ""
@@ -83,8 +88,10 @@ class Held:
     path: Path
     kind: type[HolderFiles] = HolderFiles
 
+    traits: SchedulerTraits = TRAITS
+
     def __post_init__(self) -> None:
-        self.clock, self.jobs = FakeClock(), Jobs()
+        self.clock, self.jobs = FakeClock(), Jobs(self.traits)
         self.files = files = self.kind(self.path / "holders")
         self.holder = JobHolder(self.jobs, Patience(), files, self.clock, 10.0)
         self.holder.poll()
@@ -112,6 +119,26 @@ def test_nothing_new_is_the_very_same_answer(tmp_path: Path) -> None:
         held.clock.sleep(0.2)
         assert held.holder.poll() is held.shown
     assert held.jobs.lists == lists
+
+
+def test_lists_are_rare_at_rest_until_a_node_has_no_job(tmp_path: Path) -> None:
+    """At every third poll; at the next one when a held node shows no job: it may have failed, and leaves no mark."""
+    held = Held(tmp_path, traits=replace(TRAITS, polls_at_rest=3))
+
+    def lists_in(polls: int) -> int:
+        before = held.jobs.lists
+        for _ in range(polls):
+            held.clock.sleep(10.0)
+            held.holder.poll()
+        return held.jobs.lists - before
+
+    lists_in(3)
+    assert lists_in(9) == 3
+    held.holder.without_a_job(frozenset({"another"}))
+    assert lists_in(1) == 0
+    held.holder.without_a_job(frozenset({"n0003"}))
+    assert lists_in(1) == 1
+    assert lists_in(2) == 0
 
 
 def test_every_mark_is_seen_before_its_turn_has_come_twice(tmp_path: Path) -> None:

@@ -18,7 +18,10 @@ from bftrainer_adapters.slurm.states import NodeFlag, availability_of, flags_of,
         ("IDLE+CLOUD", "FREE"), ("IDLE+CLOUD+PLANNED", "PLANNED"), ("IDLE+DRAIN", "UNUSABLE"),
         ("IDLE+MAINTENANCE+RESERVED", "UNUSABLE"), ("ALLOCATED", "BUSY"), ("MIXED", "BUSY"), ("mixed-", "BUSY"),
         ("DOWN", "UNUSABLE"), ("IDLE+COMPLETING", "UNUSABLE"), ("IDLE+NOT_RESPONDING", "UNUSABLE"), ("idle*", "UNUSABLE"),
-        ("IDLE+CLOUD+POWERED_DOWN", "UNUSABLE"), ("IDLE+REBOOT_REQUESTED", "UNUSABLE"),
+        ("IDLE+CLOUD+POWERED_DOWN", "ASLEEP"), ("idle~", "ASLEEP"), ("IDLE+POWERING_UP", "ASLEEP"),
+        ("IDLE+POWERING_DOWN", "FALLING_ASLEEP"), ("idle!", "FALLING_ASLEEP"), ("DOWN+POWERED_DOWN", "UNUSABLE"),
+        ("IDLE+DRAIN+POWERED_DOWN", "UNUSABLE"), ("ALLOCATED+POWERING_UP", "BUSY"), ("IDLE+POWERED_DOWN+PLANNED", "ASLEEP"),
+        ("IDLE+REBOOT_REQUESTED", "UNUSABLE"),
     ],
 )  # fmt: skip
 def test_what_a_state_means(state: str, expected: str) -> None:

@@ -17,7 +17,8 @@ from slurm_lab import Lab, wait_until
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm import observe as slurm_observe
 from bftrainer_adapters.slurm import peers as slurm_peers
-from bftrainer_adapters.slurm.observe import ENVIRONMENT, AnswerFormat
+from bftrainer_adapters.slurm.calls import ENVIRONMENT
+from bftrainer_adapters.slurm.observe import AnswerFormat
 
 HERE = Path(__file__).parent
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

@@ -203,6 +203,12 @@ def test_a_browser_shows_it(made: tuple[Path, Ended], browser: Browser, width: i
     browser.open(made[0] / "out" / "report.html", width=width, dark=dark)
     assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
     assert browser.evaluate("document.documentElement.scrollWidth") == width  # nothing runs out at the side
+    # What a narrow screen cannot show at once can be scrolled to, or is stacked: no column is lost.
+    lost = (
+        "[...document.querySelectorAll('th, td')].filter(c => getComputedStyle(c).display !== 'none' && c.offsetParent"
+    )
+    lost += " && c.getBoundingClientRect().right > innerWidth && !c.closest('.scroll')).length"
+    assert browser.evaluate(lost) == 0
     loaded = "[...document.images].filter(i => i.offsetParent).map(i => i.complete && i.naturalWidth)"
     assert set(browser.evaluate(loaded)) == {1200 if width > 600 else 600}
     seen = image.imread(io.BytesIO(browser.screenshot()))[..., :3]
@@ -295,3 +301,33 @@ def test_mistakes_leave_nothing_behind(
         bftrainer("replay", "report", made[0] / "log.csv.gz", "--out", tmp_path / "out", *options)
     )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_the_top_of_the_page_prints_on_one_sheet_and_the_rest_begins_on_another(
+    made: tuple[Path, Ended], browser: Browser
+) -> None:
+    browser.open(made[0] / "out" / "report.html", width=680)  # A4 between its margins, in CSS pixels
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    top = browser.evaluate("document.querySelector('.appendix').getBoundingClientRect().top + scrollY")
+    assert 200 < top < 1000  # 267 mm
+    assert browser.evaluate("getComputedStyle(document.querySelector('.appendix')).breakBefore") == "page"
+    assert browser.evaluate("document.querySelector('.appendix').contains(document.querySelector('h2'))")
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[Path, Ended], tmp_path: Path) -> None:
+    page = (made[0] / "out" / "report.html").read_text()
+    assert "six V100 GPUs each, not of this cluster" in page[: page.index("<h2")]
+    (tmp_path / "curves.csv").write_text("model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n")
+    ended = bftrainer(
+        "replay", "report", made[0] / "log.csv.gz", "--hours", 2, "--out", tmp_path / "out", "--jobs", 1,
+        "--curves", tmp_path / "curves.csv", "--title", "Idle <nodes>", "--node-hour-price", 2.5, "--currency", "EUR",
+    )  # fmt: skip
+    assert ended.status == 0, ended
+    page = (tmp_path / "out" / "report.html").read_text()
+    above = page[: page.index("<h2")]
+    assert "<h1>Idle &lt;nodes&gt;</h1>" in above
+    assert "At 2.5 EUR a node-hour, they cost" in above
+    assert "V100" not in page
+    assert "curves.csv, measured on: 4 A100 GPUs" in page

@@ -53,6 +53,27 @@ def test_rows_files_and_pictures(log: Path, tmp_path: Path) -> None:
         assert (tmp_path / f"efficiency-over-{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_log_is_read_with_the_options_of_every_other_command(tmp_path: Path) -> None:
+    """A job log whose header is missing, with a bad line and a warm-up: by options, and by the keys of a grid file."""
+    lines = ["broken"]
+    for i in range(40):
+        at = f"2024-01-0{1 + i // 20}T{i % 20:02}"
+        lines.append(f"{i}|{at}:00:00|{at}:00:00|{at}:40:00|2|n[{1 + i % 3}-{2 + i % 3}]|COMPLETED")
+    (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+    columns = "JobID,Submit,Start,End,NNodes,NodeList,State"
+    given = ("--format", "sacct", "--columns", columns, "--skip-bad", "--warm-up-h", 5, "--outage", "none")
+    by_options = sweep(tmp_path / "sacct.txt", tmp_path / "a", "--jobs", 1, "--no-bound", *given)
+    keys = f'format = "sacct"\ncolumns = "{columns}"\nskip_bad = true\nwarm_up_h = 5.0\noutages = ["none"]\n'
+    (tmp_path / "grid.toml").write_text(f'[[logs]]\npath = "sacct.txt"\n{keys}')
+    ended = bftrainer(
+        "replay", "sweep", "--grid", tmp_path / "grid.toml", "--jobs", 1, "--no-bound", "--out", tmp_path / "b"
+    )
+    assert ended.status == 0, ended
+    assert (tmp_path / "b" / "results.csv").read_bytes() == by_options
+    assert "1 skipped as bad" in ended.err
+    assert "a warm-up of 5.0 h (as specified)" in ended.err
+
+
 def test_it_is_the_replay_run_of_the_same_settings(log: Path, tmp_path: Path) -> None:
     trainers = tmp_path / "trainers.csv"
     bftrainer("replay", "workload", "hpo", "--count", 300, "--spacing-s", 1, "--out", trainers)

@@ -1,0 +1,62 @@
+"""Why a request for a node is refused before a holder is submitted: limits, caps, windows, back-offs. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bftrainer.domain.cluster import NodeRequest, Refusal
+from bftrainer_adapters.holding.failure_backoff import FailureBackoff
+from bftrainer_adapters.holding.held import limit_minutes
+from bftrainer_adapters.holding.holder_jobs import HolderSettings
+from bftrainer_adapters.holding.job_limit import JobLimit
+from bftrainer_adapters.holding.start_times import StartTimes
+from bftrainer_adapters.holding.submission_cap import SubmissionCap
+
+
+class HolderAdmission:
+    """What has been learned from submissions, failures and starts. ``table`` names the settings in messages."""
+
+    def __init__(self, settings: HolderSettings, table: str, is_limit: Callable[[str], bool]) -> None:
+        self.settings = settings
+        self._table = table
+        self._is_limit = is_limit
+        self._nodes = FailureBackoff(settings.back_off_s, settings.back_off_most_s)
+        self._limit = JobLimit()
+        self._starts = StartTimes()
+        self._cap = SubmissionCap()
+
+    def reason_against(self, request: NodeRequest, is_held: bool, waiting: int, now_s: float) -> Refusal | None:
+        """Why no holder is submitted, with ``waiting`` holders pending; None if one may be."""
+        settings, node = self.settings, request.node
+        if is_held:
+            return Refusal(node, "already held")
+        if waiting >= settings.max_pending:
+            return Refusal(node, f"{waiting} holders are already pending ({self._table}.max_pending)")
+        if self._limit.words and (waiting or self._limit.wait_s(now_s)):
+            return Refusal(node, f"a limit on the pilot's jobs: {self._limit.words}", self._limit.wait_s(now_s))
+        if wait_s := self._cap.wait_s(settings.submissions_per_hour, now_s):
+            words = f"{settings.submissions_per_hour} holders in the last hour ({self._table}.submissions_per_hour)"
+            return Refusal(node, words, wait_s)
+        start_s = self._starts.typical_s
+        if limit_minutes(request.window_s - start_s, settings.longest_s) < 1:
+            words = f"the window of {request.window_s:.0f} s is too short (holders take {start_s:.0f} s to start)"
+            return Refusal(node, words, max(request.window_s, 0.0))
+        wait_s = self._nodes.wait_s(node, now_s)
+        return Refusal(node, "backing off after a failure", wait_s) if wait_s else None
+
+    def submitted(self, now_s: float) -> None:
+        """A holder was submitted."""
+        self._cap.submitted(now_s)
+
+    def failed(self, node: str, reason: str, now_s: float) -> float:
+        """A submission failed, or a holder did not start. Seconds to wait: a limit on jobs is no failure of the node."""
+        if self._is_limit(reason):
+            return self._limit.reached(reason, now_s)
+        return self._nodes.failed(node, now_s)
+
+    def ready(self, node: str, took_s: float | None) -> None:
+        """A holder is ready; ``took_s`` after its submission, if that is known."""
+        self._nodes.succeeded(node)
+        self._limit.lifted()
+        if took_s is not None:
+            self._starts.add(took_s)

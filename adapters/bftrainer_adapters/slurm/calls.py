@@ -1,0 +1,143 @@
+"""Slurm's commands within the pilot's budget of calls.
+
+What a command costs slurmctld was counted with sdiag (22.05.8 and 26.05.5 alike; table in docs/slurm.md).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bftrainer.errors import CommandError, PostponedError
+from bftrainer.system import command
+from bftrainer.system.users import own_name
+from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
+from bftrainer_adapters.slurm.configuration import KeptConfig
+from bftrainer_adapters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
+from bftrainer_adapters.slurm.setup import parse_config
+
+# Times in seconds of the epoch, whatever the user has set.
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
+LOOK_CALLS = 5
+LIST_CALLS = 3
+STEP_CALLS = 2
+"""Of an srun in a job. Where the site limits calls, the payload's and the first worker's are reserved with a submission."""
+_USED_OF_LIMIT = 0.8
+"""Of the site's limit; the rest is for the user."""
+_MOST_REFUSALS = 3
+"""In a row; from then on a refusal may be an outage, and counts as one."""
+
+
+def cost(argv: Sequence[str]) -> int:
+    """The calls of a command."""
+    match argv[0], argv[1:]:
+        case "squeue", options:
+            return 1 if "--json" in options else 3 if "-u" in options else 2
+        case "scontrol", options:
+            return 2 if {"node", "nodes", "config"} & set(options) else 1
+        case "scancel", ["-s", "KILL", *steps]:
+            return 4 * len(steps)
+        case "scancel", jobs:
+            return len(jobs)
+    return 1
+
+
+def _of_commands() -> float:
+    """A clock that never goes back, and counts time in which the machine slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass
+class SlurmCalls:
+    """Runs commands; without a budget all of them at once. ``env`` is added to the environment of each."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    budget: CallBudget | None = None
+    user: str = field(default_factory=own_name)
+    elapsed_s: Callable[[], float] = _of_commands
+    _config: KeptConfig = field(init=False)
+    _refusals: int = 0
+    _charged: int = 0
+    _counted: int | None = None
+
+    def __post_init__(self) -> None:
+        self.env = {**self.env, **ENVIRONMENT}
+        self._config = KeptConfig(self.elapsed_s)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the site limits calls more than the pilot does."""
+        return self.budget is not None and self.budget.is_limited
+
+    def wait_s(self, kind: CallKind) -> float:
+        """Seconds until the budget allows the calls of this kind."""
+        if self.budget is None:
+            return 0.0
+        calls = {CallKind.LOOK: LOOK_CALLS + self.is_limited, CallKind.SUBMIT: self._submission}
+        return self.budget.wait_s(kind, calls.get(kind, LIST_CALLS))
+
+    def check(self, kind: CallKind) -> None:
+        """Raise ``PostponedError`` if the budget does not allow them now."""
+        if self.budget is not None and (wait_s := self.wait_s(kind)):
+            raise PostponedError(
+                f"the budget of {self.budget.per_minute:.3g} calls a minute allows the next {kind.value} in {wait_s:.0f} s",
+                wait_s,
+            )
+
+    def run(self, argv: Sequence[str], kind: CallKind, timeout_s: float) -> str:
+        """The output of a command. Raises ``PostponedError`` where the site's limit on calls refused it."""
+        self._spend(kind, self._submission if kind is CallKind.SUBMIT else cost(argv))
+        try:
+            output = command.run(argv, timeout_s=timeout_s, env=self.env)
+        except CommandError as error:
+            self._failed(error, kind)
+            raise
+        self._refusals = 0
+        return output
+
+    def config(self, timeout_s: float) -> str:
+        """``scontrol show config``, which is kept for a while; the site's limit on calls is taken from it."""
+        text = self._config.text(timeout_s, self.env, self._spend_config)
+        if self.budget is not None:
+            found = rate_limit(parse_config(text), self.user)
+            self.budget.limit(
+                *((found.bucket, _USED_OF_LIMIT * found.per_s) if found else (float("inf"), float("inf")))
+            )
+        return text
+
+    def reconfigure(self, calls_per_minute: float) -> None:
+        """The pilot was told to read its configuration again; Slurm's is asked again, too."""
+        self._config.forget()
+        if self.budget is not None:
+            self.budget.configure(calls_per_minute)
+
+    def count(self, sdiag: str) -> None:
+        """Charge what sdiag counts beyond the pilot's own commands: workers' steps, the user's commands."""
+        counted = parse_calls_of(sdiag, os.getuid())
+        if self.budget is not None and counted is not None:
+            if self._counted is not None and counted >= self._counted:  # statistics are reset at midnight
+                self.budget.charge(counted - self._counted - self._charged)
+            self._counted, self._charged = counted, 0
+
+    @property
+    def _submission(self) -> int:
+        return 1 + 2 * STEP_CALLS if self.is_limited else 1
+
+    def _spend_config(self) -> None:
+        self._spend(CallKind.LOOK, 2)
+
+    def _spend(self, kind: CallKind, calls: int) -> None:
+        if self.budget is not None:
+            self.budget.spend(kind, calls)
+            self._charged += calls
+
+    def _failed(self, error: CommandError, kind: CallKind) -> None:
+        if self.budget is None or not self.is_limited or not is_refusal(error.problem):
+            return
+        wait_s, self._refusals = self.budget.refused(), self._refusals + 1
+        if self._refusals <= _MOST_REFUSALS and kind is not CallKind.RELEASE:
+            raise PostponedError(
+                f"{error}; the site's limit of {self.budget.per_minute:.3g} calls a minute may have refused it", wait_s
+            ) from error

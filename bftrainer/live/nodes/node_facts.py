@@ -1,0 +1,78 @@
+"""What a decision about nodes depends on. Frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.state import Nodes
+from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.nodes.fragments import HeldFragment
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off."""
+
+    request: NodeRequest
+    node_class: str
+    not_before_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemandCap:
+    """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
+
+    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.)
+    """
+
+    node_class: str
+    trainers: frozenset[str]
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
+    and nodes that were left idle to save power.
+    """
+
+    unused_since: tuple[tuple[str, float], ...] = ()
+    caps: tuple[DemandCap, ...] = ()
+    left_idle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All that a decision depends on but the time.
+
+    ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
+    has to be given back), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
+    ``peer_holders`` are the holder jobs of peer pilots.
+    ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.
+    """
+
+    config: PilotConfig
+    fragments: tuple[HeldFragment, ...] = ()
+    pool: Nodes = frozenset()
+    used: Nodes = frozenset()
+    window_ends: tuple[tuple[str, float], ...] = ()
+    limit_ends: tuple[tuple[str, float], ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    asleep: frozenset[str] = frozenset()
+    peer_holders: tuple[str, ...] = ()
+    trainers: frozenset[str] = frozenset()
+    demand: PoolDemand = field(default_factory=PoolDemand)
+    answers: bool = True
+    memory: NodeMemory = field(default_factory=NodeMemory)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When the decision is made: seconds since 1970, the local time, seconds since the scheduler last answered."""
+
+    now_s: float
+    local_time: datetime
+    silent_s: float = 0.0

@@ -1,0 +1,83 @@
+"""A pilot whose calls are limited: looks that are far apart are no outage, and many nodes are requested in batches."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from live_house import House, house, spec
+
+from bftrainer.live.nodes.burst import MANY, TELL_EVERY_S, Burst
+from bftrainer.persistence.registry import Registry
+
+
+def notes(home: House) -> list[str]:
+    with closing(home.store()) as store:
+        return [f"{n.kind} {n.subject} {n.text}" for n in Registry(store).notes(1000)]
+
+
+def test_looks_that_a_budget_keeps_apart_are_no_outage(tmp_path: Path) -> None:
+    """stale_after_s is 20: a pilot that took the wait for silence would release its nodes."""
+    home = house(tmp_path / "state")
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.cluster.looks_every_s = 90.0
+    home.at(300, lambda: setattr(home.cluster, "down", True))
+    home.at(305, lambda: setattr(home.cluster, "down", False))
+    home.pilot(400)
+    assert len(home.cluster.acquired) == 1
+    assert home.cluster.released == set() or len(home.cluster.released) == 1, "at the end"
+    said = notes(home)
+    assert sum("polls are less frequent: the next look in" in note for note in said) == 1
+    assert not any("does not answer" in note for note in said)
+
+
+def test_a_scheduler_that_then_falls_silent_is_noticed(tmp_path: Path) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.cluster.looks_every_s = 40.0
+    home.at(100, lambda: setattr(home.cluster, "down", True))
+    pools: list[tuple[float, int]] = []
+    home.after_tick = lambda: pools.append((home.clock.elapsed_s(), len(home.nodes.pool)))
+    home.pilot(220)
+    assert all(n == 1 for t, n in pools if 60 < t < 100)
+    assert all(n == 0 for t, n in pools if 190 < t < 220)
+
+
+def test_many_nodes_are_requested_in_batches_with_their_progress_told(tmp_path: Path) -> None:
+    home = house(tmp_path / "state", nodes={"max_pending": 10})
+    home.cluster.give(*(f"n{number:03d}" for number in range(200)))
+    home.submit(spec("a", max_nodes=200))
+    home.pilot(60)
+    told = [note for note in notes(home) if "holding 200 nodes: " in note]
+    assert "holding 200 nodes: 10 requested, 0 held" in told[0]
+    assert "holding 200 nodes: 200 requested" in told[-1]
+    assert "it took" in told[-1]
+    assert 2 <= len(told) <= 8
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 64), st.floats(0.1, 30.0)), max_size=50))
+def test_what_is_told_of_a_burst_adds_up(rounds: list[tuple[int, int, float]]) -> None:
+    burst, now_s, told_s, since = Burst(), 0.0, -1e9, 0
+    for wanted, can, pause_s in rounds:
+        now_s += pause_s
+        requested = min(wanted, can)
+        had_begun = burst.began_s is not None
+        since = since + requested if had_begun else requested
+        burst, words = burst.after(wanted, requested, 0, now_s)
+        if words:
+            assert f" {since} requested" in words
+            assert f"holding {since + wanted - requested} nodes" in words
+            if burst.began_s is not None and had_begun:
+                assert now_s - told_s >= TELL_EVERY_S
+            told_s = now_s
+        assert (burst.began_s is not None) <= (wanted > requested)
+
+
+@pytest.mark.parametrize(("wanted", "requested"), [(MANY, 1), (500, 500), (0, 0)])
+def test_a_few_nodes_or_one_batch_are_not_worth_a_word(wanted: int, requested: int) -> None:
+    assert Burst().after(wanted, requested, 0, 1.0) == (Burst(), "")
