@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from minutes import pytest_runtest_makereport as pytest_runtest_makereport
+from minutes import pytest_terminal_summary as pytest_terminal_summary
 from promises import PromiseBrokenError
 from slurm_accounting import missing_accounting
 from slurm_lab import Lab, Settings

@@ -12,6 +12,8 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError
 
 AGAIN_S = 30.0
+RARELY_S = 300.0
+"""While the end is far: each question is two calls to slurmctld, and sites may allow a user four a minute."""
 SPARE_S = 10.0
 
 
@@ -30,7 +32,7 @@ class OwnJob(Protocol):
 
 @dataclass(slots=True)
 class JobChain:
-    """Asked in every tick; asks the scheduler only every ``AGAIN_S``."""
+    """Asked in every tick; asks the scheduler only every ``RARELY_S``, near the end every ``AGAIN_S``."""
 
     _job: OwnJob
     _times: TimesConfig
@@ -52,7 +54,7 @@ class JobChain:
         """Whether the pilot must begin to drain. Before that, the successor is submitted once."""
         now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
         if elapsed_s >= self._next_look_s:
-            self._next_look_s = elapsed_s + AGAIN_S
+            self._next_look_s = elapsed_s + (AGAIN_S if self._is_near(now_s) else RARELY_S)
             try:
                 self._ends_s = self._job.ends_s()
                 if not self._successor and self._is_due(now_s):
@@ -73,6 +75,10 @@ class JobChain:
                 self._note(f"successor job {successor} canceled")
             except BFTrainerError as error:
                 self._note(f"successor job {successor} cannot be canceled: {error}")
+
+    def _is_near(self, now_s: float) -> bool:
+        """Whether the end is unknown, or near enough that a change of it would matter before the next question."""
+        return self._ends_s is None or now_s >= self._ends_s - self._times.hand_over_s - 2 * RARELY_S
 
     def _is_due(self, now_s: float) -> bool:
         return self._warned or (self._ends_s is not None and now_s >= self._ends_s - self._times.hand_over_s)

@@ -49,20 +49,26 @@ def _sql(name: str) -> str:
 
 def check_file(path: Path) -> None:
     """Raise for what SQLite must not open: a pipe or device, or a database with a journal that names another file."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise StateDirError(f"{path}: is not a regular file, expected a pilot's database")
     try:
-        handle = os.open(path.with_name(f"{path.name}-journal"), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        found = path.stat()
+    except FileNotFoundError:
+        return  # a file system without links: SQLite creates it in place
+    if not stat.S_ISREG(found.st_mode):
+        raise StateDirError(f"{path}: is not a regular file, expected a pilot's database")
+    journal = path.with_name(f"{path.name}-journal")
+    try:
+        handle = os.open(journal, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
         return
-    with os.fdopen(handle, "rb", buffering=0) as journal:
-        size = os.fstat(handle).st_size if stat.S_ISREG(os.fstat(handle).st_mode) else -1
-        ending = (
-            os.pread(journal.fileno(), len(_SUPER_JOURNAL), max(size - len(_SUPER_JOURNAL), 0)) if size >= 0 else b""
-        )
-    if size < 0 or ending == _SUPER_JOURNAL:
+    try:
+        found = os.fstat(handle)
+        is_file = stat.S_ISREG(found.st_mode)
+        ending = os.pread(handle, len(_SUPER_JOURNAL), max(found.st_size - len(_SUPER_JOURNAL), 0)) if is_file else b""
+    finally:
+        os.close(handle)
+    if not is_file or ending == _SUPER_JOURNAL:
         raise StateDirError(
-            f"{path}-journal: is no rollback journal of a pilot (it names another file, which SQLite would delete); "
+            f"{journal}: is no rollback journal of a pilot (it names another file, which SQLite would delete); "
             "the folder comes from elsewhere: remove this file to read the database"
         )
 

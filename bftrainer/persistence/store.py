@@ -167,7 +167,7 @@ def open_store(state_dir: Path, *, create: bool = False, at_step: Callable[[str]
         except BaseException:
             connection.close()
             raise
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise StoreError(f"{path}: cannot be opened: {error}") from error
     return Store(connection, path, at_step)
 

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 
 from bftrainer.domain.measurements import Measurements
 from bftrainer.domain.state import Active, Losses, State
+from bftrainer.errors import InvalidValueError
+from bftrainer.persistence.codec import Unread
 from bftrainer.protocol.bounds import MAX_SAMPLES
 
 
 def usable(state: State) -> State:
-    """The state without reports that are not finite; the state itself if there are none."""
+    """The state without reports that are not finite; the state itself if there are none.
+
+    Raises :class:`~bftrainer.errors.InvalidValueError` where anything but the policy's memory is of an unknown class.
+    """
+    if any(_has_unread(getattr(state, each.name)) for each in fields(state) if each.name != "memory"):
+        raise InvalidValueError("the last state contains values of a class that this version does not know")
     active = tuple(map(_active, state.active))
     measurements = tuple((key, _measurements(found)) for key, found in state.measurements)
     if active == state.active and measurements == state.measurements:
         return state
     # What the policy remembers may rest on the same reports.
     return replace(state, active=active, measurements=measurements, memory=None)
+
+
+def _has_unread(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_unread, (*value, *value.values())))
+    if isinstance(value, (tuple, list, frozenset)):
+        return any(map(_has_unread, value))
+    if is_dataclass(value):
+        return isinstance(value, Unread) or any(_has_unread(getattr(value, each.name)) for each in fields(value))
+    return False
 
 
 def _active(it: Active) -> Active:

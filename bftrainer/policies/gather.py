@@ -14,7 +14,7 @@ from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
 from bftrainer.policies.guard import unguarded
-from bftrainer.policies.needs import Need
+from bftrainer.policies.wrapped import Wrapped
 
 
 def unwrapped(policy: Policy) -> Policy:
@@ -31,24 +31,10 @@ class GatheringArrivals:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """``policy`` with arrivals gathered for ``gather_s``; name, needs and rigidity are those of the policy."""
+class Gathered(Wrapped):
+    """``policy`` with arrivals gathered for ``gather_s``."""
 
-    policy: Policy
     gather_s: float
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        needs: frozenset[Need] = getattr(self.policy, "needs", frozenset())
-        return needs
-
-    @property
-    def rigid(self) -> bool:
-        return bool(getattr(self.policy, "rigid", False))
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """The decision of the policy; while arrivals are gathered, without what would move a running trainer.

@@ -17,7 +17,7 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_of, sizes_of
 from bftrainer.domain.state import Decision, State
-from bftrainer.policies.needs import Need
+from bftrainer.policies.wrapped import Wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,11 @@ class StarvationClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
-    """``policy`` with the guard; name, needs and rigidity are those of the policy."""
+class Guarded(Wrapped):
+    """``policy`` with the guard."""
 
-    policy: Policy
     patience_s: float
     turn_s: float = 900.0
-
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        needs: frozenset[Need] = getattr(self.policy, "needs", frozenset())
-        return needs
-
-    @property
-    def rigid(self) -> bool:
-        return bool(getattr(self.policy, "rigid", False))
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """The decision of the policy, changed where a trainer has starved for ``patience_s``."""

@@ -43,6 +43,22 @@ def whole(value: object, least: int = -MAX_INTEGER, most: int = MAX_INTEGER) -> 
     return value
 
 
+def number_or_none(value: object) -> float | None:
+    """:func:`number`; None for what it refuses."""
+    try:
+        return number(value)
+    except RefusedValueError:
+        return None
+
+
+def whole_or_none(value: object) -> int | None:
+    """:func:`whole`; None for what it refuses."""
+    try:
+        return whole(value)
+    except RefusedValueError:
+        return None
+
+
 def text(value: str, most: int = MAX_TEXT) -> str:
     """At most so many characters, all of which can be encoded: JSON may contain halves of surrogate pairs."""
     cut = value if len(value) <= most else f"{value[: most - 3]}..."

@@ -6,9 +6,10 @@ Ranks of one group make the same steps, so at one step all of them must report e
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from bftrainer.protocol.bounds import number_or_none, whole_or_none
 
 _LONGEST_DIGEST = 64
 Indices = tuple[tuple[int, tuple[int, ...]], ...]
@@ -61,16 +62,16 @@ def parse_rank(line: object) -> RankLine | None:
     if not isinstance(line, Mapping):
         return None
     get = line.get
-    head = [_whole(get(key)) for key in ("incarnation", "rank", "world_size", "since_step", "step")]
-    at_s = _number(get("time"))
+    head = [whole_or_none(get(key)) for key in ("incarnation", "rank", "world_size", "since_step", "step")]
+    at_s = number_or_none(get("time"))
     if at_s is None or any(value is None for value in head):
         return None
     incarnation, rank, world_size, since_step, step = (value for value in head if value is not None)
     return RankLine(
-        at_s, incarnation, rank, world_size, since_step, step, _digest(get("weights")), _number(get("level")),
-        _digest(get("begun")), _number(get("rate")), _number(get("made_with")), _number(get("wanted")),
-        _indices(get("indices")), _whole(get("data_size")), _digest(get("sampler")), _whole(get("restored_at")),
-        _whole(get("pass_at")),
+        at_s, incarnation, rank, world_size, since_step, step, _digest(get("weights")), number_or_none(get("level")),
+        _digest(get("begun")), number_or_none(get("rate")), number_or_none(get("made_with")), number_or_none(get("wanted")),
+        _indices(get("indices")), whole_or_none(get("data_size")), _digest(get("sampler")), whole_or_none(get("restored_at")),
+        whole_or_none(get("pass_at")),
     )  # fmt: skip
 
 
@@ -112,15 +113,6 @@ def _shown(line: RankLine) -> str:
     return f"digest {line.weights}" if line.level is None else f"{line.level:.9g}"
 
 
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62 else None
-
-
-def _number(value: object) -> float | None:
-    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
-    return float(value) if usable and math.isfinite(value) else None  # type: ignore[arg-type]
-
-
 def _digest(value: object) -> str | None:
     usable = isinstance(value, str) and value.isascii() and value.isprintable() and 0 < len(value) <= _LONGEST_DIGEST
     return value if usable else None  # type: ignore[return-value]
@@ -133,7 +125,7 @@ def _indices(value: object) -> Indices | None:
     for pair in value:
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], list)):
             return None
-        epoch, numbers = _whole(pair[0]), [_whole(number) for number in pair[1]]
+        epoch, numbers = whole_or_none(pair[0]), [whole_or_none(number) for number in pair[1]]
         if epoch is None or None in numbers:
             return None
         found.append((epoch, tuple(number for number in numbers if number is not None)))

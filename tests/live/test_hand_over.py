@@ -20,11 +20,13 @@ from bftrainer_adapters.slurm.pilot_job import SlurmJobFacts, SlurmPilotJob, job
 class Job:
     end_s: float | None = START_S + 1000
     fails: int = 0
+    asked: int = 0
     submitted: list[float] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
     clock: FakeClock = field(default_factory=FakeClock)
 
     def ends_s(self) -> float | None:
+        self.asked += 1
         if self.fails:
             self.fails -= 1
             raise SchedulerError("no answer")
@@ -48,6 +50,20 @@ def test_one_successor_in_time_then_the_end(fails: int, at_s: float) -> None:
     assert at_s <= job.submitted[0] < at_s + 31
     assert 1000 - job.clock.elapsed_s() == pytest.approx(70, abs=1.5)
     assert notes[-1] == "successor job 43 submitted; it waits for the end of this job"
+
+
+def test_a_far_end_is_asked_for_rarely() -> None:
+    """Two calls to slurmctld each: sites may allow a user four a minute."""
+    job = Job(START_S + 86_400)
+    hand_over = JobChain(job, TimesConfig(), job.clock, lambda _: None)
+    for _ in range(3600):
+        assert not hand_over.is_time_to_end()
+        job.clock.sleep(1.0)
+    assert job.asked <= 13
+    job.end_s = START_S + 3600 + 700  # an administrator shortens the job
+    while not hand_over.is_time_to_end():
+        job.clock.sleep(1.0)
+    assert len(job.submitted) == 1
 
 
 def test_without_a_known_end_it_goes_on() -> None:

@@ -91,6 +91,7 @@ VALUES = {
     "text that is not UTF-8": "UPDATE journal SET event = CAST(x'ff' AS TEXT);",
     "an event of 70 MB": LARGE,
     "a state that is unknown": "UPDATE trainers SET status = 'happy';",
+    "a last state of an unknown class": 'UPDATE last_state SET state = replace(state, \'"$":"Active"\', \'"$":"Passive"\');',
     "a row of settings that is not there": "PRAGMA foreign_keys = OFF; UPDATE journal SET settings = 99;",
     "nothing where something must be": "DROP TABLE notes; CREATE TABLE notes (number INTEGER PRIMARY KEY, at_s REAL, "
     "kind TEXT, subject TEXT, text TEXT); INSERT INTO notes VALUES (1, NULL, NULL, NULL, NULL);",

@@ -7,19 +7,18 @@ ended jobs are listed, too, and the scheduler is asked by id for a job that it n
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, why_left
+from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 
@@ -49,19 +48,14 @@ class JobHolder:
         self._files = files
         self._clock = clock
         self._poll_s = poll_s
-        self._held: dict[str, HolderJobState] = {}
-        self._by_job: dict[str, HolderJobState] = {}  # the same
-        self._moving: dict[str, HolderJobState] = {}  # those that are not at rest, and some that have just come to rest
-        self._resting: deque[HolderJobState] = deque()  # the others, and some that have changed since the last list
-        self._fragments: dict[str, Fragment] = {}
-        self._shown: tuple[Fragment, ...] = ()
-        self._is_shown = False  # whether they are all of them
+        self._held = HeldJobs()
         self._found_old = False
         self._next_ask_s = clock.elapsed_s()
         self._failed_asks = 0
         self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit)
         self._ask_failure = ""
         self._without_a_job: frozenset[str] = frozenset()
+        self._is_one_suspected = False
 
     @property
     def holders(self) -> Path:
@@ -79,8 +73,8 @@ class JobHolder:
         refusals: list[Refusal] = []
         failed = 0
         why_no_holder = self._why_no_holder() if requests and self._found_old else ""
-        taken = {held.fragment.node for held in self._held.values()} if requests else set()
-        waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.values())
+        taken = {held.fragment.node for held in self._held.by_name.values()} if requests else set()
+        waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.by_name.values())
         for request in requests:
             if self._clock.elapsed_s() - began_s >= ROUND_S or self._jobs.wait_s(CallKind.SUBMIT):
                 break
@@ -91,6 +85,8 @@ class JobHolder:
                     taken.add(request.node)
                     waiting, failed = waiting + 1, 0
                     continue
+                except PostponedError:
+                    break  # calls are limited: the node is not to blame
                 except (CommandError, SchedulerError) as error:
                     failed += 1
                     now_s = self._clock.elapsed_s()
@@ -103,20 +99,20 @@ class JobHolder:
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
         now_s = self._clock.elapsed_s()
-        for held in self._moving.values():
+        for held in self._held.moving.values():
             self._look_at_marks(held, now_s)
-        looked = 0
-        for held in islice(self._resting, _MARKS_AT_ONCE):
+        for held in self._held.at_rest(_MARKS_AT_ONCE):
             if self._files.leaving(held.name) is not None:
                 self._look_at_marks(held, now_s)
-                self._move(held)
-            looked += 1
+                self._held.move(held)
             if self._clock.elapsed_s() - now_s >= _MARKS_S:
                 break
-        self._resting.rotate(-looked)
         if self._is_time_to_ask(now_s) and not self._jobs.wait_s(CallKind.LIST):
             self._ask(now_s)
-        return self._show()
+        shown, gone = self._held.show()
+        for name in gone:
+            self._files.remove(name)
+        return shown
 
     def without_a_job(self, nodes: frozenset[str]) -> None:
         """The scheduler shows no job on these nodes. May be called by another thread."""
@@ -128,40 +124,21 @@ class JobHolder:
             return now_s >= self._next_ask_s
         if self._is_change_near(now_s):
             return True
-        ends = any(held.fragment.node in self._without_a_job for held in self._resting)
-        rests = 0 if self._moving or ends else self._traits.polls_at_rest - 1
+        if nodes := self._without_a_job:
+            self._without_a_job = frozenset()
+            self._is_one_suspected = self._held.rests_on(nodes)
+        rests = 0 if self._held.moving or self._is_one_suspected else self._traits.polls_at_rest - 1
         return now_s >= self._next_ask_s + rests * self._poll_s
 
-    def _show(self) -> tuple[Fragment, ...]:
-        """Every fragment. Those that are gone are forgotten; the marks of those at rest are read in turn from now on."""
-        for name, held in self._moving.items():
-            if self._fragments.get(name) != (fragment := held.fragment):
-                self._fragments[name], self._is_shown = fragment, False
-        if not self._is_shown:
-            self._shown, self._is_shown = tuple(map(self._fragments.__getitem__, sorted(self._fragments))), True
-        for held in [held for held in self._moving.values() if held.phase is FragmentPhase.GONE]:
-            name = held.name
-            del self._held[name], self._by_job[held.fragment.id], self._moving[name], self._fragments[name]
-            self._files.remove(name)
-            self._is_shown = False
-        for name in [name for name, held in self._moving.items() if held.is_at_rest]:
-            self._resting.append(self._moving.pop(name))
-        return self._shown
-
     def _add(self, name: str, now_s: float) -> HolderJobState:
-        held = HolderJobState(name, now_s)
-        self._held[name] = self._by_job[held.fragment.id] = self._moving[name] = held
+        held = self._held.add(name, now_s)
         self._files.hold(name)
         return held
-
-    def _move(self, held: HolderJobState) -> None:
-        if self._held.get(held.name) is held:
-            self._moving[held.name] = held
 
     def release(self, names: frozenset[str]) -> None:
         """End workers, then holders. The leases say it, too, in case the scheduler does not answer."""
         now_s = self._clock.elapsed_s()
-        ending = [self._held[name] for name in sorted(names) if name in self._held]
+        ending = [self._held.by_name[name] for name in sorted(names) if name in self._held.by_name]
         for held in ending:
             self._release(held, now_s)
         if not self._jobs.wait_s(CallKind.TIDY):
@@ -171,7 +148,7 @@ class JobHolder:
 
     def clear(self, names: frozenset[str]) -> None:
         """End all workers, but not the payloads."""
-        self._end_workers([self._held[name] for name in sorted(names) if name in self._held])
+        self._end_workers([self._held.by_name[name] for name in sorted(names) if name in self._held.by_name])
 
     def renew(self) -> None:
         """Rewrite the one file that renews all leases."""
@@ -212,11 +189,11 @@ class JobHolder:
         """Whether to ask the scheduler more often for a while."""
         if now_s < self._next_ask_s - self._poll_s + self._traits.min_interval_s:
             return False
-        return any(held.is_about_to_change(self._settings, now_s) for held in self._moving.values())
+        return any(held.is_about_to_change(self._settings, now_s) for held in self._held.moving.values())
 
     def _ask(self, now_s: float) -> None:
         # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
-        has_not_run = {name for name, held in self._moving.items() if not held.has_run}
+        has_not_run = {name for name, held in self._held.moving.items() if not held.has_run}
         try:
             if not self._found_old:
                 self._jobs.begin()
@@ -227,14 +204,14 @@ class JobHolder:
             self._failed_asks += 1
             self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
             return
-        self._failed_asks, self._next_ask_s, self._without_a_job = 0, now_s + self._poll_s, frozenset()
+        self._failed_asks, self._next_ask_s, self._is_one_suspected = 0, now_s + self._poll_s, False
         if not self._found_old:
             self._take_over(listed, now_s)
-            has_not_run = set(self._held)
+            has_not_run = set(self._held.by_name)
         self._end_strays(listed)
-        self._disturb(listed, now_s)
-        self._look_for([held for held in self._moving.values() if held.fragment.id not in listed], now_s)
-        for held in self._moving.values():
+        self._held.disturb(listed, now_s)
+        self._look_for([held for held in self._held.moving.values() if held.fragment.id not in listed], now_s)
+        for held in self._held.moving.values():
             job = listed.get(held.fragment.id)
             if job is None or job.phase is not JobPhase.RUNS:
                 self._look_at_marks(held, now_s)  # it may have left since, with a better reason
@@ -244,22 +221,8 @@ class JobHolder:
             elif held.is_late(self._settings, now_s):
                 self._give_up(held, now_s)
         # Try again where it had no effect: a command failed, or a payload hangs.
-        moving = self._moving.values()
+        moving = self._held.moving.values()
         self._end_jobs(h for h in moving if h.phase is FragmentPhase.PENDING or now_s - h.since_s > _END_AGAIN_S)
-
-    def _disturb(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
-        """Watch the holders at rest whose listed state or end has changed."""
-        for id_, held in self._by_job.items():
-            job, ends_s = listed.get(id_), held.ends_s
-            if job is not None and job.phase is JobPhase.RUNS and held.is_at_rest:
-                if held.unlisted or job.ends_s != ends_s:
-                    held.compare(job, now_s)  # the end may differ by rounding only
-                if held.ends_s == ends_s:
-                    continue
-            self._moving[held.name] = held
-        self._resting = deque(
-            held for held in self._resting if held.name in self._held and held.name not in self._moving
-        )
 
     def _compare(self, held: HolderJobState, job: ListedJob | None, has_run: bool, now_s: float) -> None:
         if job is None:
@@ -279,16 +242,16 @@ class JobHolder:
         """Adopt the holders of a predecessor with the same name, and delete the folders of those that are over."""
         for job in listed.values():
             name = fragment_name(job.node, job.id)
-            if job.phase is not JobPhase.OVER and name not in self._held:
+            if job.phase is not JobPhase.OVER and name not in self._held.by_name:
                 self._add(name, now_s)
         for name in self._files.names():
-            if name not in self._held:
+            if name not in self._held.by_name:
                 self._files.remove(name)
         self._found_old = True
 
     def _end_strays(self, listed: Mapping[str, ListedJob]) -> None:
         """End holders whose submission never returned their id."""
-        unknown = sorted(listed.keys() - self._by_job.keys())
+        unknown = sorted(listed.keys() - self._held.by_job.keys())
         strays = [job for job in unknown if listed[job].phase is not JobPhase.OVER]
         if strays:
             self._jobs.end(strays)
@@ -327,7 +290,7 @@ class JobHolder:
     def _release(self, held: HolderJobState, now_s: float) -> None:
         self._files.mark_released(held.name)
         held.release(now_s)
-        self._move(held)
+        self._held.move(held)
 
     def _end_workers(self, held: list[HolderJobState]) -> None:
         running = [h.name for h in held if h.phase is not FragmentPhase.PENDING]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from fakes_live import FakeClock
 
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.domain.cluster import Acquired, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import id_of
+from bftrainer.errors import PostponedError
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
@@ -48,6 +49,9 @@ class Jobs:
     traits: SchedulerTraits = TRAITS
     jobs: dict[str, Job] = field(default_factory=dict)
     lists: int = 0
+    waits_s: dict[CallKind, float] = field(default_factory=dict)
+    refuses: bool = False
+    tidied: int = 0
 
     def begin(self) -> None:
         pass
@@ -56,12 +60,14 @@ class Jobs:
         return "limit" in reason
 
     def wait_s(self, kind: CallKind) -> float:
-        return 0.0
+        return self.waits_s.get(kind, 0.0)
 
     def why_no_holder(self) -> str:
         return ""
 
     def submit(self, claim: NodeRequest) -> str:
+        if self.refuses:
+            raise PostponedError("refused", 30.0)
         name = str(len(self.jobs) + 1)
         self.jobs[name] = Job(name, claim.node)
         return name
@@ -78,7 +84,7 @@ class Jobs:
             self.jobs[name] = Job(name, self.jobs[name].node, JobPhase.OVER, "CANCELLED")
 
     def end_workers(self, names: list[str]) -> None:
-        pass
+        self.tidied += 1
 
 
 @dataclass
@@ -139,6 +145,24 @@ def test_lists_are_rare_at_rest_until_a_node_has_no_job(tmp_path: Path) -> None:
     held.holder.without_a_job(frozenset({"n0003"}))
     assert lists_in(1) == 1
     assert lists_in(2) == 0
+
+
+def test_submissions_and_lists_wait_for_the_budget_and_releases_do_not(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    spare = (NodeRequest("spare1"), NodeRequest("spare2"))
+    held.jobs.waits_s = dict.fromkeys((CallKind.SUBMIT, CallKind.LIST, CallKind.TIDY), 60.0)
+    assert held.holder.acquire(spare) == Acquired(), "left for the next call"
+    lists = held.jobs.lists
+    held.clock.sleep(100.0)
+    held.holder.poll()
+    assert held.jobs.lists == lists
+    held.holder.release(frozenset(held.names[:1]))
+    assert held.jobs.jobs["1"].phase is JobPhase.OVER
+    assert held.jobs.tidied == 0, "the payload ends its workers"
+    held.jobs.waits_s, held.jobs.refuses = {}, True
+    assert held.holder.acquire(spare) == Acquired(), "the site refused the call: no node is backed off"
+    held.jobs.refuses = False
+    assert [fragment.node for fragment in held.holder.acquire(spare).fragments] == ["spare1", "spare2"]
 
 
 def test_every_mark_is_seen_before_its_turn_has_come_twice(tmp_path: Path) -> None:

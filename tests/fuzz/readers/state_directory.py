@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from command_line import bftrainer
 from fuzz.readers.reader import RECORDED, Reader
 
-from bftrainer.errors import BFTrainerError
+from bftrainer.errors import BFTrainerError, UserError
 
 
 @functools.cache
@@ -83,6 +85,78 @@ def _journal(data: bytes, folder: Path) -> None:
         list(decide_again(store))
 
 
+_COMMANDS = (("list", "--all"), ("nodes",), ("events",), ("show", "a"), ("explain", "a"), ("results",))
+
+
+@functools.cache
+def _tables() -> dict[str, list[list[object]]]:
+    """The rows of a small registry, for :func:`_registry`: a JSON object with a list of rows for each table."""
+    spec = json.loads(_spool_sample())["spec"]
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript((RECORDED / "journal-before" / "bftrainer.sql").read_text())
+        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        found = {
+            name: [list(row) for row in database.execute(f"SELECT * FROM {name} LIMIT 3")]
+            for name in names
+            if name not in ("meta", "states")
+        }
+    now_s = 1.79e9
+    found["trainers"] = [
+        _trainer_row(1, spec, "running", admitted_s=now_s, started_s=now_s, samples_done=1e6, held_node_s=9.0),
+        _trainer_row(2, {**spec, "name": "b"}, "queued", failures=1, samples_at_failure=5.0, not_before_s=now_s),
+    ]
+    found["fragments"] = [
+        [1, "n1#1", "n1", now_s, now_s, None, None, ""],
+        [2, "n2#1", "n2", now_s, None, now_s, now_s, "gone"],
+    ]
+    found["notes"] = [[1, now_s, "pilot", "", "started with pid 1"], [2, now_s, "refused", "a", "no such file"]]
+    found["lease"] = [[1, "host", 1, "1", "", now_s, now_s]]
+    return found
+
+
+def _trainer_row(number: int, spec: dict[str, object], status: str, **values: object) -> list[object]:
+    from bftrainer.persistence.database_checks import columns
+
+    known = {
+        "number": number, "name": spec["name"], "spec": json.dumps(spec), "owner": "me", "spool_name": f"{number}.json",
+        "submitted_s": 1.79e9, "status": status, "reason": "", "samples_done": 0.0, "failures": 0, "not_before_s": 0.0,
+        "ended_incarnation": 0, "held_node_s": 0.0, "trained_node_s": 0.0, "stalled_node_s": 0.0,
+    }  # fmt: skip
+    return [(known | values).get(column) for column in columns()["trainers"]]
+
+
+def _registry(data: bytes, folder: Path) -> None:
+    """A foreign pilot.db without its constraints, as the commands show it."""
+    from bftrainer.persistence.store import DB_NAME
+
+    try:
+        document = json.loads(data)
+        rows = [(name, list(row)) for name, listed in document.items() for row in listed if name in _tables()]
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return
+    state = folder / "state"
+    shutil.rmtree(state, ignore_errors=True)
+    state.mkdir(mode=0o700)
+    with closing(sqlite3.connect(state / DB_NAME)) as database:
+        script = (RECORDED / "journal-before" / "bftrainer.sql").read_text()
+        database.executescript(re.sub(r" (NOT NULL|UNIQUE|CHECK \([^)]*\))", "", script))
+        for name in _tables():
+            database.execute(f"DELETE FROM {name}")
+        for name, values in rows:
+            values = [json.dumps(each) if isinstance(each, (list, dict)) else each for each in values]
+            with suppress(sqlite3.Error, OverflowError, ValueError):
+                database.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(values))})", values)
+        database.commit()
+    refused = ""
+    for command in _COMMANDS:
+        ended = bftrainer(*command, "--state", state)
+        assert ended.status in (0, 1, 2), ended
+        assert ended.status == 0 or len(ended.err.splitlines()) == 1, ended
+        refused = refused or ended.err
+    if refused:
+        raise UserError(refused.splitlines()[0])
+
+
 def _spool_sample() -> bytes:
     from bftrainer.config.trainer_file import TrainerSpec
     from bftrainer.config.validation import check_table
@@ -108,4 +182,5 @@ def readers() -> Iterator[Reader]:
     """The readers of a state directory."""
     yield Reader("journal row", _journal_row, tuple(_row_samples()), is_json=True)
     yield Reader("journal", _journal, tuple(_journal_samples()), is_json=True, clean=BFTrainerError)
+    yield Reader("registry", _registry, (json.dumps(_tables()).encode(),), is_json=True)
     yield Reader("spool", _spool, (_spool_sample(), b'{"kind": "cancel", "trainer": "a"}'), is_json=True)
