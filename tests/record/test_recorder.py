@@ -18,7 +18,7 @@ from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.analysis.idle_causes import Cause
+from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, cut
 from bftrainer_replay.recording.file import RecordFile
@@ -186,9 +186,9 @@ def test_what_waited_is_in_the_record_without_transitions(tmp_path: Path, clock:
     found = characterize(cut(log)).idle_while
     assert found is not None
     # 3 nodes for 40 s while only the job of 4 waits, for 20 s while that of 2 does.
-    assert found.of(Cause.TOO_LARGE) * 3600 == pytest.approx(120)
-    assert found.of(Cause.FITS) * 3600 == pytest.approx(60)  # how many small ones wait is not in the record
-    assert found.of(Cause.NO_JOB) == 0
+    assert found.of(IdleCause.TOO_LARGE) * 3600 == pytest.approx(120)
+    assert found.of(IdleCause.FITS) * 3600 == pytest.approx(60)  # how many small ones wait is not in the record
+    assert found.of(IdleCause.NO_JOB) == 0
 
 
 def test_a_site_that_hides_jobs_is_recorded_without_them(tmp_path: Path, clock: FakeClock) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.fragments import Fragments
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import LogWindow, Queue
 from bftrainer_replay.logs.needs import Block, JobNeeds
-from bftrainer_replay.logs.node_facts import NodeFacts
 
 _FITS, _TOO_LONG, _NO_DEVICES, _NO_PARTITION = range(4)
 _TOO_LARGE = _NO_PARTITION + len(Block)
@@ -129,7 +129,7 @@ def _moved(
 
 
 def _classes(
-    all_needs: tuple[JobNeeds, ...], needs: NDArray[np.int32], facts: NodeFacts | None, names: list[str]
+    all_needs: tuple[JobNeeds, ...], needs: NDArray[np.int32], facts: LoggedNodes | None, names: list[str]
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
     """The classes, the class of each needs, and how many needs are beyond the limit: every node suits those."""
     everyone = np.ones(len(names), dtype=np.bool_)

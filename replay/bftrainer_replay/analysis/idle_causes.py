@@ -4,7 +4,7 @@ The paper calls its idle nodes "resources that cannot be backfilled" (Table 1). 
 a waiting job fits if enough nodes are idle that are in one of its partitions, have its devices and features, and stay idle, as
 it turned out, for its time limit; and if nothing else keeps it from starting. The idle nodes that fitting jobs could take,
 but no more than these jobs ask for, are fillable. For the others, conditions are dropped one after the other, in the order of
-:class:`Cause`: the first one without which more nodes could be taken is their cause.
+:class:`IdleCause`: the first one without which more nodes could be taken is their cause.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOMENT = 15_000
 _LEAST_MOMENTS = 500
 
 
-class Cause(enum.Enum):
+class IdleCause(enum.Enum):
     """Why idle nodes were idle; the value completes "idle while ...". The first is no cause: a job could have used them."""
 
     FITS = "a waiting job fits"
@@ -46,13 +46,13 @@ class Cause(enum.Enum):
     NO_JOB = "no job waits"
 
 
-_CAUSES = tuple(Cause)
+_CAUSES = tuple(IdleCause)
 assert len(_CAUSES) == LEVELS + 2, "a cause for each condition, and two for no demand"
 
 
 @dataclass(frozen=True, slots=True)
 class IdleCauses:
-    """Idle node-hours by cause, in the order of :class:`Cause`; their sum is the window's resource integral.
+    """Idle node-hours by cause, in the order of :class:`IdleCause`; their sum is the window's resource integral.
 
     A job waits from the time it is eligible. Waits shorter than the log's debounce time do not count. ``not_judged`` names
     what the log does not record: every job fits by it. ``moments`` is the number of moments looked at if these are a
@@ -63,7 +63,7 @@ class IdleCauses:
     not_judged: tuple[str, ...] = ()
     moments: int = 0
 
-    def of(self, cause: Cause) -> float:
+    def of(self, cause: IdleCause) -> float:
         """Node-hours of a cause."""
         return self.node_h[_CAUSES.index(cause)]
 
@@ -75,9 +75,9 @@ class IdleCauses:
     @property
     def fillable_share(self) -> float:
         """The share of the idle node-time that waiting jobs could have used."""
-        return self.shares()[Cause.FITS]
+        return self.shares()[IdleCause.FITS]
 
-    def shares(self) -> dict[Cause, float]:
+    def shares(self) -> dict[IdleCause, float]:
         """All causes as fractions of the idle node-time (zeros if no node is idle)."""
         whole = self.node_hours or 1.0
         return {cause: hours / whole for cause, hours in zip(_CAUSES, self.node_h, strict=True)}

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.domain.events import PoolChanged
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.needs import NO_NEEDS, Fact, JobNeeds
-from bftrainer_replay.logs.node_facts import NodeFacts
 from bftrainer_replay.logs.resource_use import ResourceUse
 
 OWN_CLOCK = "the log's own clock"
@@ -64,7 +64,7 @@ class SiteFacts:
     ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would have been idle, but was out of service or reserved.
     """
 
-    nodes: NodeFacts | None = None
+    nodes: LoggedNodes | None = None
     use: ResourceUse | None = None
     down: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     down_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))

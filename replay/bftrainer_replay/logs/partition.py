@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import UserError
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, Queue
-from bftrainer_replay.logs.node_facts import NodeFacts
 
 _Values = TypeVar("_Values", NDArray[np.bool_], NDArray[np.float64])
 
@@ -55,7 +55,7 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
     )
 
 
-def _only(facts: NodeFacts, places: list[int]) -> NodeFacts:
+def _only(facts: LoggedNodes, places: list[int]) -> LoggedNodes:
     def these(sets: Mapping[str, _Values]) -> dict[str, _Values]:
         return {name: nodes[places] for name, nodes in sets.items()}
 

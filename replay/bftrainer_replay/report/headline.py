@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.idle_causes import Cause
+from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.report.page import BarPart
 from bftrainer_replay.report.plan import ReportPlan
@@ -112,7 +112,7 @@ def _queue_sentence(found: Characteristics) -> str:
         return "The log does not tell which part of this a waiting job could have used."
     shares = found.idle_while.shares()
     fits = found.idle_while.fillable_share
-    other = {cause: share for cause, share in shares.items() if cause is not Cause.FITS}
+    other = {cause: share for cause, share in shares.items() if cause is not IdleCause.FITS}
     cause = max(other, key=lambda each: other[each])
     most = f"; the most frequent cause of the rest: {cause.value} ({_share(other[cause])})" if other[cause] else ""
     could = f"Waiting jobs could have used at most {_share(fits)} of this"

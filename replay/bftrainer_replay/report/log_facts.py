@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.analysis.idle_causes import Cause, IdleCauses, explained
+from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained
 from bftrainer_replay.analysis.partitions import HEADINGS, partitions_of
 from bftrainer_replay.analysis.shared_nodes import shared_nodes
 from bftrainer_replay.logs.model import LogWindow
@@ -18,7 +18,7 @@ def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
     rows = [
         (cause.value, f"{causes.of(cause):,.0f}", f"{share:.1%}")
         for cause, share in causes.shares().items()
-        if share or cause in (Cause.FITS, Cause.NO_JOB)
+        if share or cause in (IdleCause.FITS, IdleCause.NO_JOB)
     ]
     return PageTable(
         "idle-while",

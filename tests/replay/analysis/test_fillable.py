@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from reading_logs import read
 
-from bftrainer_replay.analysis.idle_causes import Cause, IdleCauses, idle_causes
+from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, idle_causes
 from bftrainer_replay.analysis.partitions import partitions_of
 from bftrainer_replay.logs.model import LogWindow, cut
 from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
@@ -70,7 +70,7 @@ class Site:
         return found
 
 
-def shares(found: IdleCauses) -> dict[Cause, float]:
+def shares(found: IdleCauses) -> dict[IdleCause, float]:
     return {cause: round(share, 6) for cause, share in found.shares().items() if share > 1e-9}
 
 
@@ -86,7 +86,7 @@ def site() -> Site:
 
 def test_jobs_for_another_partition_fill_nothing(site: Site, tmp_path: Path) -> None:
     site.waits(60, 240, 4, 30, "cpu")
-    assert shares(site.causes(tmp_path)) == {Cause.PARTITION: 1.0}
+    assert shares(site.causes(tmp_path)) == {IdleCause.PARTITION: 1.0}
 
 
 def test_a_job_that_is_too_long_fills_nothing(site: Site, tmp_path: Path) -> None:
@@ -95,30 +95,30 @@ def test_a_job_that_is_too_long_fills_nothing(site: Site, tmp_path: Path) -> Non
         for node in GPU:
             site.ran(node, start, start + 30)
     site.waits(60, 240, 4, 1440, "gpu")
-    assert shares(site.causes(tmp_path)) == {Cause.TOO_LONG: 1.0}
+    assert shares(site.causes(tmp_path)) == {IdleCause.TOO_LONG: 1.0}
 
 
 def test_a_job_that_fits_fills_everything_until_the_rest_of_the_hole_is_too_short(site: Site, tmp_path: Path) -> None:
     site.waits(60, 240, 4, 5, "cpu,gpu")
     found = shares(site.causes(tmp_path))
-    assert found == pytest.approx({Cause.FITS: 175 / 180, Cause.TOO_LONG: 5 / 180}, abs=1e-5)
+    assert found == pytest.approx({IdleCause.FITS: 175 / 180, IdleCause.TOO_LONG: 5 / 180}, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("cause", "needs"),
     [
-        (Cause.DEVICES, {"tres": "cpu=4,gres/gpu=32,node=4"}),  # eight GPUs a node
-        (Cause.DEVICES, {"tres": "cpu=4,gres/gpu:h100=4,gres/gpu=4,node=4"}),
-        (Cause.DEVICES, {"tres": "cpu=256,node=4"}),
-        (Cause.DEPENDENCY, {"reason": "Dependency"}),
-        (Cause.BEGIN_TIME, {"reason": "BeginTime"}),
-        (Cause.HELD, {"reason": "JobHeldUser"}),
-        (Cause.LIMIT, {"reason": "AssocGrpCpuLimit"}),
-        (Cause.LIMIT, {"reason": "QOSMaxJobsPerUserLimit"}),
-        (Cause.OTHER, {"reason": "Licenses"}),
+        (IdleCause.DEVICES, {"tres": "cpu=4,gres/gpu=32,node=4"}),  # eight GPUs a node
+        (IdleCause.DEVICES, {"tres": "cpu=4,gres/gpu:h100=4,gres/gpu=4,node=4"}),
+        (IdleCause.DEVICES, {"tres": "cpu=256,node=4"}),
+        (IdleCause.DEPENDENCY, {"reason": "Dependency"}),
+        (IdleCause.BEGIN_TIME, {"reason": "BeginTime"}),
+        (IdleCause.HELD, {"reason": "JobHeldUser"}),
+        (IdleCause.LIMIT, {"reason": "AssocGrpCpuLimit"}),
+        (IdleCause.LIMIT, {"reason": "QOSMaxJobsPerUserLimit"}),
+        (IdleCause.OTHER, {"reason": "Licenses"}),
     ],
 )
-def test_each_cause_alone(site: Site, tmp_path: Path, cause: Cause, needs: dict[str, str]) -> None:
+def test_each_cause_alone(site: Site, tmp_path: Path, cause: IdleCause, needs: dict[str, str]) -> None:
     site.waits(60, 240, 4, 1, "gpu", **needs)  # type: ignore[arg-type]
     assert shares(site.causes(tmp_path)) == {cause: 1.0}
 
@@ -127,7 +127,7 @@ def test_a_node_has_the_features_of_the_jobs_that_ran_on_it(site: Site, tmp_path
     for node in CPU:
         site.add(0, 0, 0, 60, 60, 1, node, "cpu", tres=HAS_CPU, constraint="intel")
     site.waits(60, 240, 4, 1, "gpu", constraint="intel")
-    assert shares(site.causes(tmp_path)) == {Cause.DEVICES: 1.0}
+    assert shares(site.causes(tmp_path)) == {IdleCause.DEVICES: 1.0}
 
 
 def test_mixed_by_cause(site: Site, tmp_path: Path) -> None:
@@ -136,13 +136,13 @@ def test_mixed_by_cause(site: Site, tmp_path: Path) -> None:
     site.waits(120, 240, 2, 1, "gpu", reason="JobHeldAdmin")
     site.waits(180, 240, 4, 1, "cpu")
     found = shares(site.causes(tmp_path))
-    expected = {Cause.FITS: 3, Cause.BEYOND: 3 + 1, Cause.HELD: 2, Cause.PARTITION: 3}
+    expected = {IdleCause.FITS: 3, IdleCause.BEYOND: 3 + 1, IdleCause.HELD: 2, IdleCause.PARTITION: 3}
     assert found == pytest.approx({cause: hours / 12 for cause, hours in expected.items()}, abs=1e-5)
 
 
 def test_a_reason_that_ended_when_the_job_became_eligible_holds_until_then(site: Site, tmp_path: Path) -> None:
     site.waits(60, 240, 4, 0, "gpu", eligible=150, reason="Dependency")
-    assert shares(site.causes(tmp_path)) == {Cause.DEPENDENCY: 0.5, Cause.FITS: 0.5}
+    assert shares(site.causes(tmp_path)) == {IdleCause.DEPENDENCY: 0.5, IdleCause.FITS: 0.5}
 
 
 def test_what_the_log_does_not_have_is_named_and_counts_as_fitting(site: Site, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_what_the_log_does_not_have_is_named_and_counts_as_fitting(site: Site, t
         "|".join(field for place, field in enumerate(line.split("|")) if place not in gone) for line in site.lines
     ]
     found = site.causes(tmp_path)
-    assert shares(found) == {Cause.FITS: 1.0}
+    assert shares(found) == {IdleCause.FITS: 1.0}
     assert [text.partition(" (")[2].rstrip(")") for text in found.not_judged] == [
         "TimelimitRaw", "Partition", "Reason", "ReqTRES", "Constraints",
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.domain.events import PoolChanged
-from bftrainer_replay.analysis.idle_causes import Cause, idle_causes
+from bftrainer_replay.analysis.idle_causes import IdleCause, idle_causes
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, Queue
 
 INF, NEVER = math.inf, math.nan
@@ -34,15 +34,15 @@ def test_no_queue_no_answer() -> None:
     assert idle_causes(window_of(None)) is None
 
 
-def hours(queue: Queue, debounce_s: float = 0.0) -> dict[Cause, float]:
+def hours(queue: Queue, debounce_s: float = 0.0) -> dict[IdleCause, float]:
     """Node-hours by cause, those above zero."""
     found = idle_causes(window_of(queue, debounce_s))
     assert found is not None
     assert found.node_hours == pytest.approx(6.0)
-    return {cause: round(found.of(cause), 6) for cause in Cause if found.of(cause) > 1e-9}
+    return {cause: round(found.of(cause), 6) for cause in IdleCause if found.of(cause) > 1e-9}
 
 
-FITS, LARGE, BEYOND, NONE = Cause.FITS, Cause.TOO_LARGE, Cause.BEYOND, Cause.NO_JOB
+FITS, LARGE, BEYOND, NONE = IdleCause.FITS, IdleCause.TOO_LARGE, IdleCause.BEYOND, IdleCause.NO_JOB
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ FITS, LARGE, BEYOND, NONE = Cause.FITS, Cause.TOO_LARGE, Cause.BEYOND, Cause.NO_
         ([(INF, NEVER, INF, 1)], {NONE: 6}),  # held: never eligible
     ],
 )
-def test_by_hand(jobs: list[tuple[float, float, float, int]], expected: dict[Cause, float]) -> None:
+def test_by_hand(jobs: list[tuple[float, float, float, int]], expected: dict[IdleCause, float]) -> None:
     assert hours(queue_of(*jobs)) == pytest.approx(expected)
 
 
@@ -89,7 +89,7 @@ def test_every_second_agrees_with_a_plain_oracle(
     queue = queue_of(*((e, e + w, e + w + 5, n) for e, w, n in jobs)) if jobs else queue_of((99, 99, 99, 1))
     queue = replace(queue, only_smallest=only_smallest)
     found = idle_causes(LogWindow(0.0, 60.0, sets[0], events, 4, "drawn", "", queue))
-    totals = dict.fromkeys(Cause, 0)
+    totals = dict.fromkeys(IdleCause, 0)
     for second in range(60):
         idle = pools[second // 10]
         sizes = [n for e, w, n in jobs if e <= second < e + w]
@@ -98,7 +98,7 @@ def test_every_second_agrees_with_a_plain_oracle(
         totals[FITS] += used
         totals[NONE if not sizes else LARGE if len(fitting) < len(sizes) else BEYOND] += idle - used
     assert found is not None
-    assert {cause: found.of(cause) * 3600 for cause in Cause} == pytest.approx(totals)
+    assert {cause: found.of(cause) * 3600 for cause in IdleCause} == pytest.approx(totals)
     assert sum(found.shares().values()) == pytest.approx(1.0 if any(pools) else 0.0)
 
 

@@ -15,11 +15,11 @@ _MOST_BYTES = 64_000_000
 _MOST_SETS = 512
 _ENOUGH = 1e-6
 """Shares of a job on its nodes are fractions; sums of them are off by their last bits."""
-Nodes = NDArray[np.bool_]
+NodeMask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NodeFacts:
+class LoggedNodes:
     """Arrays over ``names``. ``cores`` and ``devices``: the most that were in use at once, so at least what a node has.
 
     ``jobs_per_busy_node``: jobs on a node, on average over the time in which it has any. ``left_out`` counts partitions and
@@ -27,24 +27,24 @@ class NodeFacts:
     """
 
     names: tuple[str, ...]
-    partitions: Mapping[str, Nodes]
-    constraints: Mapping[str, Nodes]
+    partitions: Mapping[str, NodeMask]
+    constraints: Mapping[str, NodeMask]
     cores: NDArray[np.float64]
     devices: Mapping[str, NDArray[np.float64]]
     jobs_per_busy_node: float = 1.0
     left_out: int = 0
 
-    def of_partition(self, text: str) -> Nodes:
+    def of_partition(self, text: str) -> NodeMask:
         """The nodes of a partition, or of any in a list."""
         everyone = np.ones(len(self.names), dtype=np.bool_)
         if not text or not self.partitions or (self.left_out and text not in self.partitions):
             return everyone
         nothing = np.zeros(len(self.names), dtype=np.bool_)
         found = [self.partitions.get(name, nothing) for name in text.split(",")]
-        union: Nodes = np.logical_or.reduce(found)
+        union: NodeMask = np.logical_or.reduce(found)
         return union
 
-    def suited(self, needs: JobNeeds) -> Nodes:
+    def suited(self, needs: JobNeeds) -> NodeMask:
         """The nodes that have what a job needs, in any partition."""
         fit = np.ones(len(self.names), dtype=np.bool_)
         if self.cores.any():
@@ -71,7 +71,7 @@ class NodeFacts:
         ]
 
 
-def facts_of(table: JobTable, finish_s: float) -> NodeFacts:
+def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
     """Derive the facts of a table with named nodes; running jobs run to ``finish_s``."""
     counts = np.diff(table.first)
     names = len(table.names)
@@ -95,12 +95,12 @@ def facts_of(table: JobTable, finish_s: float) -> NodeFacts:
     devices = {kind: peak(np.array([dict(each.devices).get(kind, 0.0) for each in table.all_uses])) for kind in kinds}
     peaks = peak(cores) if cores.any() else np.zeros(names)
     shared = timeline.jobs_per_busy_node()
-    return NodeFacts(table.names, alone or partitions, constraints, peaks, devices, shared, more + others)
+    return LoggedNodes(table.names, alone or partitions, constraints, peaks, devices, shared, more + others)
 
 
 def _sets(
     texts: list[str], needs: NDArray[np.int32], members: NDArray[np.int32], names: int, most: int
-) -> tuple[dict[str, Nodes], int]:
+) -> tuple[dict[str, NodeMask], int]:
     """The nodes that jobs with each text ran on, and how many texts are beyond ``most``."""
     number: dict[str, int] = {}
     of_needs = np.array([number.setdefault(text, len(number)) if text else -1 for text in texts], dtype=np.int32)
