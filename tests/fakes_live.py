@@ -79,6 +79,7 @@ class FakeCluster:
     hardware: dict[str, NodeView] = field(default_factory=dict)
     pending: list[PendingJob] = field(default_factory=list)
     claims: list[NodeRequest] = field(default_factory=list)
+    release_s: float = 0.0
     limit_s: float | None = None
     """Time limit of a holder. Its scheduler ends it there."""
 
@@ -104,7 +105,8 @@ class FakeCluster:
                 refusals.append(Refusal(claim.node, "no", 30.0))
                 continue
             self.number += 1
-            fragment = Fragment(fragment_name(claim.node, str(self.number)), FragmentPhase.PENDING)
+            name = fragment_name(claim.node, str(self.number))
+            fragment = Fragment(name, FragmentPhase.PENDING, release_s=self.release_s)
             self.fragments[fragment.name] = fragment
             self.acquired.append(fragment.name)
             self.clock.after(self.start_s, lambda name=fragment.name: self._ready(name))

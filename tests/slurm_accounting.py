@@ -49,19 +49,26 @@ class Cluster(Protocol):
     def run(self, *argv: str) -> str: ...
 
 
+_PAGE = Path(__file__).resolve().parents[1] / "docs" / "site-setup.md"
+
+
 def preemptible_qos(cluster: Cluster) -> None:
-    """The QOS ``scavenger`` of docs/site-setup.md, and an account for it that this user has."""
-    for words in (
-        "add qos scavenger", "modify qos scavenger set Priority=0 PreemptMode=cancel UsageFactor=0",
-        "modify qos normal set Preempt=scavenger", "add account pilots",
-        f"add user {getpass.getuser()} Account=pilots", f"modify user {getpass.getuser()} set qos+=scavenger",
-    ):  # fmt: skip
-        cluster.run("sacctmgr", "-i", *words.split())
+    """The commands of the page on site setup, as they are there, for this user."""
+    section = _PAGE.read_text().partition("## Preemption by QOS\n")[2].partition("\n## ")[0]
+    found = [line.split()[1:] for line in section.splitlines() if line.startswith("sacctmgr ")]
+    assert found, f"no commands in {_PAGE}"
+    for words in found:
+        sacctmgr(cluster, " ".join(getpass.getuser() if word == "ann" else word for word in words))
+
+
+def sacctmgr(cluster: Cluster, words: str) -> None:
+    """Change accounting."""
+    cluster.run("sacctmgr", "-i", *words.split())
 
 
 def limit(cluster: Cluster, words: str) -> None:
     """Change the QOS."""
-    cluster.run("sacctmgr", "-i", "modify", "qos", "scavenger", "set", *words.split())
+    sacctmgr(cluster, f"modify qos scavenger set {words}")
 
 
 @dataclass

@@ -7,20 +7,25 @@ interpolated, as for throughput.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from bftrainer.allocation.equal_share_rate import equal_share, equal_share_rate
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.needs import Need
-from bftrainer.domain.state import Active
+from bftrainer.domain.state import Active, State
 from bftrainer.errors import InvalidValueError
+
+DEFAULT_OBJECTIVE = "relative-speed"
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
     """A named objective: ``value(trainer, remaining_samples)`` gives the trainer's value curve.
 
+    ``share_rate(trainer, n)``, if present, is a trainer's rate with an equal share of n nodes, by which its curve is divided,
+    relative to the largest one: if all trainers are alike, their curves stay as they are, to the last bit.
     ``weight(active, now_s)``, if present, multiplies the curve by a factor from the reports or the history of the trainer.
     ``unit`` is the unit of O_j(n) times seconds, for messages. ``needs`` is what a trainer must have for it.
     """
@@ -30,11 +35,26 @@ class Objective:
     weight: Callable[[Active, float], float] | None = None
     unit: str = "of the objective"
     needs: frozenset[Need] = frozenset()
+    share_rate: Callable[[Trainer, float], float] | None = None
 
-    def of(self, active: Active, now_s: float) -> Curve:
-        """The value curve of an admitted trainer at ``now_s``."""
-        curve = self.value(active.trainer, active.remaining_samples)
-        return curve if self.weight is None else _scaled(curve, 1.0 / self.weight(active, now_s))
+    def of(self, state: State) -> tuple[Curve, ...]:
+        """The value curves of the admitted trainers."""
+        trainers = [active.trainer for active in state.active]
+        curves = [self.value(active.trainer, active.remaining_samples) for active in state.active]
+        curves = self.among(trainers, curves, len(state.pool))
+        if self.weight is None:
+            return tuple(curves)
+        factors = (self.weight(active, state.at_s) for active in state.active)
+        return tuple(_scaled(curve, 1.0 / factor) for curve, factor in zip(curves, factors, strict=True))
+
+    def among(self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int) -> list[Curve]:
+        """The value curves of trainers that share a pool, from each one's own ``value``."""
+        if self.share_rate is None or not trainers:
+            return list(curves)
+        share = equal_share(trainers, pool_size)
+        rates = [self.share_rate(trainer, share) for trainer in trainers]
+        largest = max(rates)
+        return [_scaled(curve, rate / largest) if rate else curve for curve, rate in zip(curves, rates, strict=True)]
 
 
 def throughput(trainer: Trainer, remaining: float | None) -> Curve:
@@ -94,6 +114,7 @@ def aging_weight(active: Active, now_s: float) -> float:
 OBJECTIVES = {
     objective.name: objective
     for objective in (
+        Objective(DEFAULT_OBJECTIVE, throughput, unit="weighted samples", share_rate=equal_share_rate),
         Objective("throughput", throughput, unit="samples"),
         Objective("scaling-efficiency", scaling_efficiency, unit="one-node seconds"),
         Objective("priority", priority, unit="weighted one-node seconds", needs=frozenset({Need.PRIORITY})),

@@ -103,11 +103,12 @@ def list_policies() -> None:
       bftrainer policy list
     """
     from bftrainer.allocation.chain import build_allocator
+    from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
     from bftrainer.plugins import build_policy, find_objective, policy_names
     from bftrainer.policies.needs import Need
     from bftrainer.policies.settings import PolicySettings
 
-    settings = PolicySettings(build_allocator("exact", 10.0), find_objective("throughput"))
+    settings = PolicySettings(build_allocator("exact", 10.0), find_objective(DEFAULT_OBJECTIVE))
     for name in policy_names():
         try:
             needs: frozenset[Need] = getattr(build_policy(name, settings), "needs", frozenset())

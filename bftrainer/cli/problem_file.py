@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.config.trainer_file import Rate
 from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.domain.model import Curve, Trainer
@@ -77,7 +78,7 @@ class _ProblemTable(ConfigTable):
     pool: _NodesOrCount
     trainers: Annotated[tuple[_TrainerTable, ...], Field(max_length=_MOST_TRAINERS)]
     forward_s: _Number = 120.0
-    objective: str = "throughput"
+    objective: str = DEFAULT_OBJECTIVE
 
     @field_validator("objective")
     @classmethod
@@ -137,9 +138,11 @@ def read_problem(source: str, text: str) -> ProblemFile:
             raise InputFileError(where, str(error)) from error
         demands.append(demand)
         held.append(nodes)
+    size = table.pool if isinstance(table.pool, int) else len(table.pool)
+    values = objective.among([row.trainer() for row in table.trainers], [demand.value for demand in demands], size)
     try:
         problem = Problem(
-            table.pool if isinstance(table.pool, int) else len(table.pool), table.forward_s, tuple(demands)
+            size, table.forward_s, tuple(replace(d, value=v) for d, v in zip(demands, values, strict=True))
         )
     except InvalidValueError as error:
         raise InputFileError(source, str(error)) from error

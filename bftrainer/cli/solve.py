@@ -36,7 +36,7 @@ def solve(problem: str, solver: str, time_limit_s: float) -> None:
 
     \b
     Example:
-      echo '{"pool": 11, "forward_s": 120, "objective": "throughput", "trainers": [
+      echo '{"pool": 11, "forward_s": 120, "objective": "relative-speed", "trainers": [
               {"id": "a", "min_nodes": 1, "max_nodes": 8, "scale_up_s": 20, "scale_down_s": 10, "nodes": 3,
                "curve": {"nodes": [1, 4, 8], "samples_per_s": [100, 380, 700]}},
               {"id": "b", "min_nodes": 2, "max_nodes": 8, "scale_up_s": 20, "scale_down_s": 10,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
@@ -39,8 +40,8 @@ class DecisionsConfig(ConfigTable):
     """auto, exact, highs or gurobi."""
     solve_s: Positive = 0.2
     """Time limit of each MILP solver, in seconds. The exact solver takes milliseconds."""
-    objective: str = "throughput"
-    """throughput, scaling-efficiency, priority, progress or module:function."""
+    objective: str = DEFAULT_OBJECTIVE
+    """relative-speed, throughput, scaling-efficiency, priority, progress or module:function."""
     forward_s: NotNegative = 120.0
     """How far ahead a decision looks, in seconds (the paper's T_fwd)."""
     gather_s: Annotated[float, Field(ge=0, le=60)] = 1.0

@@ -132,11 +132,16 @@ class PeerPilot:
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """A request to hold a node, with all its ``gpus``, for ``window_s`` seconds at most (infinite: no plan is known)."""
+    """A request to hold a node, with all its ``gpus``, for ``window_s`` seconds at most (infinite: no plan is known).
+
+    ``useful_s`` is what trainers need of a window before it is worth anything: a rescale.
+    """
 
     node: str
     window_s: float = math.inf
     gpus: int = 0
+    node_class: str = ""
+    useful_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.node or is_fragment_name(self.node):
@@ -160,13 +165,15 @@ class FragmentPhase(Enum):
 class Fragment:
     """One node for as long as one holder has it. ``name`` is ``node#id``, so a node that returns is a new fragment.
 
-    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is what ended it.
+    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is what ended it. ``release_s`` is
+    how long nodes of its class take to be idle again after their release, as measured: an Epilog is a part of it.
     """
 
     name: str
     phase: FragmentPhase
     ends_s: float | None = None
     why: str = ""
+    release_s: float = 0.0
 
     @property
     def node(self) -> str:

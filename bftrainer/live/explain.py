@@ -20,9 +20,13 @@ from bftrainer.errors import RejectedAnswerError, UserError
 from bftrainer.live.decision_maker import policy_of, shown_policy
 from bftrainer.live.rerun import observed
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
+from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
 from bftrainer.policies.gather import GatheringArrivals
+
+_NOTES = 1000
+"""So many notes are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,20 @@ def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Coll
         found = entry, state
     if found is None:
         raise UserError("no decision had been made by then; see `bftrainer events`")
-    return _explained(trainer, *found)  # its policy has been built: the row's names are allowed
+    explained = _explained(trainer, *found)  # its policy has been built: the row's names are allowed
+    if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
+        return replace(explained, why=f"{explained.why}; {obstacle}")
+    return explained
+
+
+def _obstacle(store: Store, at_s: float) -> str:
+    """What last kept the pilot from holding a node, in the scheduler's or the holder's own words."""
+    kinds = {"refused": "latest refusal", "poll failed": "latest failed poll"}
+    notes = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind in kinds and note.at_s <= at_s)
+    note = next(notes, None)
+    if note is None:
+        return ""
+    return f"{kinds[note.kind]}: {note.subject}: {note.text}" if note.subject else f"{kinds[note.kind]}: {note.text}"
 
 
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:

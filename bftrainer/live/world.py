@@ -188,7 +188,7 @@ class LiveWorld:
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
             core = frozenset(islice(self._trainers.for_core(now_s), self._max_parallel))
-            demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel))
+            demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel), self._trainers.least_rescale_s(now_s))
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:

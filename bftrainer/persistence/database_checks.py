@@ -16,6 +16,7 @@ import stat
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 
@@ -79,6 +80,18 @@ def guard(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {pragma}")
     if sys.version_info >= (3, 11):  # before, SQLite's own limit: 1 GB
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.set_progress_handler(_WorkLimit(_STEPS), _STEPS_AT_ONCE)
+
+
+@dataclass(slots=True)
+class _WorkLimit:
+    """Interrupts SQLite after so many steps."""
+
+    left: float
+
+    def __call__(self) -> bool:
+        self.left -= _STEPS_AT_ONCE
+        return self.left < 0
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") -> None:
@@ -120,13 +133,19 @@ class BoundedReader:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
-        self._steps_left = 0
-        connection.set_progress_handler(self._progress, _STEPS_AT_ONCE)
+        self._limit = _WorkLimit(math.inf)  # the pilot's own writes are small
+        connection.set_progress_handler(self._limit, _STEPS_AT_ONCE)
 
     def read(self, query: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
         """The rows. Raises :class:`~bftrainer.errors.StoreError`, or an error of sqlite3."""
         size = self._path.stat().st_size
-        self._steps_left = _STEPS + _STEPS_PER_BYTE * size
+        self._limit.left = _STEPS + _STEPS_PER_BYTE * size
+        try:
+            return self._rows(query, values, size)
+        finally:
+            self._limit.left = math.inf
+
+    def _rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
         room = 2 * size + (1 << 20)
         found, cursor = [], self._connection.execute(query, values)
         checks = [
@@ -144,10 +163,6 @@ class BoundedReader:
 
     def _damaged(self, how: str) -> StoreError:
         return StoreError(f"{self._path}: is damaged, or was not written by a pilot: {how}")
-
-    def _progress(self) -> int:
-        self._steps_left -= _STEPS_AT_ONCE
-        return self._steps_left < 0
 
 
 @functools.cache

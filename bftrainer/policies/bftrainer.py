@@ -12,7 +12,7 @@ from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.domain.state import Active, Decision, State
+from bftrainer.domain.state import Decision, State
 from bftrainer.policies.settings import PolicySettings
 
 
@@ -32,15 +32,18 @@ class BFTrainer:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Solve the allocation problem of this state. T_fwd ends no later than the last node's window. No memory."""
-        demands = tuple(demand_of(active, self.objective, state.at_s) for active in state.active)
+        demands = demands_of(state, self.objective)
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
         answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
         return Decision(answer.counts, answer=answer), None
 
 
-def demand_of(active: Active, objective: Objective, now_s: float) -> TrainerDemand:
-    """A trainer in the allocation problem: O_j under the objective, its bounds and costs, and C_j (Eqn 1)."""
-    return _demand(active.trainer, objective.of(active, now_s), len(active.nodes))
+def demands_of(state: State, objective: Objective) -> tuple[TrainerDemand, ...]:
+    """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and C_j (Eqn 1)."""
+    values = objective.of(state)
+    return tuple(
+        _demand(active.trainer, value, len(active.nodes)) for active, value in zip(state.active, values, strict=True)
+    )
 
 
 @lru_cache(maxsize=8192)

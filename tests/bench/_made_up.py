@@ -6,6 +6,7 @@ Run as a program, ``_made_up.py STATE_DIR PORT LARGEST``, it is all drivers, tra
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -121,6 +122,13 @@ class Machine:
 
     def why_no_holder(self) -> str:
         return ""
+
+    def turn_s(self, reason: str) -> float:
+        return 0.0
+
+    @property
+    def longest_s(self) -> float:
+        return math.inf
 
     def submit(self, claim: NodeRequest) -> str:
         with self.timed():

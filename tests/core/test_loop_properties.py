@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from bftrainer.core.loop import run
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.model import Curve, Trainer
@@ -37,7 +37,7 @@ POOL_POLICIES = (
     "loss-phase",
     "flowcon",
 )
-SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=60.0, seed=7)
+SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=60.0, seed=7)
 NODES = tuple(f"n{i:02d}" for i in range(12))
 
 

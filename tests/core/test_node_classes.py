@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from bftrainer.core.coordinator import adopt, decide, observe
 from bftrainer.core.node_classes import Part, changed, check_one_class, parts
 from bftrainer.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
@@ -23,7 +23,7 @@ from bftrainer.plugins import build_policy
 from bftrainer.policies.guard import Guarded
 from bftrainer.policies.settings import PolicySettings
 
-SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=120.0, seed=7)
+SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=120.0, seed=7)
 POLICIES = ("bftrainer", "equal-share", "afs-p", "srtf", "modelarts-greedy")
 CLASSES = ("a100", "h100", "cpu")
 NODES = {name: tuple(f"{name}-{i}" for i in range(5)) for name in CLASSES}

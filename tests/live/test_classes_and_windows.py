@@ -223,3 +223,16 @@ def test_a_node_is_left_before_its_holders_time_limit_and_held_again(tmp_path: P
         assert 50 < first.released_s - START_S < 60
         assert second.asked_s - first.released_s < 5, "no back-off: the scheduler did not take it"
         assert [v.differs for v in decide_again(store) if v.differs] == []
+
+
+def test_a_node_is_idle_again_by_the_end_of_its_window_whatever_its_epilog_takes(tmp_path: Path) -> None:
+    home = house(tmp_path / "s", nodes={"leave_before_s": 5.0})
+    home.cluster.release_s = 30.0
+    home.cluster.pending.append(planned("n1", 100.0))
+    home.cluster.give("n1")
+    home.submit(spec("a", 1))
+    home.pilot(90)
+    with closing(home.store()) as store:
+        held, *_ = [f for f in Registry(store).fragments() if f.released_s is not None and f.released_s < START_S + 80]
+        assert held.reason == "planned: the scheduler's window ends"
+        assert 60 < held.released_s - START_S < 70 if held.released_s is not None else False

@@ -86,6 +86,16 @@ def test_the_queue_and_the_pause(home: House, capsys: pytest.CaptureFixture[str]
     assert about(home, "c").place is None, "it has moved up"
 
 
+def test_without_a_node_the_obstacle_is_told_in_its_own_words(home: House) -> None:
+    home.cluster.give("n1")
+    home.cluster.refuses.add("n1")
+    home.submit(spec("a"))
+    home.pilot(10)
+    why = about(home, "a").why
+    assert why == "there are no idle nodes that the batch scheduler cannot fill; latest refusal: n1: no"
+    assert "refusal" not in about(home, "a", START_S + 1).why
+
+
 def test_a_rule_without_a_problem_says_so(tmp_path: Path) -> None:
     home = house(tmp_path / "state", decisions={"policy": "equal-share"})
     home.cluster.give("n1", "n2")

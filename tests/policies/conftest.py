@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from bftrainer.policies.settings import PolicySettings
 
 
@@ -16,6 +16,6 @@ def settings_with() -> Callable[..., PolicySettings]:
     """Settings with a policy's own options."""
 
     def make(**options: float) -> PolicySettings:
-        return PolicySettings(Exact(), OBJECTIVES["throughput"], options=tuple(options.items()))
+        return PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], options=tuple(options.items()))
 
     return make

@@ -72,7 +72,6 @@ FAULTS = [
     ("PreemptMode=OFF", "PreemptMode=CANCEL", "preemption", "nothing ends a holder"),
     ("PriorityTier=20", "PriorityTier=1", "preemption", "no partition with its nodes is above scavenge"),
     ("State=DOWN", "State=UP", "partition", "partition scavenge is DOWN"),
-    ("MaxTime=60", "MaxTime=UNLIMITED", "partition", "MaxTime 3600 s, slurm.longest_s is 86400"),
 ]
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clusters_under_test import RealSlurm
 from conftest import started
-from slurm_accounting import limit
+from slurm_accounting import sacctmgr
 from slurm_lab import Lab, Settings, wait_until
+from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
 from slurm_versions import SlurmVersion
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
@@ -18,35 +27,147 @@ from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 
 QOS = {"partition": "", "qos": "scavenger", "account": "pilots"}
+LIMITS = {
+    "MaxSubmitJobsPerUser of the QOS": (
+        "modify qos scavenger set MaxSubmitJobsPerUser={}",
+        "QOSMaxSubmitJobPerUserLimit",
+    ),
+    "MaxJobsPerUser of the QOS": ("modify qos scavenger set MaxJobsPerUser={}", "QOSMaxJobsPerUserLimit"),
+    "GrpTRES of the QOS": ("modify qos scavenger set GrpTRES=node={}", "QOSGrpNodeLimit"),
+    "MaxJobs of the user": (f"modify user {NAME} set MaxJobs={{}}", "AssocMaxJobsLimit"),
+    "GrpTRES of the account above": ("modify account science set GrpTRES=cpu={}", "AssocGrpCpuLimit"),
+    "MaxJobsPerUser of the partition's QOS": ("modify qos partq set MaxJobsPerUser={}", "QOSMaxJobsPerUserLimit"),
+}
 
 
-def held(holder: SlurmHolder) -> int:
-    return [fragment.phase for fragment in holder.poll()].count(FragmentPhase.READY)
+@dataclass
+class Holding:
+    """A holder that an ordinary user runs."""
+
+    out: Path
+    process: subprocess.Popen[bytes]
+
+    def last(self) -> dict[str, Any]:
+        lines = [line for line in self.out.read_text().splitlines() if line.startswith("{")]
+        found: dict[str, Any] = json.loads(lines[-1]) if lines else {"held": 0, "reasons": []}
+        return found
+
+    def holds(self, count: int) -> bool:
+        assert self.process.poll() is None, self.out.read_text()
+        return bool(self.last()["held"] == count)
+
+
+@contextmanager
+def holding(user: LabUser, nodes: list[str], **settings: object) -> Iterator[Holding]:
+    state = user.folder(f"state-{time.monotonic_ns()}")
+    argv = [sys.executable, str(Path(__file__).with_name("holding_as_user.py")), str(state)]
+    out = user.lab.root / "log" / f"{state.name}.out"
+    process = user.spawn(*argv, json.dumps({**QOS, "timeout_s": 15.0, **settings}), ",".join(nodes), out=out)
+    try:
+        yield Holding(out, process)
+    finally:
+        user.run("touch", str(state / "end"))
+        process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def ann(qos_lab: Lab) -> Iterator[LabUser]:
+    """An ordinary user in account pilots, which is below account science; root's own jobs are in another one."""
+    if reason := missing_user() or ("" if python_for_users() else f"{sys.executable} is not for other users"):
+        pytest.skip(reason)
+    sacctmgr(qos_lab, "add account science")
+    sacctmgr(qos_lab, "modify account pilots set parent=science")
+    sacctmgr(qos_lab, "add qos partq")
+    with lab_user(qos_lab, ["pilots"]) as user:
+        sacctmgr(qos_lab, f"modify user {NAME} set qos+=scavenger")
+        yield user
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["MaxSubmitJobsPerUser", "MaxJobsPerUser"])
-def test_a_limit_on_jobs_is_the_pilots_and_no_node_is_backed_off_for_it(by_qos: RealSlurm, name: str) -> None:
-    limit(by_qos.lab, f"{name}=2")
-    holder = by_qos.holder(start_within_s=3.0, back_off_s=600.0, back_off_most_s=6000.0, **QOS)
-    reasons: set[str] = set()
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_is_the_pilots_and_no_node_is_backed_off_for_it(ann: LabUser, name: str) -> None:
+    lab, (words, reason) = ann.lab, LIMITS[name]
+    lab.run("scontrol", "update", "PartitionName=main", "QOS=partq" if "partq" in words else "QOS=")
+    sacctmgr(lab, words.format(4 if "cpu" in words else 2))  # a node has 2 CPUs
+    with holding(ann, lab.node_names, start_within_s=3.0, back_off_s=600.0, back_off_most_s=6000.0) as it:
+        wait_until(
+            lambda: it.holds(2) and any(reason in text for text in it.last()["reasons"]), f"{reason} at 2 nodes", 60
+        )
+        assert it.holds(2)
+        sacctmgr(lab, words.format(-1))
+        wait_until(lambda: it.holds(4), "all nodes, soon after the limit is lifted", 90)
+        assert not any("backing off" in text for text in it.last()["reasons"]), it.last()
+    lab.run("scontrol", "update", "PartitionName=main", "QOS=")
+    lab.tidy_up()
 
-    def asked() -> int:
-        holder.renew()
-        there = {fragment.node for fragment in holder.poll()}
-        found = holder.acquire(tuple(NodeRequest(node) for node in by_qos.nodes if node not in there))
-        reasons.update(refusal.reason for refusal in found.refusals)
-        return held(holder)
 
-    wait_until(lambda: asked() == 2, "as many holders as the limit allows")
-    wait_until(
-        lambda: asked() and any("a limit on the pilot's jobs: " in reason for reason in reasons), "the limit", 40
+@pytest.mark.slow
+def test_holders_are_as_short_as_a_qos_wants_them(ann: LabUser) -> None:
+    """MaxWall is read at the start, and again when it has become shorter."""
+    lab = ann.lab
+
+    def limits() -> set[str]:
+        return set(lab.run("squeue", "-h", "-t", "R", "-q", "scavenger", "-o", "%l").split())
+
+    sacctmgr(lab, "modify qos scavenger set MaxWall=30")
+    with holding(ann, lab.node_names[:1]) as it:
+        wait_until(lambda: it.holds(1), "a node", 60)
+        assert limits() == {"30:00"}
+        sacctmgr(lab, "modify qos scavenger set MaxWall=5")
+        lab.run("scancel", "--qos=scavenger")
+        wait_until(lambda: limits() == {"5:00"}, "a holder of 5 minutes", 90)
+    sacctmgr(lab, "modify qos scavenger set MaxWall=-1")
+    lab.tidy_up()
+
+
+@pytest.mark.slow
+def test_doctor_says_which_main_jobs_would_wait_for_a_limit(ann: LabUser) -> None:
+    """They do: Slurm preempts for nodes, not for limits."""
+    lab = ann.lab
+    state = ann.folder("doctor")
+    config = '[nodes]\nholder = "slurm"\n[slurm]\nqos = "scavenger"\naccount = "pilots"\n'
+    ann.run("sh", "-c", f"printf %s '{config}' > {state}/bftrainer.toml; chmod 600 {state}/bftrainer.toml")
+
+    def doctor() -> list[dict[str, str]]:
+        done = ann.run(sys.executable, "-m", "bftrainer", "doctor", "--json", "--state", str(state), check=False)
+        found: list[dict[str, str]] = json.loads(done.stdout)["checks"]
+        return [check for check in found if check["name"] == "limits"]
+
+    assert doctor() == []
+    sacctmgr(lab, "modify account science set GrpTRES=node=3")
+    (check,) = doctor()
+    assert check["state"] == "BROKEN"
+    assert (
+        "account science: GrpTRES node=3: holders count, so main jobs of account science would wait" in check["detail"]
     )
-    assert any("QOSMax" in reason for reason in reasons), reasons
-    assert held(holder) == 2
-    limit(by_qos.lab, f"{name}=-1")
-    wait_until(lambda: asked() == 4, "all nodes, soon after the limit is lifted", 90)
-    assert not any("backing off" in reason for reason in reasons), reasons
+    with holding(ann, lab.node_names) as it:
+        wait_until(lambda: it.holds(3), "three nodes", 60)
+        job = ann.job("true", "-q", "normal", "-A", "pilots", "-N1", "--exclusive", "-t", "5")
+        wait_until(lambda: "AssocGrpNodeLimit" in lab.run("squeue", "-h", "-j", job, "-o", "%r"), "the job to wait", 30)
+    sacctmgr(lab, "modify account science set GrpTRES=node=-1")
+    lab.tidy_up()
+
+
+@pytest.mark.slow
+def test_a_holder_waits_for_backfill_while_a_main_job_is_pending(slurm_version: SlurmVersion, tmp_path: Path) -> None:
+    """Then slurmctld's main cycle starts nothing on the same nodes. With the default interval that is every 30 s."""
+    for lab in started(Settings(nodes=4, scheduler="bf_interval=12,bf_continue,bf_resolution=1"), slurm_version):
+        cluster = RealSlurm(lab, tmp_path)
+        lab.submit("sleep 600", "-p", "main", "-N1", "-w", "node01", "-t", "30")
+        lab.submit("sleep 600", "-p", "main", "-N4", "-t", "30")
+        wait_until(lambda lab=lab: "node[01-04]" in lab.run("squeue", "-h", "-t", "PD", "-o", "%Y"), "a plan", 60)
+        holder = cluster.holder(start_within_s=2.0)
+        holder.poll()
+        assert len(holder.acquire(tuple(NodeRequest(node, 1200.0) for node in cluster.nodes[1:])).fragments) == 3
+        reasons = set[str]()
+
+        def ready(holder: SlurmHolder = holder, reasons: set[str] = reasons) -> bool:
+            fragments = holder.poll()
+            reasons.update(fragment.why for fragment in fragments)
+            return [fragment.phase for fragment in fragments].count(FragmentPhase.READY) == 3
+
+        wait_until(ready, "three nodes, with the first submission", 60)
+        assert reasons == {""}
 
 
 @pytest.mark.slow

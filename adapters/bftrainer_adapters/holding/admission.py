@@ -6,23 +6,22 @@ from collections.abc import Callable
 
 from bftrainer.domain.cluster import NodeRequest, Refusal
 from bftrainer_adapters.holding.failure_backoff import FailureBackoff
-from bftrainer_adapters.holding.held import limit_minutes
 from bftrainer_adapters.holding.holder_jobs import HolderSettings
 from bftrainer_adapters.holding.job_limit import JobLimit
-from bftrainer_adapters.holding.start_times import StartTimes
+from bftrainer_adapters.holding.node_times import NodeTimes
 from bftrainer_adapters.holding.submission_cap import SubmissionCap
 
 
 class HolderAdmission:
     """What has been learned from submissions, failures and starts. ``table`` names the settings in messages."""
 
-    def __init__(self, settings: HolderSettings, table: str, is_limit: Callable[[str], bool]) -> None:
+    def __init__(self, settings: HolderSettings, table: str, is_limit: Callable[[str], bool], times: NodeTimes) -> None:
         self.settings = settings
         self._table = table
         self._is_limit = is_limit
         self._nodes = FailureBackoff(settings.back_off_s, settings.back_off_most_s)
         self._limit = JobLimit()
-        self._starts = StartTimes()
+        self._times = times
         self._cap = SubmissionCap()
 
     def reason_against(self, request: NodeRequest, is_held: bool, waiting: int, now_s: float) -> Refusal | None:
@@ -37,9 +36,7 @@ class HolderAdmission:
         if wait_s := self._cap.wait_s(settings.submissions_per_hour, now_s):
             words = f"{settings.submissions_per_hour} holders in the last hour ({self._table}.submissions_per_hour)"
             return Refusal(node, words, wait_s)
-        start_s = self._starts.typical_s
-        if limit_minutes(request.window_s - start_s, settings.longest_s) < 1:
-            words = f"the window of {request.window_s:.0f} s is too short (holders take {start_s:.0f} s to start)"
+        if words := self._times.why_too_short(request, settings.longest_s):
             return Refusal(node, words, max(request.window_s, 0.0))
         wait_s = self._nodes.wait_s(node, now_s)
         return Refusal(node, "backing off after a failure", wait_s) if wait_s else None
@@ -54,9 +51,9 @@ class HolderAdmission:
             return self._limit.reached(reason, now_s)
         return self._nodes.failed(node, now_s)
 
-    def ready(self, node: str, took_s: float | None) -> None:
+    def ready(self, node: str, took_s: float | None, node_class: str) -> None:
         """A holder is ready; ``took_s`` after its submission, if that is known."""
         self._nodes.succeeded(node)
         self._limit.lifted()
         if took_s is not None:
-            self._starts.add(took_s)
+            self._times.started(node_class, took_s)

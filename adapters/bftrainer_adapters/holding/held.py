@@ -92,10 +92,13 @@ class HolderJobState:
     """Whether its script has begun. False during a Prolog, where that can be seen."""
     reason: str = ""
     """The scheduler's reason why it is pending."""
+    node_class: str = ""
+    release_s: float = 0.0
+    """How long its node takes to be idle again."""
 
     @property
     def fragment(self) -> Fragment:
-        return Fragment(self.name, self.phase, self.ends_s, self.why)
+        return Fragment(self.name, self.phase, self.ends_s, self.why, self.release_s)
 
     @property
     def is_at_rest(self) -> bool:
@@ -151,17 +154,17 @@ class HolderJobState:
             case JobPhase.SUSPENDED:
                 pass
 
-    def is_late(self, settings: HolderTimeouts, now_s: float) -> bool:
-        """Whether it is pending for too long, or although it was released."""
-        return self.phase is FragmentPhase.PENDING and (
-            self.released or now_s - self.since_s >= settings.start_within_s
-        )
+    def is_late(self, settings: HolderTimeouts, now_s: float, turn_s: float = 0.0) -> bool:
+        """Whether it is pending for too long, or although it was released. ``turn_s``: until the scheduler's next turn."""
+        if self.phase is not FragmentPhase.PENDING:
+            return False
+        return self.released or now_s - self.since_s >= settings.start_within_s + (0.0 if self.runs else turn_s)
 
-    def why_given_up(self, settings: HolderTimeouts, now_s: float) -> str:
+    def why_given_up(self, settings: HolderTimeouts, now_s: float, turn_s: float = 0.0) -> str:
         """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
         if not self.runs:
             reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
-            return f"not running within {settings.start_within_s:g} s{reason}"
+            return f"not running within {settings.start_within_s + turn_s:g} s{reason}"
         if not self.has_begun:
             waited = now_s - self.since_s >= _PROLOG_S
             return (

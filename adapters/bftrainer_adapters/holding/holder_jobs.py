@@ -53,6 +53,13 @@ class HolderJobs(Protocol):
     def is_limit(self, reason: str) -> bool:
         """Whether the words of a failed submission or of a pending job mean a limit on the pilot's jobs, whatever the node."""
 
+    def turn_s(self, reason: str) -> float:
+        """How much longer than ``start_within_s`` a holder may be pending for this reason: until the scheduler's turn."""
+
+    @property
+    def longest_s(self) -> float:
+        """The longest time limit that the site allows a holder."""
+
     def submit(self, request: NodeRequest) -> str:
         """Submit a holder for a node and a time; its job id."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
@@ -21,6 +22,7 @@ from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob,
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
+from bftrainer_adapters.holding.node_times import NodeTimes
 
 _END_AGAIN_S = 5.0
 ROUND_S = 2.0
@@ -52,7 +54,8 @@ class JobHolder:
         self._found_old = False
         self._next_ask_s = clock.elapsed_s()
         self._failed_asks = 0
-        self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit)
+        self._times = NodeTimes(files.root)
+        self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit, self._times)
         self._ask_failure = ""
         self._without_a_job: frozenset[str] = frozenset()
         self._is_one_suspected = False
@@ -171,9 +174,11 @@ class JobHolder:
         return self._admission.reason_against(request, request.node in taken, waiting, self._clock.elapsed_s())
 
     def _submit(self, request: NodeRequest) -> Fragment:
-        job = self._jobs.submit(request)
+        end_s = self._times.end_s(request.node_class)
+        job = self._jobs.submit(replace(request, window_s=request.window_s - end_s))
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
+        held.node_class, held.release_s = request.node_class, end_s
         self._admission.submitted(held.since_s)
         return held.fragment
 
@@ -183,7 +188,8 @@ class JobHolder:
             held.become(FragmentPhase.LEAVING, now_s, why_left(why))
         elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
             held.become(FragmentPhase.READY, now_s)
-            self._admission.ready(held.fragment.node, None if held.asked_s is None else now_s - held.asked_s)
+            took_s = None if held.asked_s is None else now_s - held.asked_s
+            self._admission.ready(held.fragment.node, took_s, held.node_class)
 
     def _is_change_near(self, now_s: float) -> bool:
         """Whether to ask the scheduler more often for a while."""
@@ -215,11 +221,15 @@ class JobHolder:
             job = listed.get(held.fragment.id)
             if job is None or job.phase is not JobPhase.RUNS:
                 self._look_at_marks(held, now_s)  # it may have left since, with a better reason
+            left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
             self._compare(held, job, held.name not in has_not_run, now_s)
+            if held.phase is FragmentPhase.GONE and left_s is not None:
+                self._times.ended(held.node_class, now_s - left_s)
             if held.phase is FragmentPhase.GONE:
                 self._explain(held, now_s)
-            elif held.is_late(self._settings, now_s):
+            elif held.is_late(self._settings, now_s, self._jobs.turn_s(held.reason)):
                 self._give_up(held, now_s)
+        self._times.save()
         # Try again where it had no effect: a command failed, or a payload hangs.
         moving = self._held.moving.values()
         self._end_jobs(h for h in moving if h.phase is FragmentPhase.PENDING or now_s - h.since_s > _END_AGAIN_S)
@@ -279,7 +289,7 @@ class JobHolder:
         """Release a holder that is too late."""
         if held.runs and not held.has_begun and self._files.has_log(held.fragment.node, held.fragment.id):
             held.begin(now_s)
-        why = held.why_given_up(self._settings, now_s)
+        why = held.why_given_up(self._settings, now_s, self._jobs.turn_s(held.reason))
         if not why:
             return
         if not held.released:

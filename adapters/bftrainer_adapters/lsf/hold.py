@@ -6,6 +6,7 @@ job gets.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -89,6 +90,15 @@ class _Lsf:
     def is_limit(self, reason: str) -> bool:
         """LSF's words for limits are not told apart from those for a node's faults."""
         return False
+
+    def turn_s(self, reason: str) -> float:
+        """LSF dispatches a holder at once, or not at all."""
+        return 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """RUNLIMIT is a part of what `bsub` refuses."""
+        return math.inf
 
     def why_no_holder(self) -> str:
         """Why the queue would not end holders; LSF is asked every ten minutes."""

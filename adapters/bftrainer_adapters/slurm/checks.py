@@ -5,16 +5,17 @@ Tried with the versions in trials.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import Hidden
 from bftrainer_adapters.slurm import qos_limits, trials
+from bftrainer_adapters.slurm.associations import Association
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import holders
 from bftrainer_adapters.slurm.rate_limit import rate_limit as limit_of
-from bftrainer_adapters.slurm.setup import Partition, Qos, parse_config, parse_version, seconds
+from bftrainer_adapters.slurm.setup import Partition, Qos, backfill_every_s, parse_config, parse_version, seconds
+from bftrainer_adapters.slurm.site_limits import holders_of
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
 JSON_SINCE = (23, 11)
@@ -30,16 +31,25 @@ def judge(
     partitions: Mapping[str, Partition],
     qos: Mapping[str, Qos] | None,
     user: str,
+    associations: tuple[Association, ...] = (),
+    max_nodes: int = 1_000_000,
 ) -> tuple[Check, ...]:
     """All checks, in the order in which they are printed. Without ``settings`` those that hold for every pilot here.
 
-    ``qos`` is None where sacctmgr does not answer.
+    ``qos`` is None where sacctmgr does not answer. ``max_nodes``: nodes.max_nodes.
     """
     config, has_cgroups = parse_config(config_text), parse_has_cgroups(config_text)
     return (
         version(config, settings),
         hidden(config_text, user, settings),
         *(holders(settings, config, partitions, qos) if settings is not None else ()),
+        *(
+            qos_limits.limits(
+                settings, config, holders_of(settings, config, partitions, qos or {}, associations), max_nodes
+            )
+            if settings is not None
+            else ()
+        ),
         killing(config, _grace_s(settings, config, partitions, qos)),
         user_signal(config, settings, has_cgroups),
         epilog(config_text, has_cgroups),
@@ -145,19 +155,17 @@ def epilog(config_text: str, has_cgroups: bool) -> Check:
 
 def scheduler(config: Mapping[str, str]) -> Check:
     """Windows come from the plans of the latest backfill cycle."""
-    if config.get("SchedulerType") != "sched/backfill":
+    every_s = backfill_every_s(config)
+    if every_s is None:
         return Check.warning(
             "scheduler",
             f"{config.get('SchedulerType')}: without planned starts, the ends of windows are unknown",
             "SchedulerType=sched/backfill",
         )
-    words = config.get("SchedulerParameters", "")
-    found = re.search(r"\bbf_interval=(\d+)", words)
-    every_s = int(found[1]) if found else 30
     if every_s > _SLOW_BACKFILL_S:
         return Check.warning(
             "scheduler",
-            f"backfill runs every {every_s} s: the ends of windows may be that old",
+            f"backfill runs every {every_s} s: the ends of windows may be that old, and holders start that late",
             f"SchedulerParameters=bf_interval={_SLOW_BACKFILL_S} or less, if the controller can afford it",
         )
     return Check.ok("scheduler", f"backfill runs every {every_s} s")

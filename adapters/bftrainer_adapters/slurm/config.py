@@ -42,7 +42,7 @@ class SlurmSettings(ConfigTable):
     options: tuple[str, ...] = ()
     """Further options for sbatch, such as "--constraint=ib"."""
     start_within_s: Positive = 5.0
-    """A holder that has not started within this time after sbatch is canceled."""
+    """A holder that has not started within this time after sbatch is canceled; it may also wait for backfill."""
     ready_within_s: Positive = 30.0
     """A holder whose payload has not reported within this time after its script's start is canceled."""
     max_pending: Count = 16
@@ -52,7 +52,7 @@ class SlurmSettings(ConfigTable):
     submissions_per_hour: Count | None = None
     """Maximum number of holders submitted in any hour."""
     longest_s: Positive = 86_400.0
-    """Time limit of a holder on a node without a plan; at most the partition's MaxTime."""
+    """Time limit of a holder on a node without a plan, unless a QOS, an account or the partition allows less."""
     assume_window_s: Positive | None = None
     """Maximum hold time of a node. Required if the site hides other users' jobs (PrivateData)."""
     backend: Literal["commands", "pyslurm"] = "commands"

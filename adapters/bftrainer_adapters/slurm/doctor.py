@@ -14,25 +14,20 @@ from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_jobs import holder_script
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
+from bftrainer_adapters.slurm.accounting import Accounting, read_accounting
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.configuration import config_text
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
-from bftrainer_adapters.slurm.setup import (
-    Qos,
-    parse_partitions,
-    parse_qos,
-    partitions_argv,
-    qos_argv,
-)
+from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
 
 COMMANDS = ("sbatch", "srun", "scancel", "squeue", "scontrol", "sdiag")
 _PING = "`scontrol ping` says whether slurmctld answers"
 
 
-def examine_slurm(settings: SlurmSettings | None) -> list[Check]:
-    """All checks of the site; without ``settings`` those that need no pilot configuration."""
+def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000) -> list[Check]:
+    """All checks of the site; without ``settings`` those that need no pilot configuration. ``max_nodes``: nodes.max_nodes."""
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         remedy = "add Slurm's commands to PATH, for example with `module load slurm`"
@@ -41,19 +36,13 @@ def examine_slurm(settings: SlurmSettings | None) -> list[Check]:
     try:
         config = config_text(timeout_s, ENVIRONMENT)
         partitions = parse_partitions(_ask(partitions_argv(), timeout_s))
-        checks = judge(settings, config, partitions, _qos(settings, timeout_s), own_name())
+        accounts = Accounting()
+        if settings is not None:
+            accounts = read_accounting(settings, config, own_name(), lambda argv: _ask(argv, timeout_s))
+        checks = judge(settings, config, partitions, accounts.qos, own_name(), accounts.associations, max_nodes)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     return [*checks, *_look(settings, timeout_s)]
-
-
-def _qos(settings: SlurmSettings | None, timeout_s: float) -> dict[str, Qos] | None:
-    if settings is None or not settings.qos:
-        return None
-    try:
-        return parse_qos(_ask(qos_argv(), timeout_s))
-    except CommandError:
-        return None
 
 
 def _look(settings: SlurmSettings | None, timeout_s: float) -> Iterable[Check]:

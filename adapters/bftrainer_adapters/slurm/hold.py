@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from bftrainer.errors import CommandError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
+from bftrainer_adapters.holding.held import MARGIN_S, JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
@@ -26,8 +27,9 @@ from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.jobs import HolderJob
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
-from bftrainer_adapters.slurm.setup import config_argv
+from bftrainer_adapters.slurm.setup import config_argv, next_turn_s
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
+from bftrainer_adapters.slurm.time_limit import TimeLimit, longest_here_s
 
 STEPS_END_S = 3.0
 
@@ -101,7 +103,10 @@ class _Slurm:
     hosts: tuple[str, ...] = ()
     user: str = field(default_factory=own_name)
 
+    next_turn_s: float = 0.0
+
     def __post_init__(self) -> None:
+        self.limit = TimeLimit(self._longest_s)
         self.comment = jobs.comment(self.pilot, self.user)
         self.listing = Listing(self.comment)
         self.script = holder_script(self.settings.holder_script, "holder.slurm")
@@ -113,6 +118,26 @@ class _Slurm:
         self.script_first = command.parsed(
             config_argv(), text, lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config)
         )
+        self.next_turn_s = command.parsed(config_argv(), text, next_turn_s)
+        self.limit.update()
+
+    def turn_s(self, reason: str) -> float:
+        """While a main job of the same nodes waits, only backfill starts holders."""
+        return self.next_turn_s if jobs.waits_its_turn(reason) else 0.0
+
+    @property
+    def longest_s(self) -> float:
+        """By QOS, account and partition."""
+        return self.limit.longest_s
+
+    def _longest_s(self) -> float:
+        def ask(argv: list[str]) -> str:
+            """The budget is of calls to slurmctld; sacctmgr asks slurmdbd."""
+            if argv[0] == "sacctmgr":
+                return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
+            return self._run(argv, CallKind.LIST)
+
+        return longest_here_s(self.settings, self.calls.config(self.settings.timeout_s), self.user, ask)
 
     def why_no_holder(self) -> str:
         """Empty: `doctor` has checked that preemption ends holders."""
@@ -131,12 +156,20 @@ class _Slurm:
         way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
         comment, log = with_hosts(self.comment, self.hosts), self.files.log(request.node, "%j")
-        argv = jobs.submit_argv(self.settings, request, comment, map(str, words), log)
-        return self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+        within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
+        argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log)
+        try:
+            return self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+        except CommandError as error:
+            self.limit.noted(str(error))
+            raise
 
     def listed(self) -> Mapping[str, HolderJob]:
         mark = new_mark()
-        return self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
+        found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
+        for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
+            self.limit.noted(reason)
+        return found
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """One squeue without a filter of names: a job that was renamed is known."""

@@ -134,6 +134,8 @@ def parse_known(text: str, mark: str) -> frozenset[str]:
     return frozenset(fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs"))
 
 
+# Reasons of a holder that the scheduler has not looked at, or whose node it keeps in mind for a main job that waits.
+_WAITS_ITS_TURN = re.compile(r"(None|Priority|Resources)?$|Nodes.required.for.job.are|ReqNodeNotAvail,.May.be.reserved")
 # 22.05.8, 24.11.5 and 26.05.5 (libslurmfull.so). MaxMemPerLimit and ReqNodeNotAvail, for example, are a node's.
 _LIMIT = re.compile(
     r"\b(?:(?:QOS|Assoc)\w+|Max\w+Per(?:Account|User)|Partition(?:Down|Inactive|Config|\w+(?:Limit|Nodes))|Licenses"
@@ -157,6 +159,11 @@ def is_limit(reason: str) -> bool:
     (https://slurm.schedmd.com/job_reason_codes.html).
     """
     return bool(_LIMIT.search(reason)) or any(words in reason for words in _REFUSED)
+
+
+def waits_its_turn(reason: str) -> bool:
+    """Whether backfill may still start a pending job."""
+    return _WAITS_ITS_TURN.match(reason) is not None
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.qos_limits import limits
 from bftrainer_adapters.slurm.setup import Partition, Qos
 
 SEE = "see docs/site-setup.md"
 _ENDS_JOBS = ("CANCEL", "REQUEUE")
+_EXEMPT = "min_exempt_priority"
 
 
 def holders(
@@ -31,10 +31,9 @@ def holders(
                 f"set slurm.partition, or ask the administrators for a partition ({SEE})",
             )
         else:
-            yield _open(partition, settings)
+            yield _open(partition)
             if by != "preempt/qos":
                 yield _preempted_by_partition(partition, by, config, partitions.values())
-    yield from limits(settings, config, (qos or {}).get(settings.qos))
     if settings.qos:
         yield _preempted_by_qos(settings.qos, by, config, qos)
     elif by == "preempt/qos":
@@ -45,7 +44,7 @@ def holders(
         )
 
 
-def _open(partition: Partition, settings: SlurmSettings) -> Check:
+def _open(partition: Partition) -> Check:
     name = f"partition {partition.name}"
     if partition.state != "UP":
         return Check.broken(
@@ -56,13 +55,6 @@ def _open(partition: Partition, settings: SlurmSettings) -> Check:
     if partition.root_only:
         return Check.broken(
             "partition", f"{name} has RootOnly=YES", "RootOnly=NO, so that an ordinary user can run the pilot"
-        )
-    if partition.max_s < settings.longest_s:
-        return Check.broken(
-            "partition",
-            f"{name} has MaxTime {partition.max_s:g} s, slurm.longest_s is {settings.longest_s:g}: "
-            "holders on nodes without a plan would never start",
-            f"set slurm.longest_s = {partition.max_s:g} or less",
         )
     return Check.ok("partition", f"{name}: {len(partition.nodes)} nodes, UP")
 
@@ -126,6 +118,12 @@ def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapp
             f"no QOS lists {name} under Preempt, so nothing preempts holders",
             f"sacctmgr modify qos normal set Preempt={name}",
         )
+    if "WITHIN" in mode.split(","):
+        return Check.warning(
+            "qos",
+            f"PreemptMode {ours.preempt_mode}: holders of one pilot may preempt those of another",
+            f"sacctmgr modify qos {name} set PreemptMode=cancel",
+        )
     if ours.usage_factor:
         return Check.warning(
             "qos",
@@ -136,8 +134,19 @@ def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapp
 
 
 def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | None:
+    """PreemptMode. Its flag PRIORITY, and min_exempt_priority, spare a job whose priority is high enough."""
     effective = mode or config.get("PreemptMode", "OFF")
-    if any(word in effective.upper().split(",") for word in _ENDS_JOBS):
-        return None
+    words = effective.upper().split(",")
+    if any(word in words for word in _ENDS_JOBS):
+        exempt = next((w for w in config.get("PreemptParameters", "").split(",") if w.startswith(_EXEMPT)), "")
+        flags = [f"PreemptMode {effective}"] * ("PRIORITY" in words) + [f"PreemptParameters={exempt}"] * bool(exempt)
+        if not flags:
+            return None
+        return Check.broken(
+            "preemption",
+            f"{whose}: {' and '.join(flags)}: main jobs wait for a holder whose priority is as high as theirs",
+            f"remove {' and '.join(['PRIORITY'] * ('PRIORITY' in words) + [_EXEMPT] * bool(exempt))}, or see that holders "
+            'have the lowest priority of all: a QOS with Priority=0, and slurm.options = ["--nice=2147483645"]',
+        )
     why = "holders would keep memory and GPUs" if "SUSPEND" in effective.upper() else "nothing ends a holder"
     return Check.broken("preemption", f"{whose} has PreemptMode {effective}: {why}", f"PreemptMode=CANCEL ({SEE})")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm.hostlists import HostLists
+from bftrainer_adapters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_adapters.slurm.text import whole_lines
 
 
@@ -26,6 +26,15 @@ class Partition:
     max_s: float
     state: str
     root_only: bool
+    qos: str = ""
+    """Its QOS, whose limits come before those of a job's own QOS."""
+    allowed_qos: frozenset[str] = frozenset()
+    """Empty: all."""
+    is_default: bool = False
+    over_min: str = ""
+    """OverTimeLimit, where it differs from the cluster's."""
+    tres: Mapping[str, float] = field(default_factory=dict)
+    """All that its nodes have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +52,15 @@ class Qos:
     """MaxWall, of each job."""
     caps: Mapping[str, str] = field(default_factory=dict)
     """Limits on the number of jobs and nodes that are set, by sacctmgr's name."""
+    hours: Mapping[str, str] = field(default_factory=dict)
+    """Limits that are used up."""
 
 
 _QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "UsageFactor", "GraceTime", "PreemptExemptTime", "MaxWall")
-_QOS_CAPS = ("MaxSubmitPU", "MaxJobsPU", "GrpSubmit", "GrpJobs", "MaxTRESPU", "GrpTRES")
+_QOS_CAPS = (
+    "MaxSubmitPU", "MaxJobsPU", "GrpSubmit", "GrpJobs", "MaxTRESPU", "GrpTRES", "MaxSubmitPA", "MaxJobsPA", "MaxTRESPA",
+)  # fmt: skip
+_QOS_HOURS = ("GrpTRESMins", "GrpWall")
 
 
 def config_argv() -> list[str]:
@@ -61,7 +75,7 @@ def partitions_argv() -> list[str]:
 
 def qos_argv() -> list[str]:
     """All QOSes; needs accounting."""
-    return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join((*_QOS_FIELDS, *_QOS_CAPS))]
+    return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join((*_QOS_FIELDS, *_QOS_CAPS, *_QOS_HOURS))]
 
 
 def parse_config(text: str) -> dict[str, str]:
@@ -86,15 +100,17 @@ def parse_qos(text: str) -> dict[str, Qos]:
     found = {}
     for line in whole_lines(text, "QOSes"):
         fields = line.split("|")
-        if len(fields) != len(_QOS_FIELDS) + len(_QOS_CAPS):
+        if len(fields) != len(_QOS_FIELDS) + len(_QOS_CAPS) + len(_QOS_HOURS):
             raise SchedulerError(f"sacctmgr: line truncated or garbled: {line[:80]!r}")
-        name, preempts, mode, factor, grace, exempt, wall, *caps = fields
+        name, preempts, mode, factor, grace, exempt, wall, *limits = fields
+        caps, hours = limits[: len(_QOS_CAPS)], limits[len(_QOS_CAPS) :]
         found[name] = Qos(
             name, frozenset(preempts.split(",")) - {""}, mode.upper(), float(factor or 1.0),
-            grace_s=int(_limit_s(grace)) if grace else 0,
-            exempt_s=_limit_s(exempt) if exempt else None,
-            max_s=_limit_s(wall) if wall else float("inf"),
+            grace_s=int(limit_s(grace)) if grace else 0,
+            exempt_s=limit_s(exempt) if exempt else None,
+            max_s=limit_s(wall) if wall else float("inf"),
             caps={key: value for key, value in zip(_QOS_CAPS, caps, strict=True) if value},
+            hours={key: value for key, value in zip(_QOS_HOURS, hours, strict=True) if value},
         )  # fmt: skip
     return found
 
@@ -102,7 +118,20 @@ def parse_qos(text: str) -> dict[str, Qos]:
 def exempt_s(config: Mapping[str, str]) -> float:
     """PreemptExemptTime: how long a job runs before it may be preempted; 0 if unset."""
     text = config.get("PreemptExemptTime", "")
-    return _limit_s(text) if re.fullmatch(r"(\d+-)?\d+:\d+:\d+", text) else 0.0
+    return limit_s(text) if re.fullmatch(r"(\d+-)?\d+:\d+:\d+", text) else 0.0
+
+
+def backfill_every_s(config: Mapping[str, str]) -> int | None:
+    """bf_interval; None without backfill."""
+    if config.get("SchedulerType") != "sched/backfill":
+        return None
+    found = re.search(r"\bbf_interval=(\d+)", config.get("SchedulerParameters", ""))
+    return int(found[1]) if found else 30
+
+
+def next_turn_s(config_text: str) -> float:
+    """By when backfill has looked at a job: its interval, and as long again for the look itself, ten minutes at most."""
+    return min(2.0 * (backfill_every_s(parse_config(config_text)) or 0), 600.0)
 
 
 def parse_version(text: str) -> tuple[int, int]:
@@ -114,17 +143,30 @@ def parse_version(text: str) -> tuple[int, int]:
 
 
 def _partition(line: str, lists: HostLists) -> Partition:
-    def value(key: str) -> str:
+    def value(key: str, default: str | None = None) -> str:
         found = re.search(rf"(?:^|\s){key}=(\S*)", line)
         if found is None:
+            if default is not None:
+                return default
             raise SchedulerError(f"no {key} in {line[:80]!r}")
         return found[1]
 
     return Partition(
         value("PartitionName"), int(value("PriorityTier")), value("PreemptMode").upper(), seconds(value("GraceTime")),
-        lists.read(value("Nodes")), _limit_s(value("MaxTime")), value("State"),
+        lists.read(value("Nodes")), limit_s(value("MaxTime")), value("State"),
         value("RootOnly") == "YES",
+        qos="" if (qos := value("QoS", "")) in NOTHING else qos,
+        allowed_qos=frozenset() if (allowed := value("AllowQos", "ALL")) == "ALL" else frozenset(allowed.split(",")),
+        is_default=value("Default", "") == "YES",
+        over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
+        tres=parse_tres(value("TRES", "")),
     )  # fmt: skip
+
+
+def parse_tres(text: str) -> dict[str, float]:
+    """``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory in bytes."""
+    found = re.findall(r"(?:^|,)([^=,]+)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)", text)
+    return {name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in found}
 
 
 def seconds(text: str) -> int:
@@ -135,7 +177,7 @@ def seconds(text: str) -> int:
     return int(found[0])
 
 
-def _limit_s(text: str) -> float:
+def limit_s(text: str) -> float:
     """``7-00:00:00``, ``01:00:00``, ``30:00`` (minutes and seconds) or UNLIMITED."""
     if text.upper() in ("UNLIMITED", "INFINITE", "NONE"):
         return float("inf")

@@ -25,12 +25,14 @@ from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.doctor import examine_slurm
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
+from bftrainer_adapters.slurm.measured import measured
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 
 NAME = "slurm"
 _JOB_ID = "SLURM_JOB_ID"
+_HOLDERS = "holders"
 _STEP = ("--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none", "--export=ALL")
 
 
@@ -51,7 +53,7 @@ class SlurmSite:
         prefix = ["srun", "--jobid={fragment_id}", *_STEP, *gres]
         calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
         name, times = pilot_name(state_dir), config.times
-        holder = SlurmHolder(settings, state_dir / "holders", name, clock, times.lease_s, times.poll_s, calls=calls)
+        holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
         commands = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s, calls=calls, on_nodes=holder.saw)
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
@@ -76,7 +78,9 @@ class SlurmSite:
         if config is None:
             return examine_slurm(None) if pilot_job.is_installed() else []
         try:
-            return examine_slurm(_settings(config, where))
+            settings = _settings(config, where)
+            found = examine_slurm(settings, config.nodes.max_nodes)
+            return [*found, *measured(settings, Path(where).parent / _HOLDERS)]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
 

@@ -21,6 +21,8 @@ class PoolDemand:
     """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means any class."""
 
     wants: tuple[tuple[int, str | None], ...] = ()
+    rescale_s: float = 0.0
+    """What the quickest of them needs to grow onto a node."""
 
     @property
     def total(self) -> int:

@@ -200,5 +200,5 @@ def _requests(known: NodeFacts, at: Moment, draft: _Draft, left: Nodes) -> tuple
     for node in _by_worth(free):
         if len(chosen) < room and room_of[free[node].node_class] > 0:
             room_of[free[node].node_class] -= 1
-            chosen.append(free[node].request)
+            chosen.append(replace(free[node].request, useful_s=known.demand.rescale_s))
     return tuple(chosen[: max(at_once, 0)]), len(chosen)

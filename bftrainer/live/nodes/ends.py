@@ -6,7 +6,6 @@ than any window. What the scheduler ends at the limit costs a trainer its work s
 
 from __future__ import annotations
 
-from bftrainer.domain.fragments import node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.live.nodes.fragments import HeldFragment
 
@@ -17,13 +16,13 @@ _NEAR_S = 3600.0
 """Ends of time limits that are further off matter to no decision; each event and its record would carry all of them."""
 
 
-def planned_ends(pool: Nodes, ends: Ends, leave_before_s: float) -> Ends:
-    """By (node, when its window ends)."""
+def planned_ends(pool: Nodes, held: tuple[HeldFragment, ...], ends: Ends, leave_before_s: float) -> Ends:
+    """By (node, when its window ends). By then the node is idle again: the time that this takes (an Epilog) comes off."""
     if not ends:
         return ()
     of_node = dict(ends)
-    found = ((name, of_node.get(node_of(name))) for name in sorted(pool))
-    return tuple((name, end_s - leave_before_s) for name, end_s in found if end_s is not None)
+    found = ((h.name, of_node.get(h.node), leave_before_s + h.fragment.release_s) for h in held if h.name in pool)
+    return tuple(sorted((name, end_s - before_s) for name, end_s, before_s in found if end_s is not None))
 
 
 def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now_s: float) -> Ends:

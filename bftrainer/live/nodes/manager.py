@@ -103,7 +103,8 @@ class NodeManager:
         return self._earliest(self._planned_ends(), self._near_limit_ends())
 
     def _planned_ends(self) -> Ends:
-        return self._window_ends(self.pool, self._survey.window_ends, self._config.nodes.leave_before_s)
+        before_s = self._config.nodes.leave_before_s
+        return self._window_ends(self.pool, self._fragments.all(), self._survey.window_ends, before_s)
 
     def _near_limit_ends(self) -> Ends:
         survey = self._survey

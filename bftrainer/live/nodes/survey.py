@@ -204,8 +204,9 @@ class Survey:
         self._idle, _ = debounce(self._idle, frozenset(free))
         self._candidates = Table()
         for node in sorted(self._idle.offered):
-            request = NodeRequest(node, free[node], self._classes.gpus(node))
-            self._candidates[node] = Candidate(request, self._classes.of_node(node) or "")
+            node_class = self._classes.of_node(node) or ""
+            request = NodeRequest(node, free[node], self._classes.gpus(node), node_class)
+            self._candidates[node] = Candidate(request, node_class)
         return complaint
 
     def _succeeded(self, complaint: str, now_s: float) -> None:

@@ -45,3 +45,8 @@ def wanted_nodes(
     class_of = dict(zip(names, classes, strict=True))
     first = list(core.values())[:most]
     return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
+
+
+def least_rescale_s(records: Mapping[str, TrainerRecord]) -> float:
+    """The shortest time in which one of them grows; 0 for none."""
+    return min((record.spec.scale_up_s for record in records.values()), default=0.0)

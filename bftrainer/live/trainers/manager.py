@@ -18,7 +18,7 @@ from bftrainer.domain.state import Nodes
 from bftrainer.errors import UserError
 from bftrainer.live.derived import Derived, Table
 from bftrainer.live.trainers.failures import LONGEST_RETRY_S, after_failure
-from bftrainer.live.trainers.for_core import due_by, retry_times, wanted_nodes
+from bftrainer.live.trainers.for_core import due_by, least_rescale_s, retry_times, wanted_nodes
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
 from bftrainer.live.trainers.ports import ClassLookup, Launcher
@@ -57,6 +57,7 @@ class TrainerManager:
         self._slots = slots
         self._records: Table[TrainerRecord] = Table()
         self._retry_times, self._for_core, self._wants = Derived(retry_times), Derived(due_by), Derived(wanted_nodes)
+        self._least_rescale_s = Derived(least_rescale_s)
         self._states: dict[str, TrainerState] = {}
         self._occupancy = Occupancy(self._states)
         self._usage = UsageBook(now_s)
@@ -99,6 +100,10 @@ class TrainerManager:
     def wants(self, now_s: float, most: int) -> tuple[tuple[int, str | None], ...]:
         """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
         return self._wants(self.for_core(now_s), most, tuple(self._states), self._occupancy.classes())
+
+    def least_rescale_s(self, now_s: float) -> float:
+        """What the quickest trainer for the core needs to grow, as submitted."""
+        return self._least_rescale_s(self.for_core(now_s))
 
     def samples_done(self) -> tuple[tuple[str, float], ...]:
         """(name, samples) of trainers that have made progress."""

@@ -15,7 +15,7 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Decision, State
-from bftrainer.policies.bftrainer import BFTrainer, demand_of
+from bftrainer.policies.bftrainer import BFTrainer, demands_of
 from bftrainer_replay.simulation.play import Scenario, play
 
 SEED = 20210622
@@ -48,7 +48,7 @@ class AsPrintedPolicy:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Solve without the constraint, and again with it if it excludes the solution."""
-        demands = tuple(demand_of(active, self.policy.objective, state.at_s) for active in state.active)
+        demands = demands_of(state, self.policy.objective)
         problem = Problem(len(state.pool), self.policy.forward_s, demands)
         answer = self.policy.allocator.solve(problem)
         self.decisions += 1

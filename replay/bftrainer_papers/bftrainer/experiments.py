@@ -170,6 +170,7 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
     base = Cell(
         "week",
         f"hpo-{BASE_MODEL}",
+        objective="throughput",
         forward_s=BASE_FORWARD_S,
         cost_model=CostModel.PAPER,
         decide_on=DecideOn.POOL,

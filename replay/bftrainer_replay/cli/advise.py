@@ -11,7 +11,7 @@ import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
-from bftrainer_replay.cli.sampling import full_option, replayed, sample_of
+from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.workload_options import (
     jobs_option,
     node_type_option,
@@ -61,13 +61,14 @@ def advise(
     from bftrainer_replay.figures.sweep_results import pictures
     from bftrainer_replay.sweep.cell import Cell, tasks_of
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
+    from bftrainer_replay.sweep.parallel import enough_trainers
     from bftrainer_replay.sweep.store import ResultStore
 
     source = workload_of(table)
     curves, _ = origin_of_curves(table, node_type)
     click.echo(f"note: training rates from {curves}", err=True)
     window = window_of(choice)
-    base = Cell("log", source.name)
+    base = Cell("log", source.name, max_parallel=enough_trainers(window, pilot_trainers(window, source, 0)))
     cells = cells_to_try(base)
     sample = sample_of(window, source, cells, full=full, base=base)
     on_pieces = [each for cell in cells for each in sample.cells(cell)]

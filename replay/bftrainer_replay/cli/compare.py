@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.cli.choices import OBJECTIVE, SOLVER, NameChoice
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
-from bftrainer_replay.cli.workload_options import remarks_on
+from bftrainer_replay.cli.workload_options import admitted_at_once, max_parallel_option, remarks_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +63,14 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     help="Solver for the bftrainer policy.",
 )
 @click.option(
-    "--objective", default="throughput", show_default=True, type=OBJECTIVE, help="Objective of the bftrainer policy."
+    "--objective",
+    default=DEFAULT_OBJECTIVE,
+    show_default=True,
+    type=OBJECTIVE,
+    help="Objective of the bftrainer policy.",
 )
 @click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the bftrainer policy.")
-@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
+@max_parallel_option("Trainers admitted at once, P_jmax.")
 @click.option(
     "--requested",
     default=8,
@@ -90,7 +95,7 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 )
 def compare(
     choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str, solver: str,
-    objective: str, forward_s: float, max_parallel: int, requested: int, checkpoint_s: float, seed: int,
+    objective: str, forward_s: float, max_parallel: int | None, requested: int, checkpoint_s: float, seed: int,
     as_json: bool, out: Path | None,
 ) -> None:  # fmt: skip
     """Rank policies on LOG by the amount of training done, with completion times and decision times.
@@ -118,9 +123,8 @@ def compare(
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
-    for option, value in (("--max-parallel", max_parallel), ("--requested", requested)):
-        if value < 1:
-            raise UserError(f"{option} {value}: expected 1 or more")
+    if requested < 1:
+        raise UserError(f"--requested {requested}: expected 1 or more")
     for option, number in (("--forward-s", forward_s), ("--checkpoint-s", checkpoint_s)):
         if not 0 < number < float("inf"):
             raise UserError(f"{option} {number:g}: expected seconds above 0")
@@ -133,7 +137,7 @@ def compare(
     for remark in remarks_on(window, workload.arrivals):
         click.echo(f"note: {remark}", err=True)
     arrivals = enriched(workload.arrivals, requested)
-    scenario = Scenario(window, arrivals, max_parallel, checkpoint_s=checkpoint_s)
+    scenario = Scenario(window, arrivals, admitted_at_once(window, arrivals, max_parallel), checkpoint_s=checkpoint_s)
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
         static = static_outcome(scenario, on_time=begin("static nodes"))

@@ -41,7 +41,7 @@ def demo(out: Path) -> None:
     from rich.console import Console
 
     from bftrainer.allocation.exact import Exact
-    from bftrainer.allocation.objectives import OBJECTIVES
+    from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
     from bftrainer.plugins import build_policy
     from bftrainer.policies.settings import PolicySettings
     from bftrainer.system.files import write_atomically
@@ -75,7 +75,7 @@ def demo(out: Path) -> None:
     )
     console.print(f"Starting a pilot on nodes of this log, with three trainers, for {RUN_S:.0f} s ...")
     scenario = Scenario(window, arrivals)
-    settings = PolicySettings(Exact(), OBJECTIVES["throughput"])
+    settings = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE])
     replays = []
     console.print(
         f"Replaying {_TRAINERS:,} {_MODEL} trainers on these nodes, under equal share and under BFTrainer ..."

@@ -15,10 +15,11 @@ import click
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.price_options import price_options
-from bftrainer_replay.cli.sampling import full_option, replayed, sample_of
+from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
 from bftrainer_replay.cli.workload_options import (
     jobs_option,
+    max_parallel_option,
     node_type_option,
     origin_of_curves,
     tell_remarks,
@@ -43,13 +44,7 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
     metavar="S",
     help="T_fwd of the replay that the others are compared with.",
 )
-@click.option(
-    "--max-parallel",
-    default=10,
-    show_default=True,
-    metavar="P",
-    help="P_jmax of the replay that the others are compared with.",
-)
+@max_parallel_option("P_jmax of the replay that the others are compared with.")
 @click.option("--paper-grids", is_flag=True, help="Use the paper's complete grids and more policies.")
 @full_option
 @node_type_option
@@ -64,7 +59,7 @@ def report(
     choice: LogChoice,
     table: WorkloadTable,
     forward_s: float,
-    max_parallel: int,
+    max_parallel: int | None,
     paper_grids: bool,
     full: bool,
     node_type: str | None,
@@ -90,17 +85,17 @@ def report(
     from bftrainer_replay.report.plan import default_plan, full_plan
     from bftrainer_replay.sweep.cell import Cell
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
+    from bftrainer_replay.sweep.parallel import enough_trainers
     from bftrainer_replay.sweep.store import ResultStore
 
     began = time.perf_counter()
-    if max_parallel < 1:
-        raise UserError(f"--max-parallel {max_parallel}: expected 1 or more")
     if not 0 <= forward_s < float("inf"):
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     source = workload_of(table)
     window = window_of(choice)
     found = characterize(window)
-    base = Cell("log", source.name, forward_s=forward_s, max_parallel=max_parallel)
+    admitted = max_parallel or enough_trainers(window, pilot_trainers(window, source, 0))
+    base = Cell("log", source.name, forward_s=forward_s, max_parallel=admitted)
     plan = full_plan(base, FULL_POLICIES) if paper_grids else default_plan(base)
     sample = sample_of(window, source, plan.cells, full=full, base=base)
     inputs = inputs_of(sample.windows, [source], [each for cell in plan.cells for each in sample.cells(cell)])

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.cli.choices import OBJECTIVE, POLICY, SOLVER
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import COST_MODEL, DECIDE_ON
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
-from bftrainer_replay.cli.workload_options import remarks_on
+from bftrainer_replay.cli.workload_options import admitted_at_once, max_parallel_option, remarks_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,14 +57,14 @@ if TYPE_CHECKING:
     help="Solver of the allocation problem.",
 )
 @click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="Forward-looking time T_fwd.")
-@click.option("--max-parallel", default=10, show_default=True, metavar="P", help="Trainers admitted at once, P_jmax.")
+@max_parallel_option("Trainers admitted at once, P_jmax.")
 @click.option(
     "--objective",
     type=OBJECTIVE,
-    default="throughput",
+    default=DEFAULT_OBJECTIVE,
     show_default=True,
     metavar="NAME",
-    help="throughput, scaling-efficiency, priority, progress or module:function.",
+    help="relative-speed, throughput, scaling-efficiency, priority, progress or module:function.",
 )
 @click.option(
     "--cost-model",
@@ -96,7 +97,7 @@ def run(
     policy: str,
     solver: str,
     forward_s: float,
-    max_parallel: int,
+    max_parallel: int | None,
     objective: str,
     cost_model: str,
     decide_on: str,
@@ -125,8 +126,6 @@ def run(
     from bftrainer_replay.simulation.world import DecideOn
     from bftrainer_replay.workload.workload import read_workload
 
-    if max_parallel < 1:
-        raise UserError(f"--max-parallel {max_parallel}: expected 1 or more")
     if not 0 <= forward_s < float("inf"):
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     if not 0 <= noise < 1:
@@ -138,7 +137,8 @@ def run(
     workload = read_workload(trainers, known.curves, model)
     window = window_of(choice)
     arrivals = known.with_curve_error(workload.arrivals, lessons, seed)
-    scenario = Scenario(window, arrivals, max_parallel, costs, trigger, noise=noise, noise_seed=seed)
+    admitted = admitted_at_once(window, arrivals, max_parallel)
+    scenario = Scenario(window, arrivals, admitted, costs, trigger, noise=noise, noise_seed=seed)
     for warning in (*workload.warnings, *remarks_on(window, arrivals)):
         click.echo(f"note: {warning}", err=True)
     with progress_over_time(window.start_s, window.end_s) as begin:

@@ -49,7 +49,9 @@ _PATH = click.Path(path_type=Path)
     metavar="A,B",
     help="Comma-separated policies.  [default: bftrainer]",
 )
-@click.option("--objectives", type=OBJECTIVES, metavar="A,B", help="Comma-separated objectives.  [default: throughput]")
+@click.option(
+    "--objectives", type=OBJECTIVES, metavar="A,B", help="Comma-separated objectives.  [default: relative-speed]"
+)
 @click.option("--forward-s", metavar="S,S", help="Forward-looking times T_fwd.  [default: 120]")
 @click.option("--max-parallel", metavar="P,P", help="Trainers admitted at once, P_jmax.  [default: 10]")
 @click.option("--cost-factors", metavar="F,F", help="Factors for all R_up and R_dw.  [default: 1]")

@@ -76,6 +76,35 @@ def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def _max_parallel(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise UserError(f"--max-parallel {value}: expected 1 or more")
+    return value
+
+
+def max_parallel_option(meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command --max-parallel; without it, the log and the trainers decide."""
+    return click.option(
+        "--max-parallel",
+        type=int,
+        metavar="P",
+        callback=_max_parallel,
+        help=f"{meaning}  [default: enough trainers for twice the mean number of idle nodes, from 10 to 100]",
+    )
+
+
+def admitted_at_once(window: LogWindow, arrivals: Sequence[Arrival], wanted: int | None) -> int:
+    """P_jmax: as wanted, or enough for the log. A default above the usual one is a note on stderr."""
+    from bftrainer_replay.sweep.parallel import USUAL, enough_trainers
+
+    if wanted is not None:
+        return wanted
+    found = enough_trainers(window, [arrival.trainer for arrival in arrivals])
+    if found > USUAL:
+        click.echo(f"note: at most {found} trainers at once, enough for most idle nodes (--max-parallel)", err=True)
+    return found
+
+
 node_type_option = click.option(
     "--node-type",
     metavar="TEXT",

@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell
+from bftrainer_replay.sweep.parallel import numbers_to_try
 from bftrainer_replay.sweep.results import SweepRow
 
 FORWARD_S = (30.0, 60.0, 120.0, 240.0, 480.0)
-MAX_PARALLEL = (5, 10, 20, 35)
-OBJECTIVES = ("throughput", "scaling-efficiency")
+OBJECTIVES = (DEFAULT_OBJECTIVE, "throughput", "scaling-efficiency")
 _AS_GOOD = {"forward_s": 0.005, "max_parallel": 0.02, "objective": 0.005}
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 
@@ -57,7 +58,7 @@ def cells_to_try(base: Cell) -> tuple[Cell, ...]:
     """The base, and the base with one setting changed."""
     varied = (
         *(replace(base, forward_s=s) for s in FORWARD_S),
-        *(replace(base, max_parallel=p) for p in MAX_PARALLEL),
+        *(replace(base, max_parallel=p) for p in numbers_to_try(base.max_parallel)),
         *(replace(base, objective=o) for o in OBJECTIVES),
     )
     return tuple(dict.fromkeys((base, *varied)))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import pytest
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from bftrainer.domain.ports import Policy
 from bftrainer.plugins import build_policy
 from bftrainer.policies.settings import PolicySettings
 from bftrainer_replay.conformance.checks import CHECKS, Build
 
-SETTINGS = PolicySettings(Exact(), OBJECTIVES["throughput"], forward_s=120.0, seed=1)
+SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=120.0, seed=1)
 
 
 def builder_of(name: str) -> Build:

@@ -23,6 +23,7 @@ _TICKS = (
     (30 * 86400, "30 days"),
     (365 * 86400, "1 year"),
 )
+_MOST_POINTS = 5000
 
 
 def fragments_figure(window: LogWindow) -> Figure:
@@ -43,12 +44,16 @@ def fragments_figure(window: LogWindow) -> Figure:
         f"{short_time:.0%} of the idle node-time.",
     )
     axes.set_xscale("log")
+    # The last of equal lengths; of a log with millions of fragments, as many as a figure can show.
+    drawn = np.append(np.flatnonzero(np.diff(length_s)), len(length_s) - 1)
+    drawn = drawn[np.unique(np.linspace(0, len(drawn) - 1, _MOST_POINTS).round().astype(np.int64))]
     low, high = float(length_s[0]) / 1.3, float(length_s[-1]) * 1.3
     for shares, color, dashes, name in (
         (count, BLUE, "-", "share of fragments"),
         (node_time, ORANGE, (0, (5, 2)), "share of node-time"),
     ):
-        axes.step([low, *length_s], [0, *shares], where="post", color=color, linestyle=dashes, linewidth=2, label=name)
+        at, up = np.append(low, length_s[drawn]), np.append(0.0, shares[drawn])
+        axes.step(at, up, where="post", color=color, linestyle=dashes, linewidth=2, label=name)
     if low < SHORT_FRAGMENT_S < high:
         axes.axvline(SHORT_FRAGMENT_S, color=FAINT, linewidth=1)
         for share, color in ((short, BLUE), (short_time, ORANGE)):

@@ -10,6 +10,7 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.headline import UsedNodes, one_node_hours, used_spread
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.simulation.play import equivalent_nodes
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
@@ -33,6 +34,8 @@ def assumptions_chapter(
 ) -> Chapter:
     """One row per assumption; ``curves`` says where the throughput curves come from, and on what nodes."""
     base = rows[plan.base]
+    largest = max(t.max_nodes for t in trainers)
+    enough = equivalent_nodes(window) / largest
     made = [
         (
             "Throughput of the trainers",
@@ -48,7 +51,7 @@ def assumptions_chapter(
         ),
         (
             "Concurrent trainers",
-            f"at most {plan.base.max_parallel}",
+            f"at most {plan.base.max_parallel}; on average, {enough:.1f} trainers of {largest} nodes could use the idle nodes",
             "--max-parallel",
             _moves(base, [rows[c] for c in plan.parallel], lambda cell: f"{cell.max_parallel}"),
         ),

@@ -10,7 +10,7 @@ from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
-from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, one_node_hours, sentences, span_text
+from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, sentences, span_text
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
@@ -21,6 +21,7 @@ from bftrainer_replay.report.pictures import (
     nodes_picture,
     trainers_picture,
 )
+from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
@@ -78,7 +79,7 @@ def log_page(
         _training(plan, sample, rows, static_bins),
         _month(base, found, months),
         _replays(plan, rows),
-        *_pieces(plan, sample, rows),
+        *pieces_chapter(plan, sample, rows),
         forward,
         parallel_chapter([rows[c] for c in plan.parallel]),
         objective_chapter(
@@ -212,30 +213,6 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         "row."
     )
     return Chapter("All replays", text, (table,))
-
-
-def _pieces(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]) -> tuple[Chapter, ...]:
-    """The pieces of the log that were replayed, if not all of it was."""
-    if sample.is_whole:
-        return ()
-    base, equal = rows[plan.base], rows.get(next((c for c in plan.policies if c.policy == "equal-share"), plan.base))
-    assert equal is not None, "the plan has equal shares, or the base stands for them"
-    parts = []
-    for (_, begin, end), row, other in zip(sample.spans(), base.parts, equal.parts, strict=True):
-        nodes, gain = UsedNodes.of(row), one_node_hours(row) / (one_node_hours(other) or 1.0) - 1
-        idle = nodes.idle_node_h / float(row.result["span_h"])
-        parts.append((begin, end, f"{idle:,.0f}", f"{nodes.share:.1%}", f"{row.efficiency or 0.0:.1%}", f"{gain:+.1%}"))
-    shares = [UsedNodes.of(row).share for row in base.parts]
-    table = PageTable(
-        "pieces",
-        "Pieces of the log that were replayed",
-        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. The figures "
-        "at the top are those of all pieces together.",
-        ("from", "to", "mean idle nodes", "used", "U", "training over equal shares"),
-        tuple(parts),
-    )
-    text = f"The log is long. The replays cover {sample.text}; all figures on idle nodes cover the whole log."
-    return (Chapter("Replayed pieces", text, (table,)),)
 
 
 def _warnings(window: LogWindow, base: SweepRow, first: str) -> tuple[str, ...]:

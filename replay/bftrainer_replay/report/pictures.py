@@ -33,13 +33,18 @@ WHAT_U_IS = (
 
 def idle_pictures(window: LogWindow) -> tuple[Picture, ...]:
     """The idle nodes over time, by hour and weekday and by month, and the lengths of the fragments."""
-    sizes, fragments = pool_sizes_of(window), fragments_of(window)
+    sizes = pool_sizes_of(window)
     over_time = [(format_time(at), n) for at, n in zip(sizes.start_s.tolist(), sizes.nodes.tolist(), strict=True)]
-    lengths = [(node, f"{s:.0f}") for node, s in zip(fragments.nodes, fragments.length_s.tolist(), strict=True)]
+    lengths_s, counts = np.unique(np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True)
     return (
         Picture("idle-nodes", idle_nodes_figure(window), ("time", "idle_nodes"), over_time),
         *_calendar_pictures(window),
-        Picture("fragments", fragments_figure(window), ("node", "length_s"), lengths),
+        Picture(
+            "fragments",
+            fragments_figure(window),
+            ("length_s", "fragments"),
+            list(zip(lengths_s.tolist(), counts.tolist(), strict=True)),
+        ),
     )
 
 

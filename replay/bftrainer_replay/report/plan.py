@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
+from bftrainer_replay.sweep.parallel import numbers_to_try
 from bftrainer_replay.sweep.sample import LogSample
 
 
@@ -49,9 +50,9 @@ def default_plan(base: Cell) -> ReportPlan:
         base,
         policies=("equal-share",),
         forward=(30.0, 300.0, 900.0),
-        parallel=(5, 20, 35),
+        parallel=numbers_to_try(base.max_parallel),
         costs=(2.0, 4.0),
-        objectives=("scaling-efficiency",),
+        objectives=("throughput",),
     )
 
 
@@ -64,12 +65,10 @@ def full_plan(base: Cell, policies: Sequence[str]) -> ReportPlan:
         forward=(10.0, 30.0, 60.0, 90.0, 240.0, 480.0, 900.0),
         parallel=(5, 15, 20, 25, 30, 35),
         costs=(0.5, 2.0, 4.0, 8.0),
-        objectives=("scaling-efficiency",),
+        objectives=("throughput", "scaling-efficiency"),
     )
-    scaled = tuple(
-        replace(cell, objective="scaling-efficiency", detail=False) for cell in (*plan.forward, *plan.parallel)
-    )
-    return replace(plan, objectives=tuple(dict.fromkeys((*plan.objectives, *scaled))))
+    unweighted = tuple(replace(cell, objective="throughput", detail=False) for cell in (*plan.forward, *plan.parallel))
+    return replace(plan, objectives=tuple(dict.fromkeys((*plan.objectives, *unweighted))))
 
 
 def _plan(

@@ -60,6 +60,8 @@ class ReplayedTrainer:
     finished_s: float | None = None
     stopped: bool = False
     node_s: float = 0.0
+    waits_since_s: float | None = None
+    waited_s: float = 0.0
     _rates: tuple[float, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,6 +116,8 @@ class ReplayedTrainer:
             self._stall_until(end_s)
             self.preempted_until_s = max(self.preempted_until_s, end_s)
         self.nodes -= nodes
+        if not self.nodes:
+            self.waits_since_s = at_s
         self.slow_rate = min(self.slow_rate, self.rate)
 
     def rescale(self, nodes: int, at_s: float) -> None:
@@ -121,6 +125,7 @@ class ReplayedTrainer:
         self.settle(at_s)
         self.rescales += 1
         grows = nodes > self.nodes
+        self.waited_s = self.longest_wait_s(at_s)
         cost_s = self.trainer.scale_up_s if grows else self.trainer.scale_down_s
         if self.cost_model is CostModel.PAPER:
             lump = self.rate * cost_s
@@ -134,6 +139,7 @@ class ReplayedTrainer:
         if self.started_s is None:
             self.started_s = at_s
         self.nodes = nodes
+        self.waits_since_s = None if nodes else at_s
         self.trains_since_s = max(at_s, self.stalled_until_s)
         self.slow_rate = min(self.slow_rate, self.rate)
 
@@ -146,6 +152,13 @@ class ReplayedTrainer:
             self.samples = min(self.samples, total) if self.stopped else total
         self.finished_s = at_s
         self.nodes = 0
+
+    def longest_wait_s(self, at_s: float) -> float:
+        """The longest time at 0 nodes between admission and ``at_s``, or its end."""
+        since_s = self.admitted_s if self.started_s is None else self.waits_since_s
+        if self.nodes or self.finished_s is not None or since_s is None:
+            return self.waited_s
+        return max(self.waited_s, at_s - since_s)
 
     def _preempted(self, lump: float) -> None:
         self.samples -= lump

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cached_property
 
 from bftrainer import __version__
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
@@ -37,7 +38,7 @@ class Cell:
     log: str
     workload: str
     policy: str = "bftrainer"
-    objective: str = "throughput"
+    objective: str = DEFAULT_OBJECTIVE
     forward_s: float = 120.0
     max_parallel: int = 10
     cost_factor: float = 1.0

@@ -56,6 +56,8 @@ def compute(task: Task, inputs: Inputs) -> Result:
         "pool_events": 1 + len(whole.window.events),
         "work_ran_out_at": min(ended) if ended else None,
         "all_done_s": _all_done_s(outcomes),
+        "longest_wait_h": max((r.longest_wait_s(whole.window.end_s) for o in outcomes for r in o.runs), default=0.0)
+        / 3600,
         **_runtimes(outcomes),
         "timing": {"cpu_s": time.process_time() - began_s, **_timing(summaries, outcomes)},
     }

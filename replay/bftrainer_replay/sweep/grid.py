@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field, NonNegativeInt, create_model
 
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.config.trainer_file import Count, NotNegative
 from bftrainer.config.validation import ConfigTable
 from bftrainer_replay.logs.source import ImportOptions
@@ -62,7 +63,7 @@ class GridTable(ConfigTable):
     """The values; each list multiplies the number of cells by its length."""
 
     policies: tuple[str, ...] = Field(default=("bftrainer",), min_length=1)
-    objectives: tuple[str, ...] = Field(default=("throughput",), min_length=1)
+    objectives: tuple[str, ...] = Field(default=(DEFAULT_OBJECTIVE,), min_length=1)
     forward_s: tuple[NotNegative, ...] = Field(default=(120.0,), min_length=1)
     max_parallel: tuple[Count, ...] = Field(default=(10,), min_length=1)
     cost_factors: tuple[NotNegative, ...] = Field(default=(1.0,), min_length=1)

@@ -15,8 +15,8 @@ _SETTINGS = tuple(f.name for f in fields(Cell) if f.name != "detail")
 _MEASURES = (
     "outcome_samples", "outcome_one_node_h", "static_outcome_samples", "efficiency", "no_cost_bound",
     "preemption_cost_samples", "rescale_cost_samples", "return_on_rescaling", "preemptions", "rescales",
-    "resource_integral_node_h", "unused_node_h", "mean_runtime_h", "completed", "submitted", "pool_events", "decisions",
-    "work_ran_out_at",
+    "resource_integral_node_h", "unused_node_h", "mean_runtime_h", "longest_wait_h", "completed", "submitted", "pool_events",
+    "decisions", "work_ran_out_at",
 )  # fmt: skip
 SUMMED = (
     "span_h", "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",

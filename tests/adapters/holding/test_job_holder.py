@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,7 @@ class Jobs:
     fails: bool = False
     against: str = ""
     while_asked: Callable[[], object] = lambda: None
+    windows: list[float] = field(default_factory=list)
 
     def begin(self) -> None: ...
 
@@ -60,8 +62,16 @@ class Jobs:
             raise CommandError(["fqueue"], "no answer")
         return self.against
 
+    def turn_s(self, reason: str) -> float:
+        return 60.0 if reason == "Priority" else 0.0
+
+    @property
+    def longest_s(self) -> float:
+        return math.inf
+
     def submit(self, claim: NodeRequest) -> str:
         self.submitted += 1
+        self.windows.append(claim.window_s)
         if self.fails:
             raise CommandError(["fsub"], "no")
         job = Job(str(self.submitted), claim.node)
@@ -224,3 +234,38 @@ def test_two_claims_for_one_node_are_one_holder(house: House) -> None:
     acquired = house.holder.acquire((NodeRequest("n1"), NodeRequest("n1")))
     assert [f.node for f in acquired.fragments] == ["n1"]
     assert [r.reason for r in acquired.refusals] == ["already held"]
+
+
+def test_a_holder_waits_for_the_schedulers_turn_but_not_for_a_limit(house: House) -> None:
+    """While a main job of the same nodes waits, Slurm starts holders in backfill only, every bf_interval."""
+    turn, limit = house.holder.acquire((NodeRequest("n1"), NodeRequest("n2"))).fragments
+    house.jobs.jobs[turn.id].reason = "Priority"
+    house.jobs.jobs[limit.id].reason = "limit"
+    house.poll()
+    for _ in range(4):
+        house.poll()
+    assert set(house.jobs.ended) == {limit.id}
+    house.jobs.jobs[turn.id].phase = JobPhase.RUNS
+    house.mark_ready(turn)
+    assert FragmentPhase.READY in {f.phase for f in house.poll()}
+
+
+def test_a_slow_prolog_and_epilog_are_measured_and_count_in_windows(house: House) -> None:
+    (first,) = house.holder.acquire((NodeRequest("n1", node_class="a"),)).fragments
+    for _ in range(4):
+        house.poll()
+        house.jobs.jobs[first.id].phase = JobPhase.RUNS
+    house.mark_ready(first)
+    house.poll()
+    house.holder.release(frozenset({first.name}))
+    house.jobs.jobs[first.id].phase = JobPhase.LEAVES
+    for _ in range(3):
+        house.poll()
+    house.jobs.jobs[first.id].phase = JobPhase.OVER
+    while [f.phase for f in house.poll()] != [FragmentPhase.GONE]:
+        pass
+    refused = house.holder.acquire((NodeRequest("n2", 140.0, node_class="a"),)).refusals
+    assert "50 s to start a holder, 0 s to rescale, 40 s until the node is idle" in refused[0].reason
+    (second,) = house.holder.acquire((NodeRequest("n2", 600.0, node_class="a"),)).fragments
+    assert second.release_s == 40.0
+    assert house.jobs.windows[-1] == 560.0

@@ -65,6 +65,13 @@ class Jobs:
     def why_no_holder(self) -> str:
         return ""
 
+    def turn_s(self, reason: str) -> float:
+        return 0.0
+
+    @property
+    def longest_s(self) -> float:
+        return math.inf
+
     def submit(self, claim: NodeRequest) -> str:
         if self.refuses:
             raise PostponedError("refused", 30.0)

@@ -69,7 +69,23 @@ FAULTS = [
     ("preemption", "OK", "main preempts", "PreemptMode=CANCEL", "PreemptMode=REQUEUE"),
     ("partition", "BROKEN", "partition 'scavenge' does not exist; available: main, other", "=scavenge", "=other"),
     ("partition", "BROKEN", "is DOWN", "State=UP", "State=DOWN"),
-    ("partition", "BROKEN", "MaxTime 14400 s", "MaxTime=UNLIMITED", "MaxTime=04:00:00"),
+    ("max wall", "OK", "MaxTime 14400 s", "MaxTime=UNLIMITED", "MaxTime=04:00:00"),
+    ("max wall", "WARNING", "holders last 600 s", "MaxTime=UNLIMITED", "MaxTime=00:10:00"),
+    ("preemption", "BROKEN", "whose priority is as high", "PreemptMode=CANCEL", "PreemptMode=CANCEL,PRIORITY"),
+    (
+        "preemption",
+        "BROKEN",
+        "min_exempt_priority=5",
+        "PreemptMode             =",
+        "PreemptParameters = min_exempt_priority=5\nPreemptMode             =",
+    ),
+    (
+        "over time limit",
+        "OK",
+        "OverTimeLimit 5 min",
+        "OverTimeLimit           = 0 min",
+        "OverTimeLimit           = 5 min",
+    ),
     ("partition", "OK", "8 nodes", "MaxTime=UNLIMITED", "MaxTime=7-00:00:00"),
     ("partition", "BROKEN", "RootOnly", "RootOnly=NO", "RootOnly=YES"),
     ("epilog", "WARNING", "none", "= /bin/true\nEpilogMsgTime", "= (null)\nEpilogMsgTime"),
@@ -138,8 +154,8 @@ def test_root_and_slurm_user_see_everything_and_a_window_may_be_assumed() -> Non
 
 
 # As 22.05.8, 24.11.5 and 26.05.5 print them, all alike.
-QOSES = "normal|scavenger|cluster|1.000000|00:00:00||||||||\nscavenger||cancel|0.000000|00:00:00||||||||\n"
-LIMITED = "scavenger||cancel|0.000000|00:00:45|00:01:00|00:30:00|2|3|4||node=1|node=2\n"
+QOSES = "normal|scavenger|cluster|1.000000|00:00:00|||||||||||||\nscavenger||cancel|0.000000|00:00:00|||||||||||||\n"
+LIMITED = "scavenger||cancel|0.000000|00:00:45|00:01:00|00:30:00|2|3|4||node=1|node=2|||||\n"
 
 
 @pytest.mark.parametrize(
@@ -164,20 +180,25 @@ def test_a_site_that_preempts_by_qos(text: str | None, weight: CheckStatus, word
     assert "preemption" not in found
 
 
+def enforced(text: str) -> str:
+    """A site with QOS preemption that applies limits."""
+    return BY_QOS(text).replace("AccountingStorageEnforce = none", "AccountingStorageEnforce = associations,limits,qos")
+
+
 def test_what_a_qos_limits() -> None:
-    found = judged(
-        settings=SlurmSettings(qos="scavenger"), change=BY_QOS, qos=parse_qos(QOSES.splitlines()[0] + "\n" + LIMITED)
-    )
+    known = parse_qos(QOSES.splitlines()[0] + "\n" + LIMITED)
+    assert "limits" not in judged(settings=SlurmSettings(qos="scavenger"), change=BY_QOS, qos=known), "not enforced"
+    found = judged(settings=SlurmSettings(qos="scavenger"), change=enforced, qos=known)
     assert found["exempt time"].state is CheckStatus.BROKEN
     assert "QOS scavenger has PreemptExemptTime 60 s" in found["exempt time"].detail
-    assert found["max wall"].state is CheckStatus.BROKEN
-    assert "MaxWall 1800 s" in found["max wall"].detail
+    assert found["max wall"].state is CheckStatus.WARNING
+    assert "QOS scavenger has MaxWall 1800 s" in found["max wall"].detail
     assert "at most 1 nodes are held" in found["limits"].detail
     assert "GraceTime 45 s" in found["kill wait"].detail
     off = LIMITED.replace("00:01:00", "00:00:00").replace("|2|3|", "|0|3|")
     found = judged(
         settings=SlurmSettings(qos="scavenger"), qos=parse_qos(off),
-        change=lambda text: BY_QOS(text).replace("PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
+        change=lambda text: enforced(text).replace("PreemptExemptTime       = 00:00:00", "PreemptExemptTime       = 00:10:00"),
     )  # fmt: skip
     assert "exempt time" not in found, "the QOS takes precedence"
     assert found["limits"].state is CheckStatus.BROKEN

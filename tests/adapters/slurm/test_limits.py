@@ -9,7 +9,7 @@ import pytest
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.slurm.jobs import is_limit
+from bftrainer_adapters.slurm.jobs import is_limit, waits_its_turn
 from bftrainer_adapters.slurm.site import SITE
 
 
@@ -39,6 +39,16 @@ def test_words_about_the_pilots_jobs(reason: str) -> None:
 )  # fmt: skip
 def test_words_about_a_node_or_nobody(reason: str) -> None:
     assert not is_limit(reason)
+
+
+def test_which_holders_wait_for_their_turn() -> None:
+    """The last but one is what 22.05.8 says in a lower partition of the nodes that a main job waits for."""
+    higher = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+    turn = ["", "None", "Priority", "Resources", higher, "ReqNodeNotAvail, May be reserved for other job"]
+    assert all(map(waits_its_turn, turn))
+    assert not any(
+        map(waits_its_turn, ["QOSMaxJobsPerUserLimit", "PartitionTimeLimit", "ReqNodeNotAvail", "BeginTime"])
+    )
 
 
 def test_with_a_qos_the_partition_may_be_the_main_queues(tmp_path: Path) -> None:

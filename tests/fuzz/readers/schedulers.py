@@ -58,8 +58,9 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
         ),
     ),
     "slurm.setup.parse_version": (b"slurm 22.05.8\n", b"slurm 26.05.2\n"),
-    "slurm.setup.parse_qos": (_lines("normal||cluster|1.000000|||" + "|" * 6,
-        "idle|normal|requeue|0|00:01:00|00:05:00|1-00:00:00|10|4|100|50|node=4|node=8"),),
+    "slurm.setup.parse_qos": (_lines("normal||cluster|1.000000|||" + "|" * 11,
+        "idle|normal|requeue|0|00:01:00|00:05:00|1-00:00:00|10|4|100|50|node=4|node=8|20|9|node=6|cpu=600|1-00:00:00"),),
+    "slurm.setup.parse_tres": (b"cpu=8,mem=8000M,node=4,gres/gpu=16",),
     "slurm.pilot_job.parse_job": (_lines("RUNNING|1790000000|eve|idle|normal|account|(null)|(null)|pilot|x"),),
     "lsf.text.parse_pending": (_document({**_JOB, "STAT": "PEND", "NREQ_SLOT": "84"},
         {**_JOB, "STAT": "PSUSP", "NREQ_SLOT": "-"}),),
@@ -85,9 +86,15 @@ def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
                     yield f"{scheduler}.{found.name}.{each}", function
 
 
+def _argument(parameter: inspect.Parameter) -> object:
+    """Something of its type, where its name is not known: a test tells whether a sample is read with it."""
+    of_its_type: dict[str, object] = {"str": "u", "int": 1, "float": 1.7e9, "bool": True}
+    return _GIVEN.get(parameter.name.lstrip("_"), of_its_type.get(str(parameter.annotation)))
+
+
 def _parser(function: Callable[..., Any]) -> Read:
     more = list(inspect.signature(function).parameters.values())[1:]
-    given = [_GIVEN[each.name.lstrip("_")] for each in more if each.default is each.empty]
+    given = [_argument(each) for each in more if each.default is each.empty]
 
     def read(data: bytes, folder: Path) -> object:
         text = data.decode("utf-8", "replace")  # as command.run decodes

@@ -39,7 +39,7 @@ def nodes(count: int) -> str:
 
 @pytest.mark.parametrize(
     ("largest", "expected"),
-    [(1, 20), (64, 5)],
+    [(1, 18), (64, 5)],
     ids=["trainers of one node need as many at once as there are nodes", "trainers of any size need few"],
 )
 def test_how_many_at_once(tmp_path: Path, largest: int, expected: int) -> None:
@@ -49,7 +49,10 @@ def test_how_many_at_once(tmp_path: Path, largest: int, expected: int) -> None:
     found = advice(tmp_path, log, rows, LINEAR)
     assert found["max_parallel"]["value"] == expected
     losses = found["max_parallel"]["losses"]
-    assert losses[5] == pytest.approx(13 / 18, abs=0.05) if largest == 1 else losses[5] <= 0.02
+    if largest == 1:  # 35 trainers could use twice the mean of 17.5 nodes; half and a quarter of them are tried, too
+        assert losses[9] == pytest.approx(1 / 2, abs=0.05)
+    else:
+        assert losses[5] <= 0.02
     assert found["measure"] == "outcome_samples"
     assert found["min_window_s"] == 30
     lines = (tmp_path / "out" / "bftrainer.toml").read_text()
@@ -93,22 +96,26 @@ def test_nodes_that_come_and_go_ask_for_a_short_one(tmp_path: Path) -> None:
     assert losses[240] == losses[480] == pytest.approx(1 - (10 * 10 + 20 * 11) / 600, abs=0.02)
 
 
-def test_models_that_differ_ask_for_scaling_efficiency(tmp_path: Path) -> None:
+def test_models_that_differ_do_not_ask_for_throughput(tmp_path: Path) -> None:
     """Under throughput the cheap samples of a model that hardly scales take all; by one-node hours that is a waste."""
     curves = {"cheap": (1000.0, 7300.0), "dear": (10.0, 640.0)}  # a second node brings 100 samples/s and 10
     rows = "".join(f"{m},{m},20,10,1,64,1e12,{DAY}00:00:00\n" for m in curves)
     found = advice(tmp_path, [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"], rows, curves)
     assert found["measure"] == "outcome_one_node_h"
-    assert found["objective"]["value"] == "scaling-efficiency"
+    assert found["objective"]["value"] == "relative-speed"
     # Ten nodes of the one: 1.9 one-node hours an hour; nine of the other and one of the one: 10.
-    assert found["objective"]["losses"] == {"throughput": pytest.approx(0.81, abs=0.01), "scaling-efficiency": 0}
+    assert found["objective"]["losses"] == {
+        "relative-speed": 0, "throughput": pytest.approx(0.81, abs=0.01), "scaling-efficiency": 0
+    }  # fmt: skip
 
 
 def test_models_alike_ask_for_no_other_objective(tmp_path: Path) -> None:
     log = [f"{DAY}00:00:00,{nodes(10)},", f"{DAY}08:00:00,,n09"]
     found = advice(tmp_path, log, ONE, LINEAR)
     assert found["objective"] == {
-        "name": "objective", "value": "throughput", "losses": {"throughput": 0, "scaling-efficiency": 0}
+        "name": "objective",
+        "value": "relative-speed",
+        "losses": {"relative-speed": 0, "throughput": 0, "scaling-efficiency": 0},
     }  # fmt: skip
 
 

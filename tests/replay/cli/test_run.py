@@ -160,7 +160,8 @@ def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path
         (("--policy", "equalshare"), "unknown policy 'equalshare', did you mean 'equal-share'"),
         (
             ("--objective", "speed"),
-            "unknown objective 'speed'; valid: ageing, growth, priority, progress, scaling-efficiency, throughput",
+            "unknown objective 'speed'; valid: ageing, growth, priority, progress, relative-speed, scaling-efficiency, "
+            "throughput",
         ),
         (("--solver", "cbc"), "'cbc' is not one of 'auto', 'exact', 'highs', 'gurobi'"),
         (("--cost-model", "none"), "'none' is not one of 'stall', 'paper', 'delay'"),

@@ -247,6 +247,7 @@ def test_what_policies_know_is_an_axis(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     bftrainer("replay", "generate", "--nodes", 24, "--days", 0.2, "--seed", 1, "--out", log)
     common = ("replay", "sweep", "--log", log, "--count", 14, "--no-bound", "--jobs", 1, "--out", tmp_path / "o")
+    common = (*common, "--objectives", "throughput")
     ended = bftrainer(*common, "--knows", "known,wrong:flat,learn", "--noise", 0.1, "--lessons", "trainer", "--json")
     assert ended.status == 0, ended
     rows = {row["knows"]: row for row in json.loads(ended.out)}

@@ -49,8 +49,8 @@ def test_pieces_are_parts_of_the_log_drawn_over_all_of_it() -> None:
     assert "20 pieces of one day each, 20 of the log's 100 days" in sample.text
 
 
-@pytest.mark.parametrize(("days", "share", "length_h"), [(400, 0.2, 168.0), (14, 0.2, 6.0), (100, 0.15, 24.0)])
-def test_pieces_are_as_long_as_eight_of_them_allow(days: int, share: float, length_h: float) -> None:
+@pytest.mark.parametrize(("days", "share", "length_h"), [(400, 0.2, 168.0), (14, 0.2, 24.0), (100, 0.15, 24.0)])
+def test_pieces_are_as_long_as_three_of_them_allow(days: int, share: float, length_h: float) -> None:
     assert drawn(made_log(days, 10), share).pieces[0].span_s == 3600 * length_h
 
 
@@ -87,3 +87,5 @@ def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
     short, long = (cost_s(made_log(days, 100), trainers, 10) for days in (2, 8))
     assert long == pytest.approx(4 * short, rel=0.05)
     assert cost_s(made_log(2, 100), trainers, 40) > 1.5 * short
+    # A few trainers of every model stand for all: their number is not how many are completed.
+    assert cost_s(made_log(2, 100), trainers[:14], 10) == pytest.approx(short, rel=0.05)

@@ -1,0 +1,49 @@
+"""The longest time limit that holders may have here: a QOS, an account or a partition may allow less than slurm.longest_s."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system import command
+from bftrainer_adapters.slurm.accounting import Ask, read_accounting
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, partitions_argv
+from bftrainer_adapters.slurm.site_limits import holders_of
+
+AGAIN_S = 60.0
+_TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
+
+
+def longest_here_s(settings: SlurmSettings, config_text: str, user: str, ask: Ask) -> float:
+    """Infinite where nothing limits it. Raises CommandError or SchedulerError if that cannot be found out."""
+    partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
+    accounts = read_accounting(settings, config_text, user, ask)
+    at = holders_of(settings, parse_config(config_text), partitions, accounts.qos or {}, accounts.associations)
+    return max(at.longest[0], 60.0)
+
+
+@dataclass
+class TimeLimit:
+    """Read at the start, and again when Slurm says that a limit is too long (at most every :data:`AGAIN_S`)."""
+
+    read: Callable[[], float]
+    elapsed_s: Callable[[], float] = time.monotonic
+    longest_s: float = math.inf
+    _next_s: float = field(default=-math.inf)
+
+    def update(self) -> None:
+        """What cannot be found out stays as it was: a holder with too long a limit is pending, and does no harm."""
+        with suppress(CommandError, SchedulerError):
+            self.longest_s = self.read()
+
+    def noted(self, reason: str) -> None:
+        """Why a holder does not start, or was refused."""
+        if _TOO_LONG.search(reason) and self.elapsed_s() >= self._next_s:
+            self._next_s = self.elapsed_s() + AGAIN_S
+            self.update()

@@ -1,0 +1,123 @@
+"""The default objective, relative speed: throughput where trainers are alike; where they differ, none takes all nodes."""
+
+from __future__ import annotations
+
+import random
+
+import oracle_per_node
+import policy_states
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import curves
+
+from bftrainer.allocation.equal_share_rate import equal_share, equal_share_rate
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.gurobi import Gurobi
+from bftrainer.allocation.highs import Highs
+from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
+from bftrainer.config.pilot import DecisionsConfig
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.problem import Problem
+from bftrainer.domain.state import State
+from bftrainer.policies.bftrainer import demands_of
+
+CHEAP = Curve((1, 2, 4, 8, 16), (7100.0, 13100.0, 21100.0, 40500.0, 74000.0))
+COSTLY = Curve((1, 2, 4, 8, 16), (1000.0, 2000.0, 3800.0, 7600.0, 15000.0))
+THRASHES = Curve((1, 2, 4, 8, 16), (10.0, 400.0, 780.0, 1500.0, 2900.0))  # its single node is 20 times too slow
+RELATIVE = OBJECTIVES[DEFAULT_OBJECTIVE]
+
+
+def state_of(curves: list[Curve], pool: int, **others: int) -> State:
+    trainers = [policy_states.active(f"t{i}", curve=curve, **others) for i, curve in enumerate(curves)]
+    return policy_states.fresh(trainers, pool)
+
+
+def counts(curves: list[Curve], pool: int, objective: str = DEFAULT_OBJECTIVE) -> tuple[int, ...]:
+    demands = demands_of(state_of(curves, pool), OBJECTIVES[objective])
+    return Exact().solve(Problem(pool, 120.0, demands)).counts
+
+
+def test_it_is_the_default() -> None:
+    assert DecisionsConfig().objective == "relative-speed"
+
+
+@given(curves(last=16), st.integers(1, 6), st.integers(0, 64))
+def test_for_trainers_that_are_alike_it_is_throughput_to_the_last_bit(curve: Curve, trainers: int, pool: int) -> None:
+    state = state_of([curve] * trainers, pool, min_nodes=curve.nodes[0], max_nodes=curve.nodes[-1])
+    assert demands_of(state, RELATIVE) == demands_of(state, OBJECTIVES["throughput"])
+
+
+@given(curves(last=16), st.floats(0.01, 40.0))
+def test_nodes_beyond_the_share_are_worth_no_more_than_their_number(curve: Curve, share: float) -> None:
+    trainer = policy_states.trainer("t", curve.nodes[0], curve.nodes[-1], curve=curve)
+    at_share = equal_share_rate(trainer, share)
+    for n in range(curve.nodes[0], curve.nodes[-1] + 1):
+        assert curve.at(n) <= max(1.0, n / share) * at_share * (1 + 1e-9)
+
+
+def test_a_share_is_reached_in_turns_of_larger_and_smaller_sizes() -> None:
+    def rate(curve: Curve, share: float, **sizes: object) -> float:
+        return equal_share_rate(Trainer("t", curve, 1, 16, 18.0, 12.0, **sizes), share)  # type: ignore[arg-type]
+
+    assert rate(CHEAP, 4.0) == pytest.approx(13100 + (40500 - 13100) * 2 / 6)  # 2 and 8 nodes in turns beat 4
+    assert rate(THRASHES, 1.0) == pytest.approx(200.0)  # 2 nodes for half of the time
+    assert rate(CHEAP, 0.5) == pytest.approx(3550.0)
+    assert rate(CHEAP, 100.0) == 74000.0
+    assert rate(CHEAP, 2.0, sizes=(4, 16)) == pytest.approx(21100 / 2)
+    assert equal_share_rate(Trainer("t", COSTLY, 4, 16, 18.0, 12.0), 1.0) == pytest.approx(950.0)
+
+
+@pytest.mark.parametrize(("largest", "pool", "expected"), [
+    ((16, 16, 16), 12, 4.0), ((2, 16, 16), 20, 9.0), ((2, 4, 16), 8, 3.0), ((2, 2), 9, 9.0), ((16, 16), 1, 0.5),
+])  # fmt: skip
+def test_a_share_includes_what_smaller_trainers_cannot_use(
+    largest: tuple[int, ...], pool: int, expected: float
+) -> None:
+    trainers = [policy_states.trainer(f"t{i}", max_nodes=n) for i, n in enumerate(largest)]
+    assert equal_share(trainers, pool) == expected
+
+
+def test_cheap_samples_do_not_take_all_nodes() -> None:
+    """Throughput leaves the slow models at 0 nodes, where they keep their places."""
+    assert counts([CHEAP, COSTLY] * 3, 12, "throughput")[1::2] == (0, 0, 0)
+    assert min(counts([CHEAP, COSTLY] * 3, 12)) >= 1
+
+
+@pytest.mark.parametrize("pool", [4, 5, 6, 8, 10, 16, 32])
+def test_a_node_that_thrashes_does_not_take_the_pool(pool: int) -> None:
+    """Per rate of one node, the thrashing trainer seems 290 times as fast on 16 nodes and gets whatever there is."""
+    mixed = [CHEAP, COSTLY, CHEAP, COSTLY, THRASHES]
+    by_one_node = counts(mixed, pool, "scaling-efficiency")[-1]
+    assert by_one_node == min(pool, 16)
+    assert counts(mixed, pool)[-1] <= max(2, 2 * pool // len(mixed))
+
+
+@given(st.floats(0.9, 1.1), st.integers(5, 60))
+def test_an_error_in_the_rate_of_one_node_moves_no_value_by_more(error: float, pool: int) -> None:
+    """Ten percent in a learned O(1): no weight changes by more than ten percent."""
+    off = Curve(CHEAP.nodes, (error * CHEAP.per_s[0], *CHEAP.per_s[1:]))
+    trainers = [CHEAP, COSTLY, COSTLY, CHEAP, COSTLY]
+    known = RELATIVE.of(state_of(trainers, pool))
+    noisy = RELATIVE.of(state_of([off, *trainers[1:]], pool))
+    for before, after in zip(known, noisy, strict=True):
+        for n in (2, 4, 8, 16):
+            ratio = (after.at(n) / noisy[1].at(n)) / (before.at(n) / known[1].at(n))
+            assert 0.9 <= ratio <= 1 / 0.9
+
+
+def test_a_trainer_that_makes_no_progress_is_worth_nothing() -> None:
+    stuck = Curve((1, 16), (0.0, 0.0))
+    assert counts([stuck, CHEAP], 8) == (0, 8)
+    assert counts([stuck, stuck], 8) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_solvers_and_the_papers_model_agree_on_it(seed: int) -> None:
+    rng = random.Random(seed)
+    state = state_of([rng.choice([CHEAP, COSTLY, THRASHES]) for _ in range(4)], rng.randint(4, 16))
+    problem = Problem(len(state.pool), 120.0, demands_of(state, RELATIVE))
+    best = Exact().solve(problem).objective_value
+    for value in (Highs(60.0).solve(problem).objective_value, Gurobi(60.0).solve(problem).objective_value):
+        assert value == pytest.approx(best, rel=1e-6)
+    assert oracle_per_node.solve(problem).objective == pytest.approx(best, rel=1e-6)
