@@ -18,7 +18,7 @@ help:
 	@echo "make check   ruff, mypy, import-linter, pytest: every change must pass them"
 	@echo "make bench   run every benchmark in tests/bench"
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
-	@echo "make stalls  measure the cost of a rescale with real Horovod and torchrun trainers (after make test)"
+	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
 	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
 	@echo "make slurm-versions   run every test on a real Slurm on each version that there is (after make test; VERSIONS=sid for one)"
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
@@ -70,6 +70,7 @@ stalls: environment-dev
 	@sh .ci/horovod.sh install
 	$(RUN) tests/horovod/stalls.py
 	$(RUN) tests/torchrun/stalls.py --repeat 1
+	$(RUN) tests/torchft/stalls.py
 
 training: environment-dev
 	@sh .ci/horovod.sh install

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Elastic Horovod for the tests: torch, Lightning and Horovod in .venv, nothing outside this directory. Requires .venv
+# Installs Elastic Horovod for the tests: torch, Lightning, torchft and Horovod in .venv, nothing outside this directory. Requires .venv
 # (environment.sh dev).
 #
 #   sh .ci/horovod.sh plan       print what install would do and how long it takes
@@ -15,6 +15,7 @@ cd -- "$(dirname -- "$0")/.."
 horovod=0.28.1
 torch=2.13.0
 lightning=2.6.6
+torchft=0.2.0
 transformers=5.23.0
 accelerate=1.15.0
 python=.venv/bin/python
@@ -24,10 +25,12 @@ here=$PWD
 say() { printf 'horovod: %s\n' "$1"; }
 
 installed() {
-    [ -x "$python" ] && "$python" - "$horovod" "$torch" "$lightning" "$transformers" "$accelerate" <<'PYTHON' 2>/dev/null
+    [ -x "$python" ] &&
+        "$python" - "$horovod" "$torch" "$lightning" "$torchft" "$transformers" "$accelerate" <<'PYTHON' 2>/dev/null
 import sys
 from importlib.metadata import version
-found = [version(name).partition("+")[0] for name in ("horovod", "torch", "lightning", "transformers", "accelerate")]
+wanted = ("horovod", "torch", "lightning", "torchft", "transformers", "accelerate")
+found = [version(name).partition("+")[0] for name in wanted]
 sys.exit(found != sys.argv[1:])
 PYTHON
 }
@@ -86,9 +89,9 @@ case ${1:-} in
         if installed; then
             say "torch $torch and Horovod $horovod are installed"
         elif [ -x "$python" ] && [ -n "$(wheel)" ]; then
-            say "pip installs torch $torch, Lightning $lightning, transformers, accelerate and the cached Horovod $horovod wheel into .venv: about 1 minute"
+            say "pip installs torch $torch, Lightning $lightning, torchft $torchft, transformers, accelerate and the cached Horovod $horovod wheel into .venv: about 1 minute"
         else
-            say "pip installs torch $torch, Lightning $lightning, transformers and accelerate into .venv (800 MB on disk where the package index serves its CPU build, several GB otherwise)"
+            say "pip installs torch $torch, Lightning $lightning, torchft $torchft, transformers and accelerate into .venv (800 MB on disk where the package index serves its CPU build, several GB otherwise)"
             say "Horovod $horovod is built once against this torch: 3 to 9 minutes on 2 cores; the wheel is kept in .cache"
         fi
         ;;
@@ -103,6 +106,7 @@ case ${1:-} in
             build
         fi
         pip install "lightning==$lightning" || fail "pip could not install lightning $lightning"
+        pip install "torch==$torch" "torchft==$torchft" "grpclib>=0.4.8" "protobuf>=5" || fail "pip could not install torchft $torchft"
         pip install "transformers==$transformers" "accelerate==$accelerate" || fail "pip could not install transformers"
         pip install cloudpickle psutil pyyaml cffi packaging || fail "pip could not install the dependencies of Horovod"
         pip install --no-deps --force-reinstall "$(wheel)" || fail "pip could not install the Horovod wheel"

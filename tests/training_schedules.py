@@ -52,6 +52,10 @@ KINDS = {
     "torchrun": Kind(
         "torchrun", ("torch_digits.py", "--epochs={epochs}", "--seed={seed}", "--step-s=0.01", "--checkpoint-every=20")
     ),
+    "torchft": Kind(
+        "torchft",
+        ("torchft_digits.py", "--epochs={epochs}", "--seed={seed}", "--step-s=0.01", "--checkpoint-every-s=1"),
+    ),
     "lightning": Kind(
         "torchrun",
         ("lightning_digits.py",),

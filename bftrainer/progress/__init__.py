@@ -16,6 +16,12 @@ torch.distributed, under the launcher ``torchrun``, on every rank::
         report.checkpointed()
         report.leave()
 
+torchft, under the launcher ``torchft``, on every replica::
+
+    replicas = progress.Replicas(model, optimizer, sampler, rate, checkpoint=save)
+    for inputs, targets in replicas.batches(loader, epochs):
+        replicas.step(cross_entropy(replicas.model(inputs), targets))
+
 Any other program, after each step::
 
     if report.step(step=step, samples=samples, loss=loss, world_size=size):
@@ -31,6 +37,7 @@ library is needed. ``docs/trainer-directory.md`` describes the files.
 
 from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.elastic import track
+from bftrainer.progress.replicas import Replicas
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.control import STOPPED_STATUS
@@ -42,6 +49,7 @@ __all__ = [
     "Batches",
     "LearningRate",
     "LearningRateRule",
+    "Replicas",
     "Reporter",
     "Sampler",
     "Scaling",

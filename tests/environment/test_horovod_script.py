@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = """\
 #!/bin/sh
 case "$*" in
-    "- 0.28.1 2.13.0 2.6.6") cat >/dev/null; [ -e .venv/installed ]; exit ;;
+    "- 0.28.1 2.13.0 2.6.6 0.2.0 5.23.0 1.15.0") cat >/dev/null; [ -e .venv/installed ]; exit ;;
     *platform*) echo cp311-test; exit ;;
 esac
 echo "$*" >>.venv/said

@@ -32,6 +32,7 @@ FOUND_BY = {
 OPTIONS = {
     "restart": ["--steps=1000000", "--pace-s=0.01"],
     "torchrun": ["--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"],
+    "torchft": ["--epochs=100000", "--step-s=0.02", "--checkpoint-every-s=1"],
     "horovod": ["--epochs=100000", "--step-s=0.02"],
 }
 """Of the shipped examples: enough work for a rehearsal."""
@@ -87,6 +88,7 @@ def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -
     [
         ("restart", "numpy_parallel.py", "numpy"),
         ("torchrun", "torch_digits.py", "torch"),
+        ("torchft", "torchft_digits.py", "torchft"),
         ("horovod", "horovod_digits.py", "horovod"),
     ],
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from training_schedules import KINDS, train
 
-SEEDS = {"horovod": 15, "torchrun": 1, "lightning": 3, "restart": 79}
+SEEDS = {"horovod": 15, "torchrun": 1, "torchft": 1, "lightning": 3, "restart": 79}
 """Schedules that begin with two workers and, before an epoch is over, with the SIGKILL of one."""
-NEEDS = {"horovod": "horovod", "torchrun": "torch", "lightning": "lightning", "restart": "numpy"}
+NEEDS = {"horovod": "horovod", "torchrun": "torch", "torchft": "torchft", "lightning": "lightning", "restart": "numpy"}
 
 
 @pytest.mark.slow

@@ -32,5 +32,8 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
         ("from", "to", "mean idle nodes", "used", "U", "training over equal shares"),
         tuple(parts),
     )
-    text = f"The log is long. The replays cover {sample.text}; all figures on idle nodes cover the whole log."
+    text = (
+        f"The log is long. The replays cover {sample.text}; all figures on idle nodes cover the whole log. "
+        "Every piece begins without running trainers, so effects that take longer than a piece are missing."
+    )
     return (Chapter("Replayed pieces", text, (table,)),)

@@ -24,8 +24,9 @@ from bftrainer_replay.sweep.store import ResultStore
 SEED = 0
 LOG = "log"
 """``Cell.log`` of a replay of the whole log, and the beginning of the names of its pieces."""
-_LENGTHS_H = (168.0, 24.0, 6.0)
-_FEWEST = 8
+# Long pieces: every piece begins without trainers, and what an objective does to slow ones shows after days only.
+_LENGTHS_H = (168.0, 24.0)
+_FEWEST = 3
 _LARGEST = 0.8  # of the log: a larger part is not worth the doubt
 
 
@@ -66,10 +67,9 @@ class LogSample:
         if self.is_whole:
             return ""
         length_h = self.pieces[0].span_s / 3600
-        unit = {168.0: "week", 24.0: "day"}.get(length_h)
-        each = f"{length_h:g} hours each" if unit is None else f"one {unit} each"
+        unit = "week" if length_h > 24 else "day"
         return (
-            f"{len(self.pieces)} pieces of {each}, {self.replayed_h / 24:,.3g} of the log's "
+            f"{len(self.pieces)} pieces of one {unit} each, {self.replayed_h / 24:,.3g} of the log's "
             f"{self.log.span_s / 86400:,.3g} days, one drawn at random in each part of the log"
         )
 
@@ -93,7 +93,7 @@ def whole(log: LogWindow) -> LogSample:
 
 
 def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
-    """About ``share`` of the log: the longest pieces of which there are at least eight, of a week, a day or six hours."""
+    """About ``share`` of the log: weeks if it is at least three of them, and days otherwise, at least two."""
     if share >= _LARGEST:
         return whole(log)
     span_h = log.span_s / 3600

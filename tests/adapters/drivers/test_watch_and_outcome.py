@@ -8,9 +8,9 @@ import pytest
 
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.logs import last_exception
+from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of, outcome
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
-from bftrainer_adapters.drivers.horovod.outcome import Exit, ScriptErrors, exit_of, outcome
 
 TWO = {("a", 0), ("b", 0)}
 LOG = Path("worker.log")

@@ -8,10 +8,10 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.horovod.lifecycle import HorovodRun, run_driver
+from bftrainer_adapters.drivers.common.lifecycle import Run, run_driver
 
 
-def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
+def prepare(directory: TrainerDirectory, events: EventWriter) -> Run:
     """Elastic Horovod with warm workers, fragments and a protected rendezvous."""
     from bftrainer_adapters.drivers.horovod.elastic_run import ElasticRun
 
@@ -21,4 +21,4 @@ def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
 
 
 if __name__ == "__main__":
-    run_driver("horovod", sys.argv[1], prepare)
+    run_driver("horovod", sys.argv[1], prepare, "see docs/horovod.md for how to build it")

@@ -22,12 +22,7 @@ from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.network import interface_address
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.warm_command import warm_command
-from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
-from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
-from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
-from bftrainer_adapters.drivers.horovod.membership import Announce, Drop, Leave, Member, Membership, StartWarming
-from bftrainer_adapters.drivers.horovod.outcome import (
+from bftrainer_adapters.drivers.common.outcome import (
     CANNOT_START,
     MOST_ERRORS,
     DriverOutcome,
@@ -36,6 +31,11 @@ from bftrainer_adapters.drivers.horovod.outcome import (
     exit_of,
     outcome,
 )
+from bftrainer_adapters.drivers.common.warm_command import warm_command
+from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
+from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
+from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
+from bftrainer_adapters.drivers.horovod.membership import Announce, Drop, Leave, Member, Membership, StartWarming
 from bftrainer_adapters.drivers.horovod.rendezvous import RendezvousServer
 from bftrainer_adapters.drivers.horovod.waiting_workers import WaitingWorkers
 from bftrainer_adapters.drivers.horovod.worker_launcher import IN_THE_WORKER, Key, WorkerLauncher

@@ -9,10 +9,10 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.horovod.lifecycle import HorovodRun, run_driver
+from bftrainer_adapters.drivers.common.lifecycle import Run, run_driver
 
 
-def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
+def prepare(directory: TrainerDirectory, events: EventWriter) -> Run:
     """Stock horovodrun. Raises :class:`InvalidValueError` unless the configuration allows it."""
     settings = read_json(DriverSettings, directory.driver)
     if not settings.allow_stock_horovodrun:
@@ -28,4 +28,4 @@ def prepare(directory: TrainerDirectory, events: EventWriter) -> HorovodRun:
 
 
 if __name__ == "__main__":
-    run_driver("horovodrun", sys.argv[1], prepare)
+    run_driver("horovodrun", sys.argv[1], prepare, "see docs/horovod.md for how to build it")

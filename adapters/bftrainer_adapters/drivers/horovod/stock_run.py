@@ -29,8 +29,8 @@ from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.command_line import worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.outcome import DriverOutcome, Exit, exit_of, outcome
 from bftrainer_adapters.drivers.common.reaper import Reaper
-from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome, Exit, exit_of, outcome
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0

@@ -1,4 +1,4 @@
-"""What both Horovod drivers do before and after their run: pid file, first and last event, SIGTERM, exit status."""
+"""What the elastic drivers do before and after their run: pid file, first and last event, SIGTERM, exit status."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bftrainer.protocol.events import Started
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.horovod.outcome import DriverOutcome
+from bftrainer_adapters.drivers.common.outcome import DriverOutcome
 
 
-class HorovodRun(Protocol):
+class Run(Protocol):
     """One incarnation of a trainer."""
 
     checkpointed: bool
@@ -30,8 +30,14 @@ class HorovodRun(Protocol):
         """Stop at once, without a checkpoint."""
 
 
-def run_driver(name: str, folder: str, prepare: Callable[[TrainerDirectory, EventWriter], HorovodRun]) -> NoReturn:
-    """Run the driver to its end. Threads of Horovod may wait in a barrier forever, so the process ends by ``_exit``."""
+def run_driver(
+    name: str, folder: str, prepare: Callable[[TrainerDirectory, EventWriter], Run], missing: str
+) -> NoReturn:
+    """Run the driver to its end.
+
+    ``missing`` says what to install if an import fails. Threads of Horovod may wait in a barrier forever, so the process ends
+    by ``_exit``.
+    """
     directory = TrainerDirectory(Path(folder).resolve())
     pid = write_own_pid(directory.driver_pid)
     events = EventWriter(directory.events, directory.new_incarnation())
@@ -43,9 +49,7 @@ def run_driver(name: str, folder: str, prepare: Callable[[TrainerDirectory, Even
         ended = run.run()
         checkpointed = run.checkpointed
     except ImportError as error:
-        ended = DriverOutcome(
-            Ending.FAILED, f"Horovod is not usable: {error}; see docs/horovod.md for how to build it", 1
-        )
+        ended = DriverOutcome(Ending.FAILED, f"launcher {name}: {error}; {missing}", 1)
     except BFTrainerError as error:
         ended = DriverOutcome(Ending.FAILED, str(error), 1)
     events.write(ended.event(checkpointed))

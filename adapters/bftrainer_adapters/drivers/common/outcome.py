@@ -58,7 +58,7 @@ def exit_of(status: int, planned: bool, log: Path) -> Exit:
 
 @dataclass(slots=True)
 class ScriptErrors:
-    """Finds a script that fails in every group: Horovod goes on without the failed worker, and fails again.
+    """Finds a script that fails in every group: the others go on without the failed worker, and fail again.
 
     An error that comes once, such as that of a broken GPU, costs one node. One that comes in each of MOST_ERRORS groups in
     succession, within ``soon_s`` of the group's beginning, is the script's own: further nodes would be lost to it.
@@ -106,7 +106,7 @@ class DriverOutcome:
 
 
 def outcome(exits: Sequence[Exit], leave_reason: str | None) -> DriverOutcome:
-    """The outcome after Horovod has ended: ``exits`` in order of time, ``leave_reason`` if a stop was requested.
+    """The outcome after the last worker has ended: ``exits`` in order of time, ``leave_reason`` if a stop was requested.
 
     An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone are no failure: the trainer
     resumes from its last checkpoint when there are nodes.

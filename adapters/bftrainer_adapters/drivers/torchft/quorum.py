@@ -1,0 +1,117 @@
+"""Who takes part in the next step. Pure.
+
+torchft asks a lighthouse before each step for the quorum: the replicas that train together, each a worker of its own. Its own
+lighthouse finds out by heartbeats who is alive. This one is told by the driver, which starts the workers and sees them end, so
+a step waits for no time-out: it begins when every living member has asked for it, and a replica that has asked from outside
+the group joins it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """A replica's request for its next step. ``step``: steps that it has committed; ``failures``: steps in succession that
+    it could not commit."""
+
+    replica: str
+    step: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Formed:
+    """The quorum of one step, in the order of the ranks. ``number`` is new whenever connections have to be made again.
+
+    ``changed``: other replicas than in the step before. ``released``: replicas that were to leave, and have left between two
+    steps.
+    """
+
+    number: int
+    replicas: tuple[str, ...]
+    changed: bool
+    released: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Quorum:
+    """Replicas are named so that their order by name is the order in which they were started: the oldest has rank 0."""
+
+    least: int
+    """Replicas that the first step needs."""
+    straggler_s: float = 1.0
+    """How long the first step waits for further replicas that were started."""
+    number: int = 0
+    group: tuple[str, ...] = ()
+    admitted: set[str] = field(default_factory=set)
+    """Replicas that were started and have neither ended nor been released."""
+    leaving: set[str] = field(default_factory=set)
+    asked: dict[str, StepRequest] = field(default_factory=dict)
+    _first_s: float | None = None
+
+    def admit(self, replicas: Iterable[str]) -> None:
+        """Let these take part from their first request on."""
+        self.admitted |= set(replicas)
+
+    def dismiss(self, replicas: Iterable[str]) -> None:
+        """Let these leave between two steps."""
+        self.leaving |= self.admitted & set(replicas)
+
+    def lose(self, replica: str) -> None:
+        """A replica has ended."""
+        self.admitted.discard(replica)
+        self.leaving.discard(replica)
+        self.asked.pop(replica, None)
+
+    def ask(self, request: StepRequest) -> bool:
+        """Note a request; False if the replica is none of this trainer's."""
+        if request.replica in self.admitted:
+            self.asked[request.replica] = request
+        return request.replica in self.admitted
+
+    def withdraw(self, replica: str) -> None:
+        """The replica no longer waits for an answer."""
+        self.asked.pop(replica, None)
+
+    def missing(self) -> set[str]:
+        """Members that the next step waits for."""
+        return {replica for replica in self.group if replica in self.admitted and replica not in self.asked}
+
+    def form(self, now_s: float) -> Formed | None:
+        """The next step's quorum, once it can begin. The requests of its replicas, and of released ones, are then over."""
+        if not self.asked or self.missing():
+            return None
+        alive = [replica for replica in self.group if replica in self.admitted]
+        if not alive and not self._enough(now_s):
+            return None
+        released = self._released()
+        replicas = tuple(sorted(self.asked.keys() - released))
+        if not replicas:
+            return None
+        failed = any(self.asked[replica].failures for replica in replicas)
+        changed = replicas != self.group
+        self.number += changed or failed
+        self.group = replicas
+        self.asked.clear()
+        self._first_s = None
+        self.admitted -= released
+        self.leaving -= released
+        return Formed(self.number, replicas, changed, tuple(sorted(released)))
+
+    def _enough(self, now_s: float) -> bool:
+        """Whether the first step can begin."""
+        self._first_s = now_s if self._first_s is None else self._first_s
+        everybody = self.admitted - self.leaving <= self.asked.keys()
+        return everybody or (len(self.asked) >= self.least and now_s - self._first_s >= self.straggler_s)
+
+    def _released(self) -> set[str]:
+        """Those that leave now: all that were dismissed, unless the others still need a copy of the latest weights."""
+        leaving = self.asked.keys() & self.leaving
+        staying = self.asked.keys() - leaving
+        latest = max(request.step for request in self.asked.values())
+        if any(self.asked[replica].step == latest for replica in staying):
+            return leaving
+        return set()

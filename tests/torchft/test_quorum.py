@@ -1,0 +1,112 @@
+"""Who takes part in a step, decided without a clock of its own, a network or torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
+
+
+def asks(quorum: Quorum, *replicas: str, step: int = 0, failures: int = 0, now_s: float = 0.0) -> Formed | None:
+    """The quorum after the last of these requests."""
+    for replica in replicas:
+        assert quorum.ask(StepRequest(replica, step, failures))
+    return quorum.form(now_s)
+
+
+def trained(*replicas: str, least: int = 1) -> Quorum:
+    """A group that has made its first step."""
+    quorum = Quorum(least)
+    quorum.admit(replicas)
+    assert asks(quorum, *replicas) is not None
+    return quorum
+
+
+def test_the_first_step_waits_for_all_that_were_started_but_not_for_long() -> None:
+    quorum = Quorum(2, straggler_s=1.0)
+    quorum.admit(["1", "2", "3"])
+    assert asks(quorum, "3", now_s=10.0) is None
+    assert quorum.form(20.0) is None, "fewer than min_nodes"
+    found = asks(quorum, "1", now_s=20.0)
+    assert found == Formed(1, ("1", "3"), changed=True, released=())
+    assert asks(quorum, "2", now_s=20.0) is None, "the others are in their step"
+    assert asks(quorum, "1", "3", step=1) == Formed(2, ("1", "2", "3"), changed=True, released=())
+
+
+def test_a_step_begins_with_the_last_member_and_keeps_its_number_while_nothing_changes() -> None:
+    quorum = trained("1", "2")
+    assert asks(quorum, "1", step=1) is None
+    assert quorum.missing() == {"2"}
+    assert asks(quorum, "2", step=1) == Formed(1, ("1", "2"), changed=False, released=())
+
+
+def test_the_loss_of_a_member_begins_the_step_of_those_that_wait() -> None:
+    quorum = trained("1", "2", "3")
+    assert asks(quorum, "1", "3", step=0, failures=1) is None
+    quorum.lose("2")
+    assert quorum.form(0.0) == Formed(2, ("1", "3"), changed=True, released=())
+
+
+def test_connections_are_made_again_after_a_failed_step() -> None:
+    quorum = trained("1", "2")
+    assert asks(quorum, "1", "2", step=0, failures=1) == Formed(2, ("1", "2"), changed=False, released=())
+
+
+def test_a_dismissed_replica_leaves_between_two_steps() -> None:
+    quorum = trained("1", "2", "3")
+    quorum.dismiss(["1"])
+    assert asks(quorum, "2", "3", step=1) is None, "it may be in the same step"
+    assert asks(quorum, "1", step=1) == Formed(2, ("2", "3"), changed=True, released=("1",))
+    assert quorum.admitted == {"2", "3"}
+
+
+def test_a_dismissed_replica_stays_while_it_alone_has_the_latest_weights() -> None:
+    quorum = trained("1")
+    quorum.admit(["2"])
+    assert asks(quorum, "2") is None
+    quorum.dismiss(["1"])
+    assert asks(quorum, "1", step=7) == Formed(2, ("1", "2"), changed=True, released=()), "2 gets its weights from 1"
+    assert asks(quorum, "1", "2", step=8) == Formed(3, ("2",), changed=True, released=("1",))
+
+
+def test_a_replica_that_is_not_admitted_is_refused() -> None:
+    assert not Quorum(1).ask(StepRequest("stranger", 0, 0))
+
+
+NAMES = st.sampled_from("123456")
+ACTS = st.tuples(st.sampled_from(["admit", "dismiss", "lose", "ask", "withdraw"]), NAMES, st.integers(0, 3))
+
+
+@given(st.lists(ACTS, max_size=60))
+def test_whatever_happens(acts: Sequence[tuple[str, str, int]]) -> None:
+    """A quorum holds only living replicas that asked, every living member of the one before, and the latest weights."""
+    quorum, number, now_s = Quorum(1), 0, 0.0
+    for act, name, step in acts:
+        now_s += 1.0
+        match act:
+            case "admit":
+                quorum.admit([name])
+            case "dismiss":
+                quorum.dismiss([name])
+            case "lose":
+                quorum.lose(name)
+            case "withdraw":
+                quorum.withdraw(name)
+            case "ask":
+                assert quorum.ask(StepRequest(name, step, 0)) == (name in quorum.admitted)
+        before, asked, alive = quorum.group, dict(quorum.asked), set(quorum.admitted)
+        formed = quorum.form(now_s)
+        if formed is None:
+            continue
+        assert formed.replicas
+        assert set(formed.replicas) | set(formed.released) == asked.keys() <= alive
+        assert not set(formed.replicas) & set(formed.released)
+        assert {member for member in before if member in alive} <= asked.keys()
+        assert max(asked[r].step for r in formed.replicas) == max(request.step for request in asked.values())
+        assert list(formed.replicas) == sorted(formed.replicas)
+        assert formed.changed == (formed.replicas != before)
+        assert formed.number == number + formed.changed
+        number = formed.number

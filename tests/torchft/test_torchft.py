@@ -1,0 +1,118 @@
+"""Replicas under the torchft driver while nodes join, leave and die: the survivors' processes go on."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from horovod_trainer import CHECKOUT, Trainer
+from promises import promised
+from training_schedules import _rank_lines, equal_on_all_ranks
+
+from bftrainer.progress import STOPPED_STATUS
+from bftrainer.system.processes import identify
+
+pytestmark = pytest.mark.slow
+EXAMPLE = CHECKOUT / "docs/examples/torchft_digits.py"
+COMMAND = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02"]
+
+
+def replicas(folder: Path, command: list[str] | None = None, **driver: Any) -> Trainer:
+    for name in ("torchft", "grpclib"):
+        if importlib.util.find_spec(name) is None:
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no {name}; sh .ci/horovod.sh installs it")
+    environment = {"BFTRAINER_REPORT_EVERY_S": "0", **driver.pop("environment", {})}
+    return Trainer(folder, command or COMMAND, driver="torchft", environment=environment, **driver)
+
+
+def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_path: Path) -> None:
+    with replicas(tmp_path / "trainer") as trainer:
+        trainer.start("a:1:1 b:1:2")
+        trainer.steps(2)
+        began = trainer.worker("1"), trainer.worker("2")
+        asked_s = trainer.hosts("a:1:1 b:1:2 c:2:3")  # two replicas on one node
+        trainer.event("running", asked_s, world_size=4, fragments=["1", "2", "3"])
+        trainer.steps(4)
+        killed_s = trainer.kill("1")  # rank 0
+        trainer.event("withheld", killed_s, fragment="1")
+        trainer.event("running", killed_s, world_size=3, fragments=["2", "3"])
+        trainer.steps(3)
+        asked_s = trainer.hosts("b:1:2")
+        trainer.event("running", asked_s, world_size=1, fragments=["2"])
+        assert len(trainer.left()) == 1, "a fragment is free once the trainer runs without it"
+        trainer.steps(1)
+        assert trainer.worker("2") == began[1], "the survivor's process has trained all along"
+        trainer.control("stop")
+        assert trainer.wait() == STOPPED_STATUS
+        assert trainer.event("stopped")["checkpointed"] is True
+        assert trainer.left() == []
+        with promised():
+            made = [line["step"] for line in trainer.progress if line["phase"] == "running" and not line.get("formed")]
+            assert made == sorted(set(made)), "no step was made twice"
+            assert all(new - old <= 2 for old, new in itertools.pairwise(made)), "at most one step went unreported"
+            assert {line["incarnation"] for line in trainer.progress} == {1}
+            assert equal_on_all_ranks(_rank_lines(trainer.path)) >= 30
+
+
+def test_without_nodes_it_checkpoints_and_goes_on_from_there(tmp_path: Path) -> None:
+    with replicas(tmp_path / "trainer") as trainer:
+        trainer.start("a:1:1 b:1:2")
+        trainer.steps(2)
+        trainer.hosts("c:1:3")  # none of the old nodes: nobody could pass the weights on in time
+        assert trainer.wait() == STOPPED_STATUS
+        assert trainer.event("stopped")["checkpointed"] is True
+        saved = next(line for line in reversed(trainer.progress) if line["phase"] == "checkpointed")
+        trainer.start()
+        trainer.steps(1)
+        again = [line for line in trainer.progress if line["incarnation"] == 2 and line["phase"] == "running"]
+        assert min(line["step"] for line in again if not line.get("formed")) == saved["step"] + 1
+
+
+def test_a_script_that_fails_fails_the_trainer_with_its_error(tmp_path: Path) -> None:
+    program = "import torch; raise ValueError('no such data set')"
+    with replicas(tmp_path / "trainer", [sys.executable, "-c", program]) as trainer:
+        trainer.start("a:1:1")
+        assert trainer.wait() == 1
+        assert trainer.event("failed")["tail"][-1] == "ValueError: no such data set"
+
+
+def test_the_driver_s_death_ends_the_replicas_and_the_next_driver_resumes(tmp_path: Path) -> None:
+    command = [*COMMAND, "--checkpoint-every-s=0.2"]
+    with replicas(tmp_path / "trainer", command) as trainer:
+        trainer.start("a:1:1 b:1:2")
+        trainer.until("a checkpoint", lambda: any(line["phase"] == "checkpointed" for line in trainer.progress))
+        workers = trainer.worker("1"), trainer.worker("2")
+        assert trainer.process is not None
+        trainer.process.kill()
+        trainer.wait()
+        trainer.until("no worker is left", lambda: all(identify(pid) is None for pid in workers))
+        trainer.start()
+        trainer.steps(2)
+        first = next(line for line in trainer.progress if line["incarnation"] == 2)
+        assert first["step"] > 0
+
+
+def test_a_stranger_gets_no_quorum_and_the_port_is_on_one_interface(tmp_path: Path) -> None:
+    from torchft.coordination import LighthouseClient
+
+    with replicas(tmp_path / "trainer") as trainer:
+        trainer.start("a:1:1")
+        trainer.steps(1)
+        environ = Path(f"/proc/{trainer.worker('1')}/environ").read_bytes().split(b"\0")
+        facts = dict(item.decode().partition("=")[::2] for item in environ if b"=" in item)
+        address = facts["TORCHFT_LIGHTHOUSE"]
+        assert address.startswith("http://127.0.0.1:")
+        port = int(address.rpartition(":")[2])
+        with socket.socket() as elsewhere:
+            elsewhere.bind(("127.0.0.2", 0))
+            assert elsewhere.connect_ex(("127.0.0.2", port)) != 0, "it listens on its interface only"
+        client = LighthouseClient(address, connect_timeout=__import__("datetime").timedelta(seconds=5))
+        with pytest.raises(Exception, match="not one of this trainer"):
+            client.quorum("stranger", timeout=__import__("datetime").timedelta(seconds=5))
+        trainer.steps(1, count=30)
