@@ -277,9 +277,9 @@ class Lab:
     def uses_cgroup2(self) -> bool:
         return (self.settings.proctrack, self.settings.cgroups) == ("cgroup", "v2")
 
-    def start_node(self, name: str) -> None:
+    def start_node(self, name: str, *options: str) -> None:
         more = {"LD_PRELOAD": str(self._shim())} if self.uses_cgroup2 and _is_hybrid() else {}
-        self._start(f"slurmd {name}", "-D", "-N", name, *self.version.slurmd_options, **more)
+        self._start(f"slurmd {name}", "-D", "-N", name, *self.version.slurmd_options, *options, **more)
 
     def _shim(self) -> Path:
         """slurm_shim.c, compiled."""

@@ -1,4 +1,4 @@
-"""Slurm's power saving: idle nodes that a pilot leaves are powered down, and are offered only where that is configured."""
+"""Slurm's power saving: idle nodes that are left are powered down; a holder powers one up where that is configured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slurm_versions import SlurmVersion
 
 from bftrainer.config.pilot import NodesConfig
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import Availability
+from bftrainer.domain.cluster import Availability, FragmentPhase, NodeRequest
 from bftrainer.live.nodes.selection import asleep, offered
 
 POWER = "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=10\nSuspendTimeout=4\nResumeTimeout=60\n"
@@ -52,7 +52,7 @@ def powered_down(lab: Lab) -> int:
 
 
 @pytest.mark.slow
-def test_nodes_that_are_left_are_powered_down(saving: Lab, tmp_path: Path) -> None:
+def test_nodes_that_are_left_are_powered_down_and_a_holder_powers_one_up(saving: Lab, tmp_path: Path) -> None:
     it = machine(tmp_path, [], PILOT)
     try:
         it.submit("a", 100_000, 0.1, 4)
@@ -70,3 +70,14 @@ def test_nodes_that_are_left_are_powered_down(saving: Lab, tmp_path: Path) -> No
     assert set(down) <= asleep(seen, NodesConfig())
     assert set(down).isdisjoint(offered(seen, PilotJobs(), NodesConfig()))
     assert set(down) <= set(offered(seen, PilotJobs(), NodesConfig(wake=True)))
+    holder = cluster.holder()
+    holder.poll()
+    assert holder.acquire((NodeRequest(down[0]),)).fragments
+
+    def is_powering_up() -> bool:
+        return "POWERING_UP" in saving.run("scontrol", "-o", "show", "node", down[0])
+
+    wait_until(is_powering_up, "the node to be powered up")
+    saving.stop_daemon(f"slurmd {down[0]}")  # as a ResumeProgram does: the node boots
+    saving.start_node(down[0], "-b")
+    wait_until(lambda: holder.poll()[0].phase is FragmentPhase.READY, "the holder", 60)
