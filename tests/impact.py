@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,6 +36,25 @@ WORKERS = {
     "ignores SIGTERM": "trap '' TERM; {up}; while :; do sleep 0.5; done",
     "has setsid children": "setsid bash -c \"trap '' TERM; {up}; while :; do sleep 0.5; done\" & wait",
 }
+_PROGRAM = f"{shlex.quote(sys.executable)} {{}}{shlex.quote(str(Path(__file__).parent / 'slurm' / 'impact_worker.py'))}"
+FRAMEWORKS = {
+    "horovod": _PROGRAM.format("") + " horovod {up_file}",
+    "torchrun": _PROGRAM.format("-m torch.distributed.run --standalone --nproc-per-node=1 ") + " torchrun {up_file}",
+    "restart": _PROGRAM.format("") + " restart {up_file}",
+}
+"""Real ones, a world of one on each node: torch takes seconds to import, so they are few."""
+
+
+def steps_with_remains(lab: Lab) -> set[str]:
+    """Steps whose first process ended before the others, by the logs of slurmd (debug2): decision 7.
+
+    slurmstepd kills those that remain ("inherited" ones), and looks again a second later. 22.05 logs "killing process 7
+    (inherited_task) with signal 9", 24.11 and 26.05 "sending process 7 (inherited_task) signal 9".
+    """
+    logs = "".join((lab.root / "log" / f"slurmd.{name}.log").read_text() for name in lab.node_names)
+    signaled = re.findall(r"\[(\d+\.\w+)\] .* process \d+ \((\w+)\) (?:with )?signal (\d+)", logs)
+    assert any((kind, number) == ("slurm_task", "44") for _, kind, number in signaled), "cgroups are in use"
+    return {step for step, kind, number in signaled if (kind, number) == ("inherited_task", "9")}
 
 
 def busy_s() -> float:
@@ -56,8 +77,8 @@ class Start:
     late: tuple[str, ...]
     killed: int
     notice_s: float | None
-    allocated_s: float
-    """When slurmctld gave it its nodes."""
+    allocated_s: float | None
+    """When slurmctld gave it its nodes; None if its log does not say."""
     busy_s: float
     """Time of all this machine's cores, which is the whole cluster here, from the submission to the first line."""
 
@@ -114,7 +135,8 @@ class Impact:
         for fragment in self.holder.poll():
             up = self.state / f"up.{fragment.node}.{fragment.id}"
             ups.append(up)
-            self.slurm.spawn_worker(fragment, WORKERS[worker].format(up=f"touch {up}"))
+            script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
+            self.slurm.spawn_worker(fragment, script)
         wait_until(lambda: all(up.exists() for up in ups), "workers to run", 60)
         self._let_settle()
         start = self._start(size)
@@ -162,7 +184,8 @@ class Impact:
         if self.interactive is not None:
             self.interactive.wait(60)
         notice_s = min(notices) - begun_s if notices else None
-        allocated_s = self.allocated(job) - begun_s
+        allocated_at_s = self.allocated(job)
+        allocated_s = allocated_at_s - begun_s if allocated_at_s is not None else None
         return Start(started_s - begun_s, nodes, left, tuple(late), killed, notice_s, allocated_s, used_s)
 
     def _submit(self, script: str, *options: str) -> None:
@@ -174,16 +197,15 @@ class Impact:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
 
-    def allocated(self, job: str) -> float:
-        """By slurmctld's log, seconds since 1970."""
+    def allocated(self, job: str) -> float | None:
+        """By slurmctld's log, seconds since 1970. 26.05 does not log what backfill starts."""
         log = (self.lab.root / "log" / "slurmctld.log").read_text()
         found = re.search(
             rf"^\[(\S+)\] sched.* (?:Allocate|Started|_slurm_rpc_allocate_resources) JobId={job} (?!NodeList=\(null)",
             log,
             re.MULTILINE,
         )
-        assert found, f"slurmctld does not say when it started job {job}"
-        return datetime.fromisoformat(found[1]).astimezone().timestamp()
+        return datetime.fromisoformat(found[1]).astimezone().timestamp() if found else None
 
     def _all_held(self) -> bool:
         """Whether they are; what is not held is asked for, again if it was refused or did not start, as a pilot does."""

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from data import data_file
 
-FOLDER = Path(__file__).parent / "recorded" / "slurm-22.05.8"
+RECORDED = Path(__file__).parent / "recorded"
+OLDEST = "22.05.8"
+VERSIONS = tuple(sorted(path.name.partition("-")[2] for path in RECORDED.glob("slurm-*")))
 MARK = "0123456789abcdef"
 """That ends the records of squeue in these recordings; a pilot draws one for each call."""
 MOMENTS = ("after_preempt", "future_resv", "planned_with_placeholders", "pyslurm_moment")
 
 
-def recorded(name: str) -> str:
-    text = (FOLDER / name).read_bytes().decode()
+def recorded(name: str, version: str = OLDEST) -> str:
+    text = (RECORDED / f"slurm-{version}" / name).read_bytes().decode()
     return re.sub(r"\A(?:# [^\n]*\n)*", "", text)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from patience import PATIENCE
 from slurm_accounting import Database
+from slurm_gpus import Gpus
 from slurm_versions import INSTALLED, SlurmVersion
 
 from bftrainer.system.command import run, scrubbed
@@ -90,6 +91,11 @@ class Settings:
     """How slurmd finds a step's processes: by /proc, anywhere, or as sites do by ``cgroup`` (:func:`missing_cgroups`)."""
     cgroups: str = "v1"
     """Or v2, of which slurmd only tracks processes here: no controllers, no systemd."""
+    gpus: Gpus | None = None
+    exclusive: str = "OverSubscribe=EXCLUSIVE"
+    """How the main queue's partition says that jobs share no node; 26.05 has Exclusive=NODE, too, and TOPO and USER."""
+    topology: str = ""
+    """topology.conf."""
 
 
 # Slurm's own defaults (man slurm.conf, 22.05), with GraceTime 30.
@@ -145,7 +151,7 @@ PreemptMode=CANCEL
 JobCompType=jobcomp/none
 {more}
 {nodes}
-PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF OverSubscribe=EXCLUSIVE DefaultTime=60
+PartitionName=main Nodes={of_main} Default=YES PriorityTier=10 PreemptMode=OFF {settings.exclusive} DefaultTime=60
 PartitionName=scavenge Nodes={of_main} PriorityTier=1 PreemptMode=CANCEL GraceTime={settings.grace_s} \
 OverSubscribe=EXCLUSIVE DefaultTime=60
 {of_service}
@@ -344,9 +350,11 @@ class Lab:
         host = socket.gethostname().split(".")[0]
         names = [*self.node_names, *self.service_names]
         controller, *ports = free_ports(1 + len(names))
+        gpus = self.settings.gpus
+        gres = f" Gres={gpus.gres}" if gpus else ""
         nodes = "\n".join(
             f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 Boards=1 SocketsPerBoard=1 "
-            "CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 State=UNKNOWN"
+            f"CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 State=UNKNOWN{gres}"
             for name, port in zip(names, ports, strict=True)
         )
         chosen = {
@@ -356,6 +364,9 @@ class Lab:
         }
         more = self.version.settings + "\n".join(f"{key}={value}" for key, value in chosen.items() if value)
         more += "\n" + self.settings.more
+        if gpus:
+            more += "\n" + gpus.slurm_conf()
+            self.conf.with_name("gres.conf").write_text(gpus.gres_conf(self.root / "dev"))
         accounting = "AccountingStorageType=accounting_storage/none"
         if self.settings.accounting:
             self.database = Database(self.root, free_ports(2), self.version)
@@ -366,9 +377,11 @@ class Lab:
             more=more, of_main=",".join(self.node_names), of_service=self._service_partition(),
         )  # fmt: skip
         if self.settings.preempt == "preempt/qos":  # as the page on site setup has it: the QOS says who is preempted
-            text = text.replace("PreemptMode=OFF OverSubscribe", "OverSubscribe")
+            text = text.replace("PreemptMode=OFF ", "", 1)
         self.conf.write_text(text)
         self.conf.with_name("cgroup.conf").write_text(self._cgroup_conf())
+        if self.settings.topology:
+            self.conf.with_name("topology.conf").write_text(self.settings.topology)
 
     def _cgroup_conf(self) -> str:
         if self.uses_cgroup2:

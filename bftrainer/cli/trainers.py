@@ -101,6 +101,14 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
     show_rows(("", trainer), rows)
 
 
+def facts_of(state: Path, trainer: str) -> dict[str, str]:
+    """What ``bftrainer show`` prints of a trainer, but for estimates and notes."""
+    with opened_registry(state) as registry:
+        record = registry.trainer(trainer)
+    facts = as_dict(record, _nodes(state).get(trainer, ())) | _reported(state, trainer)
+    return {key: _cell(key, value) for key, value in facts.items()}
+
+
 def _reported(state: Path, trainer: str) -> dict[str, object]:
     """What the training script has reported last, and where its output is."""
     from bftrainer.client.history import latest_progress
@@ -157,7 +165,7 @@ def _progress(record: TrainerRecord) -> str:
 
 
 def _cell(key: str, value: object) -> str:
-    if key.endswith("_s") and (value is None or isinstance(value, float)):
+    if key.endswith("_s") and not key.endswith("per_s") and (value is None or isinstance(value, float)):
         return clock_time(value)
     if isinstance(value, list):
         return " ".join(map(str, value)) or "-"

@@ -115,8 +115,11 @@ class TrainerHandle:
 
     def cancel(self) -> None:
         """Ask the pilot to cancel the trainer; a running one checkpoints first. Nothing happens if it has ended."""
-        if not self.status().is_final:
+        try:
             self._request(RequestKind.CANCEL)
+        except UserError:
+            if not self.status().is_final:
+                raise
 
     def pause(self) -> None:
         """Ask the pilot to checkpoint the trainer and release its nodes."""

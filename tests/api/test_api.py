@@ -14,7 +14,11 @@ import pytest
 from command_line import bftrainer as command_line
 from patience import PATIENCE
 
+import bftrainer
 from bftrainer import api
+from bftrainer.client import public
+from bftrainer.client.functions import TrainerKeys
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer_replay import api as replay_api
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +26,7 @@ ALIASES = {"Change", "Nodes", "CHECKS", "TABLE_2"}
 """Type aliases and values: they have no docstring of their own."""
 
 
-@pytest.mark.parametrize("module", [api, replay_api], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [api, public, replay_api], ids=lambda module: module.__name__)
 def test_every_public_name_exists_and_is_documented(module: ModuleType) -> None:
     names = list(module.__all__)
     assert names == sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name)), (
@@ -40,6 +44,55 @@ def test_every_public_name_exists_and_is_documented(module: ModuleType) -> None:
             text = found.__doc__ or ""
             assert text, name
             assert not text.startswith(f"{name}("), f"{name}: a dataclass without a docstring of its own"
+
+
+def test_the_package_has_these_names_and_imports_them_late() -> None:
+    assert tuple(public.__all__) == bftrainer._PUBLIC
+    stub = (ROOT / "bftrainer" / "__init__.pyi").read_text()
+    assert [
+        line.split(" import ")[1].split(" as ")[0] for line in stub.splitlines() if " as " in line
+    ] == public.__all__
+    assert set(TrainerKeys.__annotations__) == set(TrainerSpec.model_fields), (
+        "every key of a trainer file is an argument"
+    )
+    program = (
+        "import sys, bftrainer; from bftrainer import progress; slow = {'pydantic', 'numpy', 'sqlite3', 'bftrainer.client'}; "
+        "print(sorted(slow & set(sys.modules))); bftrainer.submit; print('bftrainer.client.public' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60 * PATIENCE
+    )
+    assert done.stdout.split("\n")[:2] == ["[]", "True"]
+    with pytest.raises(AttributeError, match="has no attribute 'sumbit'"):
+        bftrainer.sumbit  # noqa: B018
+
+
+SCRIPT = """
+import bftrainer
+
+handle: bftrainer.TrainerHandle = bftrainer.submit("x.toml", name="a", max_nodes=2, parameters={"lr": 0.1})
+status: bftrainer.SubmissionStatus = handle.wait(timeout_s=1.0)
+least: float = handle.result().least("loss")
+names: list[str] = [one.name for one in bftrainer.as_completed(bftrainer.sweep("x.toml", grid={"lr": [1, 2]}))]
+
+
+async def go() -> bftrainer.TrainerResult:
+    return await handle
+
+
+bftrainer.submit("x.toml", max_node=2)  # type: ignore[call-arg]
+"""
+
+
+@pytest.mark.slow
+def test_types_are_complete_for_a_script_checked_strictly(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "script.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300 * PATIENCE,
+        env={**os.environ, "MYPYPATH": str(ROOT), "MYPY_CACHE_DIR": os.devnull},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_page_names_every_entry_point_group() -> None:

@@ -110,6 +110,41 @@ def test_everything_is_on_the_screen(scene: Played, size: tuple[int, int]) -> No
     assert max(map(len, seen[1:])) <= size[0]
 
 
+def test_a_large_screen_has_nodes_by_trainer_and_the_chosen_one(scene: Played) -> None:
+    """``BFTRAINER_PICTURES=1`` draws it to build/top-large.svg."""
+    drawn: list[str] = []
+
+    async def look(app: Top, pilot: object) -> None:
+        drawn.append(app.export_screenshot(title="bftrainer top"))
+        await pilot.press("down", "down")  # type: ignore[attr-defined]
+        await settle(pilot)
+        drawn.append(app.export_screenshot(title="bftrainer top"))
+
+    shown(scene, look, (170, 44))
+    if os.environ.get("BFTRAINER_PICTURES"):
+        Path("build/top-large.svg").write_text(drawn[0])
+    first, second = ("\n".join(text_of(one)) for one in drawn)
+    assert "nodes by trainer, last 10 min" in first
+    assert re.search(r"resnet50 +8 +.*[▁-█]", first), first
+    assert re.search(r"│?.*resnet50\n", first)
+    assert re.search(r"nodes +8 of 1 to 8", first), first
+    assert re.search(r"node-hours +\d", first)
+    chosen = [re.search(r"nodes +\d of 1 to (\d)", text) for text in (first, second)]
+    assert all(chosen)
+    assert first != second, "the pane follows the selection"
+    large = text_of(drawn[0])
+    assert max(map(len, large[1:])) <= 170
+
+
+def test_running_trainers_come_first(board: Board) -> None:
+    statuses = [row.status for row in board.rows(ended=True)]
+    ranked = [
+        ["running", "waiting", "queued", "paused"].index(it) if it in ("running", "waiting", "queued", "paused") else 9
+        for it in statuses
+    ]
+    assert ranked == sorted(ranked)
+
+
 def test_a_larger_screen_shows_more_and_bars_follow_its_width(scene: Played) -> None:
     seen: list[list[str]] = []
 
@@ -160,7 +195,7 @@ def press(scene: Played, *keys: str, panel_after: str = "") -> Top:
 
 def test_keys_pause_and_resume_the_chosen_trainer(scene: Played) -> None:
     press(scene, "down", "p")
-    press(scene, "down", "down", "r")
+    press(scene, "end", "r")  # running ones come first, the paused one last
     assert requests(scene.state) == [(RequestKind.PAUSE, "bert-base"), (RequestKind.RESUME, "unet3d")]
 
 
@@ -176,8 +211,7 @@ def test_cancel_asks_first(scene: Played) -> None:
 
 
 def test_a_request_for_an_ended_trainer_is_rejected(scene: Played) -> None:
-    names = [t.name for t in scene.looks[-1].trainers]
-    app = press(scene, "a", *["down"] * names.index("dlrm"), "p")
+    app = press(scene, "a", "end", "p")  # trainers that have ended come last
     assert "is already failed" in "\n".join(app.seen)  # type: ignore[attr-defined]
     assert requests(scene.state) == []
 
@@ -193,8 +227,8 @@ def test_explain_opens_what_the_command_says(scene: Played, key: str) -> None:
 
 def test_sorting_goes_round(scene: Played) -> None:
     app = press(scene, *(["s"] * len(Sort)))
-    assert app.sort_by is Sort.SUBMITTED
-    app = press(scene, "s")
+    assert app.sort_by is Sort.STATUS
+    app = press(scene, "s", "s")
     assert app.sort_by is Sort.NODES
     assert "nodes*" in "\n".join(app.seen)  # type: ignore[attr-defined]
 

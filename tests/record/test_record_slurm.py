@@ -17,6 +17,7 @@ from recording import Recording, changes_of, idle_at_the_end
 
 from bftrainer.cli.main import run
 from bftrainer_replay.analysis.characterize import characterize
+from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log
 from bftrainer_replay.logs.model import cut
 
@@ -58,7 +59,7 @@ def test_a_job_is_in_the_record_with_its_nodes_and_times(
     assert ended - 1 <= min(joined_s) <= max(joined_s) <= log.events[-1].at_s
     found = characterize(cut(log))
     assert found.idle_while is not None
-    assert found.idle_while.no_job_waits_node_h > 0
+    assert found.idle_while.of(IdleCause.NO_JOB) > 0
     assert out.read_text().splitlines()[-1].endswith(",8,"), "the held job does not wait"
     busy_s = sum(each_s - left_s for each_s in joined_s)
     assert found.node_hours * 3600 == pytest.approx(8 * found.span_h * 3600 - busy_s)
@@ -82,7 +83,7 @@ def test_an_eligible_job_that_waits_is_in_the_record(lab: Lab, tmp_path: Path) -
     assert recording.end()[0] == 0
     found = characterize(cut(read_event_log(tmp_path / "idle.csv"))).idle_while
     assert found is not None
-    assert found.shares() == (0, 0, 1)
+    assert found.shares()[IdleCause.TOO_LARGE] == 1
 
 
 def test_killed_and_started_again_and_a_slurm_that_does_not_answer(lab: Lab, tmp_path: Path) -> None:

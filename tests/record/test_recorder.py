@@ -18,6 +18,7 @@ from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation, PendingJob
 from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserError
 from bftrainer_replay.analysis.characterize import characterize
+from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, cut
 from bftrainer_replay.recording.file import RecordFile
@@ -185,9 +186,9 @@ def test_what_waited_is_in_the_record_without_transitions(tmp_path: Path, clock:
     found = characterize(cut(log)).idle_while
     assert found is not None
     # 3 nodes for 40 s while only the job of 4 waits, for 20 s while that of 2 does.
-    assert found.only_larger_jobs_wait_node_h * 3600 == pytest.approx(120)
-    assert found.a_waiting_job_fits_node_h * 3600 == pytest.approx(60)
-    assert found.no_job_waits_node_h == 0
+    assert found.of(IdleCause.TOO_LARGE) * 3600 == pytest.approx(120)
+    assert found.of(IdleCause.FITS) * 3600 == pytest.approx(60)  # how many small ones wait is not in the record
+    assert found.of(IdleCause.NO_JOB) == 0
 
 
 def test_a_site_that_hides_jobs_is_recorded_without_them(tmp_path: Path, clock: FakeClock) -> None:
@@ -221,7 +222,7 @@ def test_a_record_with_gaps_goes_through_every_command(tmp_path: Path, clock: Fa
     found = json.loads(ended.out)
     assert (found["unknown_h"], found["span_h"]) == (pytest.approx(1.0, abs=0.01), pytest.approx(1.66, abs=0.01))
     assert "note: 2 gaps in the record, 1.0" in ended.err
-    assert found["idle_while"]["only_larger_jobs_wait_node_h"] == pytest.approx(found["node_hours"])
+    assert found["idle_while"]["too_large"] == pytest.approx(found["node_hours"])
     made = bftrainer("replay", "workload", "hpo", "--count", 5, "--start", "2026-01-01", "--out", trainers)
     assert made.status == 0, made
     ended = bftrainer("replay", "run", "--log", path, "--trainers", trainers, "--json", "--out", tmp_path / "run")

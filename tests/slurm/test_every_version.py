@@ -6,7 +6,6 @@ all on all.
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import tempfile
@@ -14,13 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import need_accounting
-from impact import Impact
+from clusters_under_test import RealSlurm
+from conftest import need_accounting, started
+from impact import Impact, steps_with_remains
 from promises import promise
 from slurm_accounting import limit, preemptible_qos
 from slurm_lab import Lab, Settings, missing_cgroups, wait_until
 from slurm_versions import SlurmVersion
 
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer_adapters.on_node import payload
 
@@ -31,7 +32,9 @@ SITES = {
     "cgroup v2": Settings(nodes=2, proctrack="cgroup", cgroups="v2", slurmd_debug="debug2"),
     "QOS": Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),
     "cgroup v2, no Epilog": Settings(nodes=2, proctrack="cgroup", cgroups="v2", epilog="", slurmd_debug="debug2"),
+    "stepmgr": Settings(nodes=2, controller="preempt_send_user_signal,enable_stepmgr", more="PrologFlags=contain"),
 }
+STEPMGR_SINCE = (24, 5)
 
 
 @pytest.fixture
@@ -49,6 +52,8 @@ def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
 ) -> None:
     """Held, trained on, taken by a main job, held again and released: nothing is left, and nobody had to be killed by Slurm."""
     settings = SITES[site]
+    if site == "stepmgr" and slurm_version.release < STEPMGR_SINCE:
+        pytest.skip("stepmgr came with 24.05")
     if settings.proctrack == "cgroup" and (reason := missing_cgroups(settings.cgroups)):
         pytest.skip(f"no cgroups for slurmd: {reason}")
     if settings.accounting:
@@ -67,7 +72,8 @@ def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
         assert start.killed >= 4, "a shell and its child on each node"
         assert len(list(ended.iterdir())) == 2, "the holders' scripts ended by themselves, not by the payload's hand"
         if settings.proctrack == "cgroup":
-            assert_first_processes_died_last(lab)
+            late = steps_with_remains(lab)
+            assert len(late) <= 1, "on a busy machine Slurm's SIGCONT may come too late, now and then"
     finally:
         lab.stop()
 
@@ -102,9 +108,24 @@ def assert_a_step_finds_its_jobs_cgroup(lab: Lab, folder: Path) -> None:
     lab.wait_idle()
 
 
-def assert_first_processes_died_last(lab: Lab) -> None:
-    """Otherwise slurmstepd kills the others ("inherited" ones) and looks again a second later: decision 7."""
-    logs = "".join((lab.root / "log" / f"slurmd.{name}.log").read_text() for name in lab.node_names)
-    assert re.search(r"proctrack[/_]cgroup|cgroup/v[12]", logs), "cgroups are in use"
-    late = set(re.findall(r"\[(\d+\.\d+)\] .*\(inherited_task\) with signal 9", logs))
-    assert len(late) <= 1, "on a busy machine Slurm's SIGCONT may come too late, now and then"
+@pytest.mark.slow
+@pytest.mark.every_slurm
+def test_with_stepmgr_workers_end_though_squeue_does_not_list_them(folder: Path, slurm_version: SlurmVersion) -> None:
+    """Steps are known to their job's first node only; a pilot that finds a dead one's workers must end them."""
+    if slurm_version.release < STEPMGR_SINCE:
+        pytest.skip("stepmgr came with 24.05")
+    for lab in started(SITES["stepmgr"], slurm_version):
+        cluster = RealSlurm(lab, folder)
+        holder = cluster.holder()
+        holder.poll()
+        holder.acquire(tuple(NodeRequest(node) for node in cluster.nodes))
+        wait_until(lambda holder=holder: [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 2, "the holders")
+        for fragment in holder.poll():
+            cluster.start_worker(fragment)
+        names = frozenset(fragment.name for fragment in holder.poll())
+        holder.clear(names)
+        assert cluster.workers() == 0
+        assert [f.phase for f in holder.poll()] == [FragmentPhase.READY] * 2
+        holder.release(names)
+        wait_until(lambda holder=holder: not holder.poll(), "the holders to end")
+        cluster.close()

@@ -43,6 +43,7 @@ def test_a_site_that_hides_jobs_is_refused_unless_a_window_is_assumed(secretive:
     assert root_sees.hidden == frozenset()
 
 
+@pytest.mark.every_slurm
 def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     monkeypatch.setenv("SQUEUE_FORMAT", "%i")
@@ -53,6 +54,7 @@ def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch:
     assert seen.planned_s is None or 0 <= seen.at_s - seen.planned_s < 3600
 
 
+@pytest.mark.every_slurm
 def test_json_says_what_text_says_or_is_refused(lab: Lab) -> None:
     """scontrol --json came with 23.02, scheduled nodes in squeue --json with 23.11."""
     by_json = SlurmScheduler(format=AnswerFormat.JSON, env=lab.env)

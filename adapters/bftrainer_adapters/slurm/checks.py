@@ -65,11 +65,11 @@ def version(config: Mapping[str, str], settings: SlurmSettings | None) -> Check:
     number = parse_version(text)
     if settings is not None and settings.format == "json" and number < JSON_SINCE:
         return Check.broken("version", f"scontrol {text} has no JSON output", 'set slurm.format = "text"')
-    if found := trials.trial(number):
+    if found := trials.trial_of(number):
         return Check.ok("version", f"{text} ({found})")
     return Check.warning(
         "version",
-        f"{text} has not been tried ({trials.others()})",
+        f"{text} has not been tried (tried: {trials.tried_versions()})",
         "watch `bftrainer events` on the first day: it shows output that cannot be parsed",
     )
 

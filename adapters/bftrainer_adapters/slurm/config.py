@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -26,6 +27,9 @@ RELOADED = frozenset(
     )
 )
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
+
+
+_GPU_OPTIONS = re.compile(r"-G|--(gres|gpus(-per-(node|task|socket))?|tres-per-(job|node|task|socket))(=|$)")
 
 
 class SlurmSettings(ConfigTable):
@@ -70,6 +74,11 @@ class SlurmSettings(ConfigTable):
     python: str = "python3"
     """Python on the compute nodes (3.6 or newer), for the payload."""
 
+    @property
+    def gpu_options(self) -> tuple[str, ...]:
+        """The options that request GPUs, such as --gpus-per-node=4."""
+        return tuple(option for option in self.options if _GPU_OPTIONS.match(option))
+
     @model_validator(mode="after")
     def _check(self) -> SlurmSettings:
         if not self.partition and not self.qos:
@@ -78,4 +87,10 @@ class SlurmSettings(ConfigTable):
             )
         if self.start_within_s > 60 or self.longest_s < 60:
             raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
+        if self.gres and self.gpu_options:
+            raise InvalidValueError(f"gres and {self.gpu_options[0]} in options both request GRES; remove one of them")
+        if "shard" in (entry.partition(":")[0] for entry in self.gres.split(",")):
+            raise InvalidValueError(
+                "gres requests shards, which are parts of GPUs that jobs share; hold whole GPUs, such as gpu:4"
+            )
         return self

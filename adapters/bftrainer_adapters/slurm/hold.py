@@ -12,7 +12,7 @@ from typing import TypeVar
 from bftrainer.domain.cluster import Availability, NodeRequest, NodeView
 from bftrainer.domain.fragments import id_of
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError
+from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
@@ -188,7 +188,10 @@ class _Slurm:
             self._run(jobs.cancel_argv(ids), CallKind.RELEASE)
 
     def end_workers(self, names: list[str]) -> None:
-        """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory."""
+        """End all steps but the payload's, and wait a while until they are over: until then a new step finds no memory.
+
+        Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers may not be listed either.
+        """
         ids = [id_of(name) for name in names]
         steps = self._worker_steps(ids)
         if steps:
@@ -200,7 +203,16 @@ class _Slurm:
 
     def _worker_steps(self, ids: list[str]) -> list[str]:
         mark = new_mark()
-        return self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_worker_steps(text, mark), CallKind.TIDY)
+        listed = self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark), CallKind.TIDY)
+        steps = list(listed.workers)
+        for job in sorted(set(ids) - listed.payloads):
+            of_job = self._ask(jobs.job_steps_argv(job), jobs.parse_job_steps, CallKind.TIDY)
+            if job not in of_job.payloads:
+                raise SchedulerError(
+                    f"Slurm does not list the payload of job {job}: its workers may not be listed either"
+                )
+            steps += [step for step in of_job.workers if step not in listed.workers]
+        return steps
 
     def _ask(self, argv: list[str], parse: Callable[[str], _Parsed], kind: CallKind = CallKind.LIST) -> _Parsed:
         return command.parsed(argv, self._run(argv, kind), parse)

@@ -67,11 +67,13 @@ def submit_argv(
     settings: SlurmSettings, request: NodeRequest, comment: str, command: Iterable[str], log: Path
 ) -> list[str]:
     """``sbatch`` of one holder; ``command`` is the job script with its arguments."""
+    # Slurm refuses --gres=gpu beside --gpus-per-node.
+    gpus = f"gpu:{request.gpus}" if request.gpus and not settings.gpu_options else ""
     chosen = [
         *(["-p", settings.partition] if settings.partition else []),
         *(["-q", settings.qos] if settings.qos else []),
         *(["-A", settings.account] if settings.account else []),
-        *([f"--gres={gres}"] if (gres := settings.gres or (f"gpu:{request.gpus}" if request.gpus else "")) else []),
+        *([f"--gres={gres}"] if (gres := settings.gres or gpus) else []),
     ]
     return [
         "sbatch", "--parsable", *chosen, "-N1", "-n1", "-w", request.node, "--exclusive", "--mem=0",
@@ -176,10 +178,42 @@ def steps_argv(jobs: Iterable[str], mark: str) -> list[str]:
     return ["squeue", "-a", "-s", "-j", ",".join(sorted(jobs)), "-o", marked(_STEP_FORMAT, mark)]
 
 
-def parse_worker_steps(text: str, mark: str) -> list[str]:
-    """Steps that are neither the payload nor Slurm's own (batch, extern)."""
-    steps = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
-    return [step for step, *name in steps if re.fullmatch(r"[0-9]+\.[0-9]+", step) and name != [PAYLOAD_STEP]]
+@dataclass(frozen=True, slots=True)
+class HolderSteps:
+    """Steps of holders: those of workers by id, and the jobs whose payload is listed."""
+
+    workers: tuple[str, ...]
+    payloads: frozenset[str]
+
+
+def parse_steps(text: str, mark: str) -> HolderSteps:
+    """Slurm's own steps (batch, extern) are left out.
+
+    Slurm's stepmgr hides the others from slurmctld, the payload's, too (SlurmctldParameters=enable_stepmgr; 24.11.5, 26.05.5).
+    """
+    records = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
+    return _holder_steps((step, "".join(name)) for step, *name in records)
+
+
+def job_steps_argv(job: str) -> list[str]:
+    """All steps of one job. Unlike squeue, scontrol asks the node's stepmgr, too."""
+    return ["scontrol", "-o", "show", "step", job]
+
+
+def parse_job_steps(text: str) -> HolderSteps:
+    """``StepId=12.0 UserId=0 ... Name=bftrainer-payload Network=...``: a line per step."""
+    found = re.findall(r"^StepId=(\S+) .* Name=(.*?) Network=", text, re.MULTILINE)
+    if not found:
+        raise SchedulerError(f"no step in {text[:80]!r}")
+    return _holder_steps(found)
+
+
+def _holder_steps(found: Iterable[tuple[str, str]]) -> HolderSteps:
+    named = [(step, name == PAYLOAD_STEP) for step, name in found if re.fullmatch(r"[0-9]+\.[0-9]+", step)]
+    return HolderSteps(
+        tuple(step for step, is_payload in named if not is_payload),
+        frozenset(step.partition(".")[0] for step, is_payload in named if is_payload),
+    )
 
 
 def kill_steps_argv(steps: Iterable[str]) -> list[str]:

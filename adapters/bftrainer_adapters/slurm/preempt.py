@@ -34,6 +34,7 @@ def holders(
             yield _open(partition)
             if by != "preempt/qos":
                 yield _preempted_by_partition(partition, by, config, partitions.values())
+            yield from _whole_blocks(partition, partitions.values())
     if settings.qos:
         yield _preempted_by_qos(settings.qos, by, config, qos)
     elif by == "preempt/qos":
@@ -87,6 +88,18 @@ def _preempted_by_partition(
             f"give {', '.join(equal)} a PriorityTier above {ours.tier}, or exclude their nodes (nodes.exclude)",
         )
     return Check.ok("preemption", f"{tier}: {', '.join(above)} preempts holders, which are canceled")
+
+
+def _whole_blocks(ours: Partition, all_of_them: Iterable[Partition]) -> Iterator[Check]:
+    """24.11.5 and 26.05.5 preempt jobs on the nodes that a job gets, but not those on the other nodes of its block."""
+    found = sorted(p.name for p in all_of_them if p.whole_blocks and p.name != ours.name and p.nodes & ours.nodes)
+    if found:
+        yield Check.broken(
+            "topology",
+            f"jobs of {', '.join(found)} get whole blocks of nodes (Exclusive=TOPO, ExclusiveTopo=YES): "
+            "they wait for holders on the other nodes of their block",
+            f"exclude the nodes of {', '.join(found)} (nodes.exclude), or have the administrators use Exclusive=NODE",
+        )
 
 
 def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapping[str, Qos] | None) -> Check:

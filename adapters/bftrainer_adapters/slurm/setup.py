@@ -35,6 +35,8 @@ class Partition:
     """OverTimeLimit, where it differs from the cluster's."""
     tres: Mapping[str, float] = field(default_factory=dict)
     """All that its nodes have."""
+    whole_blocks: bool = False
+    """Whether its jobs share no block of the topology with another job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ def _partition(line: str, lists: HostLists) -> Partition:
         is_default=value("Default", "") == "YES",
         over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
         tres=parse_tres(value("TRES", "")),
+        whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
     )  # fmt: skip
 
 

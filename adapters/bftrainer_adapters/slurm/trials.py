@@ -1,21 +1,41 @@
-"""The versions of Slurm on which the stories of docs/slurm.md have run, on a cluster of 8 slurmd (mark `every_slurm`)."""
+"""The versions of Slurm on which the live tests have run, on clusters of 2 to 10 slurmd: what doctor and docs/slurm.md say."""
 
 from __future__ import annotations
 
-LIVE = {
-    (22, 5): "22.05.8",
-    (24, 11): "24.11.5",
-    (26, 5): "26.05.5",
-}
-DATE = "2026-11-22"
-RESULT = "holding, preemption and release passed with and without an Epilog, with cgroup v1, v2 and linuxproc"
+from dataclasses import dataclass
 
 
-def trial(number: tuple[int, int]) -> str:
-    """What was tried of a version; empty if it was not tried."""
-    return f"{LIVE[number]} tried on {DATE}: {RESULT}" if number in LIVE else ""
+@dataclass(frozen=True, slots=True)
+class VersionTrial:
+    """What was run of the live tests on one version, and what came of it."""
+
+    version: str
+    date: str
+    result: str
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """(22, 5) of 22.05.8: patches of a release answer alike."""
+        year, month = self.version.split(".")[:2]
+        return int(year), int(month)
+
+    def __str__(self) -> str:
+        return f"{self.version} tried on {self.date}: {self.result}"
 
 
-def others() -> str:
-    """The versions that were tried."""
-    return f"tried on {DATE}: {', '.join(LIVE.values())}"
+_HOLDING = "holding, preemption, faults and limits passed, with and without an Epilog, with cgroup v1, v2 and linuxproc"
+TRIALS = (
+    VersionTrial("22.05.8", "2026-11-22", f"{_HOLDING}; so did trainers of a pilot in a job"),
+    VersionTrial("24.11.5", "2026-11-22", f"{_HOLDING}; trainers of a pilot in a job not tried"),
+    VersionTrial("26.05.5", "2026-11-22", f"{_HOLDING}; trainers of a pilot in a job not tried"),
+)
+
+
+def trial_of(release: tuple[int, int]) -> VersionTrial | None:
+    """What was tried of a release; None if it was not tried."""
+    return next((trial for trial in TRIALS if trial.release == release), None)
+
+
+def tried_versions() -> str:
+    """The versions that were tried, and when."""
+    return ", ".join(f"{trial.version} on {trial.date}" for trial in TRIALS)

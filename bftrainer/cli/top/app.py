@@ -6,10 +6,12 @@ from typing import ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.events import Resize
 from textual.widgets import Footer, Input, Static
 
 from bftrainer.cli.explanation import as_lines
+from bftrainer.cli.top import pane
 from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.board import Board, Sort, TrainerRow
 from bftrainer.cli.top.panel import Panel
@@ -17,9 +19,11 @@ from bftrainer.cli.top.reader import Reader
 from bftrainer.cli.top.rows_view import RowsView
 from bftrainer.cli.top.text import Glyphs
 from bftrainer.client import requests
+from bftrainer.client.history import latest_progress
 from bftrainer.client.state_dir import opened_registry
 from bftrainer.errors import BFTrainerError
 from bftrainer.persistence.spool import RequestKind
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.printable import printable
 
 _EVENT_LINES = 5  # on a screen of 24 lines; a larger screen shows more
@@ -29,7 +33,7 @@ e, enter    explain its number of nodes (bftrainer explain)
 p  pause    checkpoint it and release its nodes
 r  resume   resume it from its checkpoint
 c  cancel   cancel it (asks for confirmation)
-s  sort     by submission, nodes, speed, progress, time left, name
+s  sort     by status, submission, nodes, speed, progress, time left, name
 /  filter   show rows that contain these letters; escape shows all
 a  all      include trainers that have ended since top started
 ?  help     q  quit
@@ -51,7 +55,9 @@ class Top(App[None]):
     #caption, #events { color: $text-muted; }
     #caption { height: 1; }
     #heads { height: 1; background: $panel; text-style: bold; }
-    #rows { height: 1fr; scrollbar-size-vertical: 1; }
+    #middle { height: 1fr; }
+    #rows { height: 1fr; width: 1fr; scrollbar-size-vertical: 1; }
+    #pane { height: 1fr; padding: 0 0 0 2; display: none; }
     #events { height: 5; }
     #filter { height: 1; border: none; padding: 0; display: none; }
     """
@@ -71,7 +77,7 @@ class Top(App[None]):
     def __init__(self, reader: Reader, every_s: float, marks: Glyphs) -> None:
         super().__init__()
         self.board = Board()
-        self.sort_by = Sort.SUBMITTED
+        self.sort_by = Sort.STATUS
         self.pattern = ""
         self.shows_ended = False
         self._reader = reader
@@ -87,7 +93,9 @@ class Top(App[None]):
         yield Static(id="chart", markup=False)
         yield Static(id="caption", markup=False)
         yield Static(id="heads", markup=False)
-        yield RowsView(id="rows")
+        with Horizontal(id="middle"):
+            yield RowsView(id="rows")
+            yield Static(id="pane", markup=False)
         yield Static(id="events", markup=False)
         yield Input(id="filter", placeholder="part of a name, status or remark")
         yield Footer()
@@ -123,7 +131,10 @@ class Top(App[None]):
         if self._lines != lines:
             self._lines = base.query_one("#events", Static).styles.height = lines
         self._put("#events", "\n".join(top_text.events(board, lines, width)))
-        self._show_rows(board.rows(self.sort_by, self.pattern, ended=self.shows_ended), width)
+        is_large = width >= pane.FROM_WIDTH and height >= pane.FROM_HEIGHT
+        room = width - pane.WIDTH - 2 if is_large else width
+        self._show_rows(board.rows(self.sort_by, self.pattern, ended=self.shows_ended), room)
+        self._show_pane(is_large)
 
     def _put(self, part: str, text: str) -> None:
         """Redraw a part if its text has changed."""
@@ -137,6 +148,19 @@ class Top(App[None]):
         self._names = [row.name for row in rows]
         lines = [top_text.line(top_text.cells(row, column, self._marks), column) for row in rows]
         self._rows.show(lines, self._names.index(chosen) if chosen in self._names else self._rows.row)
+
+    def _show_pane(self, is_large: bool) -> None:
+        """The right part; its file is read for the chosen trainer only."""
+        part = self.screen_stack[0].query_one("#pane", Static)
+        part.display, part.styles.width = is_large, pane.WIDTH + 2
+        if is_large:
+            name = self.chosen
+            latest = None if name is None else latest_progress(TrainerDirectory.of(self._reader.state, name))
+            lines = pane.pane(self.board, name, latest, max(part.size.height, 12), self._marks)
+            self._put("#pane", "\n".join(lines))
+
+    def on_rows_view_moved(self) -> None:
+        self._show_pane(self.screen_stack[0].query_one("#pane").display)
 
     @property
     def _rows(self) -> RowsView:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from bftrainer.cli.output import clock_time
 from bftrainer.cli.top.reader import Snapshot
@@ -21,6 +23,7 @@ EVENTS = 200
 class Sort(Enum):
     """Sort keys of the rows."""
 
+    STATUS = "status, running first"
     SUBMITTED = "submitted"
     NODES = "nodes"
     SPEED = "speed"
@@ -66,6 +69,7 @@ class Board:
     last: Snapshot = field(default_factory=lambda: Snapshot(0.0))
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=EVENTS))
     history: deque[ChartPoint] = field(default_factory=deque)
+    _shares: deque[tuple[float, Mapping[str, int]]] = field(default_factory=deque)
     _samples: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _used: int = 0
     _pool: int = 0
@@ -89,6 +93,9 @@ class Board:
         self.history.append(ChartPoint(look.at_s, *now))
         while len(self.history) > 1 and self.history[1].at_s < look.at_s - HISTORY_S:
             self.history.popleft()
+        self._shares.append((look.at_s, look.nodes))
+        while len(self._shares) > 1 and self._shares[1][0] < look.at_s - HISTORY_S:
+            self._shares.popleft()
         self._add_samples(look)
 
     def _add_samples(self, look: Snapshot) -> None:
@@ -105,7 +112,7 @@ class Board:
             while beat_s - marks[0][0] > SPEED_OVER_S:
                 marks.popleft()
 
-    def rows(self, sort: Sort = Sort.SUBMITTED, pattern: str = "", *, ended: bool = False) -> list[TrainerRow]:
+    def rows(self, sort: Sort = Sort.STATUS, pattern: str = "", *, ended: bool = False) -> list[TrainerRow]:
         """The trainers whose name, status or remark contains ``pattern``; pending submissions last."""
         place = {name: i for i, name in enumerate(self.last.queue, 1)}
         asked = {name: kind for kind, name in self.last.requests if kind != "submit"}
@@ -178,6 +185,20 @@ class Board:
         used = min(self._used, held)
         return held, used, held - used
 
+    def shares(self, width: int, over_s: float = HISTORY_S) -> dict[str, list[int]]:
+        """The nodes of each trainer that had any, in ``width`` equal intervals up to now; 0 before the first snapshot."""
+        found: dict[str, list[int]] = {}
+        begin_s = self.last.at_s - over_s
+        for i, (at_s, nodes) in enumerate(self._shares):
+            until_s = self._shares[i + 1][0] if i + 1 < len(self._shares) else self.last.at_s + over_s
+            first, last = (min(max(round(width * (t - begin_s) / over_s), 0), width) for t in (at_s, until_s))
+            for name, count in nodes.items():
+                line = found.setdefault(name, [0] * width)
+                line[min(first, width - 1) : max(last, first + 1)] = [count] * (
+                    max(last, first + 1) - min(first, width - 1)
+                )
+        return {name: line[:width] for name, line in found.items() if any(line)}
+
     def bins(self, width: int, over_s: float = HISTORY_S) -> list[ChartPoint | None]:
         """The history in ``width`` equal intervals up to now, each with its last numbers; None before the first snapshot."""
         now_s, i = self.last.at_s, 0
@@ -193,8 +214,13 @@ class Board:
         return found
 
 
+_ORDER = (TrainerStatus.RUNNING, TrainerStatus.WAITING, TrainerStatus.QUEUED, TrainerStatus.PAUSED)
+_PLACES = {status.value: place for place, status in enumerate(_ORDER)} | {PENDING: len(_ORDER)}
+
+
 def _sorted(rows: list[TrainerRow], sort: Sort) -> list[TrainerRow]:
-    keys = {
+    keys: dict[Sort, Callable[[TrainerRow], Any]] = {
+        Sort.STATUS: lambda r: _PLACES.get(r.status, len(_PLACES)),
         Sort.NAME: lambda r: r.name,
         Sort.NODES: lambda r: -r.nodes,
         Sort.SPEED: lambda r: -(r.per_s or 0.0),

@@ -56,7 +56,7 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
             board = Board()
             board.add(reader.look())
             width = shutil.get_terminal_size((100, 24)).columns
-            say(as_text(board, max(width, 80), marks, Sort.SUBMITTED, "", ended=False), nl=False)
+            say(as_text(board, max(width, 80), marks, Sort.STATUS, "", ended=False), nl=False)
             return
         try:
             from bftrainer.cli.top.app import Top

@@ -34,6 +34,9 @@ class RowsView(ScrollView, can_focus=True):
     class Chosen(Message):
         """Enter, or a click on the selected line."""
 
+    class Moved(Message):
+        """Another line is selected."""
+
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
         self.lines: list[str] = []
@@ -61,6 +64,7 @@ class RowsView(ScrollView, can_focus=True):
     def action_move(self, by: int) -> None:
         self._select(self.row + by)
         self.refresh()
+        self.post_message(self.Moved())
 
     def action_page(self, by: int) -> None:
         self.action_move(by * max(self.size.height - 1, 1))

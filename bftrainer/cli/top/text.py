@@ -56,6 +56,7 @@ def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
 def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
     """The column headings; the sort key is marked."""
     sorted_by = {
+        Sort.STATUS: "status",
         Sort.NAME: "name",
         Sort.NODES: "nodes",
         Sort.SPEED: "samples/s",

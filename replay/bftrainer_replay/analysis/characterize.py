@@ -42,7 +42,8 @@ class Characteristics:
     events after which more or fewer nodes are idle than before, as INC/h and DEC/h of Table 1. ``idle_nodes_median`` is
     weighted by time. ``fragment_lengths`` is None if no node is ever idle, ``idle_while`` if the log has no queue.
     ``span_h`` excludes the gaps of the record (``unknown_h``), which count as neither idle nor busy. Changes at the edges
-    of a gap are not events, and fragments that a gap cuts count with their known part.
+    of a gap are not events, and fragments that a gap cuts count with their known part. ``down_node_h``: nodes without a job
+    that were out of service or reserved; they are not idle.
     """
 
     span_h: float
@@ -62,6 +63,7 @@ class Characteristics:
     fragment_lengths: FragmentLengths | None
     idle_while: IdleCauses | None = None
     unknown_h: float = 0.0
+    down_node_h: float = 0.0
 
     def per_hour(self, count: int) -> float:
         """A count of events as a mean rate (1/h)."""
@@ -109,6 +111,7 @@ def characterize(window: LogWindow) -> Characteristics:
         fragment_lengths=_lengths(length_s) if len(length_s) else None,
         idle_while=idle_causes(window),
         unknown_h=window.unknown_s / 3600,
+        down_node_h=float(window.site.down_h(window.start_s, window.end_s).sum()),
     )
 
 

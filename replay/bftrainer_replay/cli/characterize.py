@@ -16,10 +16,13 @@ from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
     from bftrainer_replay.analysis.characterize import Characteristics
     from bftrainer_replay.analysis.idle_causes import IdleCauses
+    from bftrainer_replay.analysis.partitions import PartitionFigures
 
 # Table 1 of the paper: system, duration, INC/h, DEC/h, ratio, eq-nodes.
 _TABLE_1 = (
@@ -51,6 +54,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
       bftrainer replay characterize sacct.txt --timezone Europe/Zurich
     """
     from bftrainer_replay.analysis.characterize import characterize as measure
+    from bftrainer_replay.analysis.partitions import partitions_of
+    from bftrainer_replay.analysis.shared_nodes import shared_nodes
 
     window = window_of(choice)
     found = measure(window)
@@ -59,7 +64,8 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
             f"--machine-nodes {found.machine_nodes}: expected at least {found.idle_nodes_max}, the nodes that are idle at once "
             f"in {choice.log}"
         )
-    text = json.dumps(_as_json(window, found), indent=2)
+    shared = shared_nodes(window)
+    text = json.dumps({**_as_json(window, found), "shared_nodes": shared and shared.as_dict()}, indent=2)
     if out is not None:
         _write_all(out, window, text)
     if as_json:
@@ -79,23 +85,30 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     console.print(_numbers(found))
     if found.idle_while is not None:
         console.print(_beside_the_queue(found.idle_while, window.debounce_s))
+    if len(parts := partitions_of(window)) > 1:
+        console.print(_by_partition(parts))
+    if shared is not None:
+        console.print(shared.sentence(), soft_wrap=True, markup=False, highlight=False)
     console.print(_beside_table_1(found))
 
 
 def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
     """The window, all its figures, the rates per hour, and the shares of idle node-time."""
-    shares = None
+    shares = node_hours = missing = None
     if found.idle_while is not None:
-        names = ("no_job_waits", "a_waiting_job_fits", "only_larger_jobs_wait")
-        shares = dict(zip(names, found.idle_while.shares(), strict=True))
+        missing = found.idle_while.not_judged
+        node_hours = {cause.name.lower(): found.idle_while.of(cause) for cause in found.idle_while.shares()}
+        shares = {cause.name.lower(): share for cause, share in found.idle_while.shares().items()}
     return {
         "log": window.source,
         "start": format_time(window.start_s),
         "end": format_time(window.end_s),
         "note": window.note,
         "debounce_s": window.debounce_s,
-        "idle_while_shares": shares,
         **dataclasses.asdict(found),
+        "idle_while": node_hours,
+        "idle_while_shares": shares,
+        "not_judged": missing,
         "events_per_h": found.per_hour(found.events),
         "joins_per_h": found.per_hour(found.joins),
         "leaves_per_h": found.per_hour(found.leaves),
@@ -136,6 +149,9 @@ def _numbers(found: Characteristics) -> Table:
         table.add_row(name, f"{count:,}", f"{found.per_hour(count):.1f}")
     table.add_section()
     table.add_row("span", f"{found.span_h:,.1f} h", "")
+    if found.down_node_h:
+        down = found.down_node_h / found.span_h / found.machine_nodes
+        table.add_row(f"out of service or reserved ({down:.2%}), not idle", f"{found.down_node_h:,.0f} node-h", "")
     if found.unknown_h:
         table.add_row("gaps (no data), not in the span", f"{found.unknown_h:,.1f} h", "")
     table.add_row("resource integral (Eqn 17)", f"{found.node_hours:,.0f} node-h", "")
@@ -164,17 +180,32 @@ def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
     from rich import box
     from rich.table import Table
 
+    from bftrainer_replay.analysis.idle_causes import explained
+
     table = Table(box=box.SIMPLE_HEAD, title="Waiting jobs while nodes were idle", title_justify="left")
     for header in ("idle node-time while", "node-h", "share"):
         table.add_column(header, justify="left" if header.startswith("idle") else "right")
-    rows = ("no job waits", "a waiting job is small enough to fit", "only larger jobs wait")
-    node_hours = (found.no_job_waits_node_h, found.a_waiting_job_fits_node_h, found.only_larger_jobs_wait_node_h)
-    for name, hours, share in zip(rows, node_hours, found.shares(), strict=True):
-        table.add_row(name, f"{hours:,.0f}", f"{share:.1%}")
-    table.caption = (
-        f"By size only: the log does not say why a job did not start (time, memory, partition, priority). Waits shorter than "
-        f"{debounce_s:g} s do not count."
-    )
+    for cause, share in found.shares().items():
+        if share or cause.name in ("FITS", "NO_JOB"):
+            table.add_row(cause.value, f"{found.of(cause):,.0f}", f"{share:.1%}")
+    table.caption = " ".join(explained(found, debounce_s))
+    table.caption_justify = "left"
+    return table
+
+
+def _by_partition(parts: Sequence[PartitionFigures]) -> Table:
+    """A row per partition and device type."""
+    from rich import box
+    from rich.table import Table
+
+    from bftrainer_replay.analysis.partitions import HEADINGS
+
+    table = Table(box=box.SIMPLE_HEAD, title="By partition and device type", title_justify="left")
+    for place, header in enumerate(HEADINGS):
+        table.add_column(header, justify="left" if place < 2 else "right")
+    for part in parts:
+        table.add_row(*part.cells())
+    table.caption = "A node in several partitions counts in each. --partition NAME shows one of them in full."
     table.caption_justify = "left"
     return table
 

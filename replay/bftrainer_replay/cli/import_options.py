@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +28,7 @@ OPTIONS = (
     ),
     click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read."),
     click.option(
-        "--columns", metavar="A,B,...", help="Column names, if sacct --parsable2 output has no header.",
+        "--columns", metavar="A,B,...", help="Column names, if sacct --parsable2 output has no header. Implies --format sacct.",
     ),
     click.option(
         "--processors-per-node", type=int, metavar="P",
@@ -61,6 +62,23 @@ OPTIONS = (
         "outages; 'none' disables this.  [default: auto]",
     ),
     click.option(
+        "--node-events", type=click.Path(path_type=Path), metavar="FILE",
+        help="Output of `sacctmgr -P show event start=... end=...`: nodes that are down or drained do not count as idle.",
+    ),
+    click.option(
+        "--reservations", type=click.Path(path_type=Path), metavar="FILE",
+        help="Output of `scontrol show reservation`, or of `sacctmgr -P show reservation start=... "
+        "format=Name,TimeStart,TimeEnd,NodeNames`: reserved nodes do not count as idle.",
+    ),
+    click.option(
+        "--outliers", type=click.Choice(["drop", "keep"]), default="drop", show_default=True,
+        help="Jobs dated far away from all others.",
+    ),
+    click.option(
+        "--runaways", type=click.Choice(["limit", "keep"]), default="limit", show_default=True,
+        help="Jobs without an end: end them at their time limit, or let them run to the log's end.",
+    ),
+    click.option(
         "--max-bytes", type=int, metavar="BYTES",
         help="Maximum size of LOG when decompressed, and of the memory for its nodes.  [default: 4 GiB, and 200 times the "
         "size of a compressed file]",
@@ -68,7 +86,7 @@ OPTIONS = (
 )  # fmt: skip
 NAMES = (
     "format", "timezone", "skip_bad", "columns", "processors_per_node", "debounce_s", "warm_up_h", "cool_down_h", "outages",
-    "max_bytes",
+    "node_events", "reservations", "outliers", "runaways", "max_bytes",
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
 from bftrainer_replay.logs.node_list import read_node_list, spread
+from bftrainer_replay.logs.partition import in_partition
 from bftrainer_replay.logs.source import ImportOptions
 
 
@@ -39,6 +40,7 @@ class LogChoice:
     nodes: int | None = None
     node_list: Path | None = None
     importing: ImportOptions = field(default_factory=ImportOptions)
+    partition: str | None = None
 
 
 _LOG_ARGUMENT = click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
@@ -71,6 +73,11 @@ _WINDOW_OPTIONS = (
         help="Use these nodes only: one name per line, including nodes that were never idle.",
     ),
     click.option(
+        "--partition",
+        metavar="NAME",
+        help="Use the nodes of this partition only, and the jobs that wait for it (job logs with partitions).",
+    ),
+    click.option(
         "--machine-nodes",
         type=int,
         metavar="M",
@@ -100,11 +107,12 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
         hours: float | None,
         nodes: int | None,
         node_list: Path | None,
+        partition: str | None,
         machine_nodes: int | None,
         **others: Any,
     ) -> Any:
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
-        return function(choice=LogChoice(log, start, hours, nodes, node_list, importing), **others)
+        return function(choice=LogChoice(log, start, hours, nodes, node_list, importing, partition), **others)
 
     decorated = with_window_options(with_import_options(with_choice))
     return log_parameter(decorated)  # type: ignore[no-any-return]  # click's decorators keep the type
@@ -142,6 +150,8 @@ def window_of(choice: LogChoice) -> LogWindow:
     if choice.nodes is not None and choice.nodes < 1:
         raise UserError(f"--nodes {choice.nodes}: expected 1 or more")
     listed = None if choice.node_list is None else read_node_list(choice.node_list)
+    if choice.partition is not None and (listed or choice.nodes):
+        raise UserError("--partition cannot be combined with --nodes or --node-list; specify one")
     log, remarks = _read_with_remarks(choice)
     start_s, end_s = _times(choice, log)
     nodes = _nodes(choice, listed, log)
@@ -150,6 +160,8 @@ def window_of(choice: LogChoice) -> LogWindow:
         click.echo(f"note: {remark}", err=True)
         remarks = (*remarks, remark)
     window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=choice.importing.machine_nodes)
+    if choice.partition is not None:
+        window = in_partition(window, choice.partition)
     zone = zone_of(choice.importing.timezone)
     shown = zone if window.clock == "UTC" and isinstance(zone, ZoneInfo) else None
     return replace(window, remarks=remarks, zone=shown)

@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.fields import is_node_name
 from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.needs import Fact, JobNeeds
 from bftrainer_replay.logs.pbs import nodes_of
 from bftrainer_replay.logs.source import Source
 
@@ -73,7 +75,8 @@ def _lumos(source: Source, cells: dict[str, str]) -> None:
         raise BadLineError("has no submit_time")
     start_s = submit_s + wait_s
     # Run times have fractions, starts do not: ends are rounded, so that an end and the next start can coincide.
-    source.rows.add(submit_s, submit_s, start_s, float(round(start_s + run_s)), int(nodes), None)
+    limit_s = _limit_s(source, cells, "wall_time")
+    source.rows.add(submit_s, submit_s, start_s, float(round(start_s + run_s)), int(nodes), None, limit_s)
 
 
 def _public(source: Source, cells: dict[str, str]) -> None:
@@ -83,7 +86,20 @@ def _public(source: Source, cells: dict[str, str]) -> None:
         raise BadLineError("has no start")
     place = cells.get("location", "").strip()
     nodes: Sequence[int] | None = nodes_of(source, place) if place else None
-    source.rows.add(submit_s, submit_s, start_s, end_s, count, nodes)
+    queue = cells.get("queue_name", "").strip()
+    if queue and place:
+        source.facts.add(Fact.PARTITION)
+    needs = source.rows.needs(JobNeeds(queue if is_node_name(queue) and place else ""))
+    limit_s = _limit_s(source, cells, "walltime_seconds")
+    source.rows.add(submit_s, submit_s, start_s, end_s, count, nodes, limit_s, needs)
+
+
+def _limit_s(source: Source, cells: dict[str, str], key: str) -> float:
+    """The time limit; NaN where there is none."""
+    if not cells.get(key, "").strip():
+        return math.nan
+    source.facts.add(Fact.TIME_LIMIT)
+    return _number(cells, key) or math.nan
 
 
 def _zoned(text: str) -> str:

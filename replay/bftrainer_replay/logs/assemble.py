@@ -6,12 +6,20 @@ import numpy as np
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
-from bftrainer_replay.logs.idle import idle_events
+from bftrainer_replay.logs.idle import NO_PERIODS, NodePeriods, idle_events, idle_periods, periods_of, without
 from bftrainer_replay.logs.jobs import JobTable
-from bftrainer_replay.logs.model import EventLog, Queue
+from bftrainer_replay.logs.logged_nodes import facts_of
+from bftrainer_replay.logs.model import NO_FACTS, EventLog, SiteFacts
+from bftrainer_replay.logs.node_events import read_events, read_reservations
+from bftrainer_replay.logs.plausible import with_ends, without_outliers
+from bftrainer_replay.logs.resource_use import use_of
+from bftrainer_replay.logs.silent import remark_on_silence, sum_h
 from bftrainer_replay.logs.source import Source
-from bftrainer_replay.logs.span import span_of
+from bftrainer_replay.logs.span import TrustedSpan, span_of
+from bftrainer_replay.logs.waiting_jobs import queue_of
 
+LEAST_SHARED = 1.05
+"""Jobs on a busy node from which on nodes count as shared; an epilog that overlaps the next job is less."""
 MOST_NODES = 2_000_000
 """Sequoia had 1,572,864 processors, which count as nodes in a log that does not say how many are in one."""
 
@@ -25,6 +33,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         raise InputFileError(tally.path, f"looks like {format_name}, but none of its {tally.read:,} records is a job")
     table = rows.table()
     _remark_on_times(source, table)
+    table = with_ends(source, without_outliers(source, table))
     span = span_of(source, table)
     note, size = "", source.options.machine_nodes or source.machine_nodes
     if size is not None and not 1 <= size <= MOST_NODES:
@@ -36,15 +45,70 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         note = NOTE
     else:
         size = _size_of_named(source, table, size)
-    events = idle_events(table, span, source.options.debounce_s)
+    down = _unavailable(source, table, span, is_simulated=bool(note))
+    idle = idle_periods(table, span, down)
+    lost = NO_PERIODS
+    if len(down.nodes):
+        lost = without(idle_periods(table, span), idle, len(table.names), span)
+        share = lost.length_h.sum() / (size * sum_h(span))
+        source.remarks.append(
+            f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service or reserved while no job ran: "
+            "they do not count as idle (--node-events, --reservations)"
+        )
+    if not note:
+        remark_on_silence(source, idle, table.names, size, span)
+    events = idle_events(idle, table.names, span, source.options.debounce_s)
     if source.options.debounce_s:
         source.remarks.append(
             f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored (--debounce-s)"
         )
     name = f"{source.path} ({NOTE.partition(':')[0]})" if note else str(source.path)
+    site = NO_FACTS if note else _site(source, table, span, lost)
     return EventLog(
-        events, name, note, _queue_of(table), size, source.options.debounce_s, clock="UTC", outages=span.outages
+        events,
+        name,
+        note,
+        queue_of(table, source.facts),
+        size,
+        source.options.debounce_s,
+        clock="UTC",
+        outages=span.outages,
+        site=site,
     )
+
+
+def _unavailable(source: Source, table: JobTable, span: TrustedSpan, *, is_simulated: bool) -> NodePeriods:
+    """The periods of --node-events and --reservations, of the nodes that the log names."""
+    options = source.options
+    outages = [] if options.node_events is None else read_events(source, options.node_events)
+    outages += [] if options.reservations is None else read_reservations(source, options.reservations)
+    if not outages:
+        return NO_PERIODS
+    if is_simulated:
+        raise UserError(
+            f"{source.path}: names no nodes, so --node-events and --reservations cannot be used; expected a log that names them"
+        )
+    number = {name: place for place, name in enumerate(table.names)}
+    known = [(number[name], each) for each in outages for name in each.nodes if name in number]
+    if not known:
+        raise UserError(
+            f"none of the nodes in --node-events and --reservations is in {source.path}; its nodes have names like "
+            f"{table.names[0]}, those have names like {outages[0].nodes[0]}"
+        )
+    return periods_of(
+        [node for node, _ in known], [each.start_s for _, each in known], [each.end_s for _, each in known], span
+    )
+
+
+def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods) -> SiteFacts:
+    facts = facts_of(table, span.end_s)
+    use = use_of(table, span.start_s, span.end_s, span.outages)
+    if facts.left_out:
+        source.remarks.append(f"{facts.left_out:,} rare partitions and constraints are treated as all nodes")
+    if facts.jobs_per_busy_node >= LEAST_SHARED:
+        more = "" if use else "; which part of a busy node is idle is not in the log (the column AllocTRES has it)"
+        source.remarks.append(f"jobs share nodes: {facts.jobs_per_busy_node:.1f} jobs a busy node{more}")
+    return SiteFacts(facts, use, lost.nodes, span.start_s + lost.since / 1000, span.start_s + lost.until / 1000)
 
 
 def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
@@ -95,20 +159,12 @@ def _remark_on_times(source: Source, table: JobTable) -> None:
         source.remarks.append(
             "times without a zone are read as UTC; specify the site's zone with --timezone, like Europe/Zurich"
         )
+    if clock.shifted:
+        zone = source.options.timezone
+        source.remarks.append(
+            f"{clock.shifted:,} jobs ran exactly an hour (or half of one) longer or shorter than their elapsed time says: the "
+            f"times are not in {zone or 'UTC'}, or clocks were set; "
+            + (f"check --timezone {zone}" if zone else "specify the site's zone with --timezone")
+        )
     if clock.repeated:
         source.remarks.append(f"{clock.repeated:,} times are in the hour that is repeated when clocks go back")
-
-
-def _queue_of(table: JobTable) -> Queue | None:
-    """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start)."""
-    waited = np.isnan(table.start_s) | (table.start_s > table.eligible_s)
-    if not waited.any():
-        return None
-    order = np.argsort(table.eligible_s, kind="stable")
-    return Queue(
-        table.submit_s[order],
-        table.eligible_s[order],
-        table.start_s[order],
-        table.end_s[order],
-        table.asked[order],
-    )

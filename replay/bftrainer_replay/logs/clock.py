@@ -42,13 +42,16 @@ def zone_of(name: str | None) -> tzinfo:
 class LogClock:
     """Reads the times of one log.
 
-    Afterwards, ``used_local`` tells whether any time had no zone, and ``repeated`` counts times in a repeated hour.
+    Afterwards, ``used_local`` tells whether any time had no zone, ``repeated`` counts times in a repeated hour, and ``shifted``
+    counts the jobs that ran exactly half an hour or an hour longer or shorter than their elapsed time: clocks changed at
+    another time than in this zone.
     """
 
     def __init__(self, zone: tzinfo) -> None:
         self.zone = zone
         self.used_local = False
         self.repeated = 0
+        self.shifted = 0
         self._tens: dict[str, float] = {}
         self._ambiguous: dict[str, timedelta] = {}
 
@@ -79,6 +82,11 @@ class LogClock:
         ]
         # From the earliest to the latest reading; max() takes the first of the best.
         return list(max(itertools.product(*meanings), key=lambda each: _fit(list(each), elapsed_s)))
+
+    def compare(self, start_s: float, end_s: float, elapsed_s: float) -> None:
+        """Count a job whose run time differs from its elapsed time by a change of clocks. (Suspended time is not elapsed.)"""
+        off_s = abs(end_s - start_s - elapsed_s)
+        self.shifted += abs(off_s - 3600) <= 1 or abs(off_s - 1800) <= 1
 
     def _slow(self, text: str) -> float:
         if text in _NO_TIME:

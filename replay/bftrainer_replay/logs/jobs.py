@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ParamSpec
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bftrainer.errors import InputFileError
 from bftrainer_replay.limited_file import MOST_BYTES
+from bftrainer_replay.logs.needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
 
 MOST_NAMES = 1_000_000
 """Names of nodes in one log; the largest cluster so far had 158,976."""
@@ -83,7 +84,9 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """Parallel arrays, seconds since 1970 UTC. ``start_s`` is NaN for a job that never started, ``end_s`` infinite for
-    a job that is still running or waiting. Job j held the nodes ``names[i] for i in members[first[j]:first[j + 1]]``.
+    a job that is still running or waiting. ``limit_s`` is NaN where the log has no time limit, infinite without one. Job j
+    held the nodes ``names[i] for i in members[first[j]:first[j + 1]]``; it needs ``all_needs[needs[j]]`` of each and uses
+    ``all_uses[use[j]]``.
     """
 
     submit_s: NDArray[np.float64]
@@ -94,6 +97,29 @@ class JobTable:
     first: NDArray[np.int64]
     members: NDArray[np.int32]
     names: tuple[str, ...]
+    limit_s: NDArray[np.float64]
+    needs: NDArray[np.int32]
+    use: NDArray[np.int32]
+    all_needs: tuple[JobNeeds, ...]
+    all_uses: tuple[JobUse, ...]
+
+    @property
+    def ran(self) -> NDArray[np.bool_]:
+        """Whether each job ran for any time."""
+        return self.end_s > self.start_s
+
+    def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
+        """These jobs only; all names stay."""
+        counts = np.diff(self.first)
+        return replace(
+            self,
+            **{name: getattr(self, name)[keep] for name in _COLUMNS},
+            first=np.concatenate(([0], np.cumsum(counts[keep]))),
+            members=self.members[np.repeat(keep, counts)],
+        )
+
+
+_COLUMNS = ("submit_s", "eligible_s", "start_s", "end_s", "asked", "limit_s", "needs", "use")
 
 
 class JobRows:
@@ -108,6 +134,9 @@ class JobRows:
         self.most_bytes = most_bytes
         self._room = most_bytes // PLACE_BYTES
         self._times = [array("d") for _ in range(4)]
+        self._limits = array("d")
+        self._needs, self._uses = array("i"), array("i")
+        self._all_needs, self._all_uses = {NO_NEEDS: 0}, {NO_USE: 0}
         self._asked = array("q")
         self._first = array("q", [0])
         self._members = array("i")
@@ -137,6 +166,18 @@ class JobRows:
                 f"the nodes of its jobs take more than {self.most_bytes:,} bytes; --max-bytes sets another limit",
             )
 
+    def needs(self, needs: JobNeeds) -> int:
+        """The number of these needs, for :meth:`add`."""
+        if needs not in self._all_needs:
+            self.take_room(0, 8 + (len(needs.partition) + len(needs.constraint)) // 64)
+        return self._all_needs.setdefault(needs, len(self._all_needs))
+
+    def use(self, use: JobUse) -> int:
+        """The number of this use, for :meth:`add`."""
+        if use not in self._all_uses:
+            self.take_room(0, 8)
+        return self._all_uses.setdefault(use, len(self._all_uses))
+
     def declare(self, names: Iterable[str]) -> None:
         """Nodes that the cluster has, whether or not a job runs on them."""
         self._declared.update(self.ids(names))
@@ -149,6 +190,9 @@ class JobRows:
         end_s: float,
         asked: int,
         nodes: Sequence[int] | None,
+        limit_s: float = math.nan,
+        needs: int = 0,
+        use: int = 0,
     ) -> None:
         """Add a job: NaN for a missing time, ``nodes`` None for nodes without names. Raises :class:`BadLineError`."""
         # Called a million times. A NaN differs from itself.
@@ -175,6 +219,9 @@ class JobRows:
         starts.append(start_s)
         ends.append(end_s)
         self._asked.append(asked)
+        self._limits.append(limit_s)
+        self._needs.append(needs)
+        self._uses.append(use)
         if started and end_s != start_s:
             if nodes is None:
                 self.without_ids += 1
@@ -187,7 +234,10 @@ class JobRows:
         times = [np.frombuffer(column, dtype=np.float64) for column in self._times]
         members, names = self._used(np.frombuffer(self._members, dtype=np.int32))
         asked, first = np.frombuffer(self._asked, dtype=np.int64), np.frombuffer(self._first, dtype=np.int64)
-        return JobTable(times[0], times[1], times[2], times[3], asked, first, members, names)
+        limits = np.frombuffer(self._limits, dtype=np.float64)
+        needs, use = (np.frombuffer(column, dtype=np.int32) for column in (self._needs, self._uses))
+        more = (limits, needs, use, tuple(self._all_needs), tuple(self._all_uses))
+        return JobTable(times[0], times[1], times[2], times[3], asked, first, members, names, *more)
 
     def _used(self, members: NDArray[np.int32]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
         """Drops nodes that only rejected lines name: they would be idle forever."""

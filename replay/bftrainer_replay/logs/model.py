@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.domain.events import PoolChanged
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
+from bftrainer_replay.logs.needs import NO_NEEDS, Fact, JobNeeds
+from bftrainer_replay.logs.resource_use import ResourceUse
 
 OWN_CLOCK = "the log's own clock"
 """The clock of an event log that does not say that its times are UTC."""
@@ -28,7 +31,9 @@ class Queue:
     """The jobs of a log as parallel arrays, in order of ``eligible_s``. A job waits from ``eligible_s`` to ``start_s``.
 
     ``start_s`` is NaN for a job that never started (it waits until ``end_s``). ``end_s`` is infinite for a job without an
-    end in the record. ``nodes`` is the number of nodes that the job asked for.
+    end in the record. ``nodes`` is the number of nodes that the job asked for; it needs ``all_needs[needs]`` of each, and they
+    for ``limit_s`` (NaN: not recorded). ``facts`` are recorded; all others are unknown of every job. ``only_smallest``: at any
+    time only the smallest of the waiting jobs is here.
     """
 
     submit_s: NDArray[np.float64]
@@ -36,6 +41,42 @@ class Queue:
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     nodes: NDArray[np.int64]
+    limit_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    needs: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    all_needs: tuple[JobNeeds, ...] = (NO_NEEDS,)
+    facts: frozenset[Fact] = frozenset()
+    only_smallest: bool = False
+
+    def __post_init__(self) -> None:
+        """Without limits and needs, all jobs have unknown ones."""
+        jobs = len(self.nodes)
+        if len(self.limit_s) != jobs:
+            object.__setattr__(self, "limit_s", np.full(jobs, np.nan))
+        if len(self.needs) != jobs:
+            object.__setattr__(self, "needs", np.zeros(jobs, dtype=np.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteFacts:
+    """What a job log tells beyond idle nodes and the queue; None: the log does not have it.
+
+    ``nodes`` are the partitions and devices of each node, ``use`` the cores and devices in use. From ``down_s[k]`` to
+    ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would have been idle, but was out of service or reserved.
+    """
+
+    nodes: LoggedNodes | None = None
+    use: ResourceUse | None = None
+    down: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    down_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    down_until_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
+        """Hours of each period inside a window."""
+        found: NDArray[np.float64] = np.clip(self.down_until_s, start_s, end_s) - np.clip(self.down_s, start_s, end_s)
+        return found / 3600
+
+
+NO_FACTS = SiteFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +100,7 @@ class EventLog:
     gaps: tuple[tuple[float, float], ...] = ()
     clock: str = OWN_CLOCK
     outages: tuple[tuple[float, float], ...] = ()
+    site: SiteFacts = field(default=NO_FACTS, compare=False)
 
     def nodes(self) -> tuple[str, ...]:
         """Every node that was ever idle, in order of first appearance (ties in order of name)."""
@@ -75,9 +117,9 @@ class LogWindow:
     The state at ``start_s`` is ``initial``; it counts as an event, but not as a join or leave. ``events`` are the changes
     after ``start_s`` up to and including ``end_s`` that affect a chosen node. Idle shares refer to ``machine_nodes``.
     ``note``, ``queue``, ``debounce_s``, ``gaps`` and ``clock`` are the log's, with the gaps inside the window. The queue is
-    None where only some of the nodes were chosen: which jobs could have used those alone is not known. ``remarks`` are the
-    importer's guesses and counts, for the reader of a result. ``zone`` is the time zone in which a reader sees times (None: as
-    they are).
+    None where only some of the nodes were chosen: which jobs could have used those alone is not known; neither is ``site``.
+    ``remarks`` are the importer's guesses and counts, for the reader of a result. ``zone`` is the time zone of the times that a
+    reader sees (None: as they are).
     """
 
     start_s: float
@@ -94,6 +136,7 @@ class LogWindow:
     remarks: tuple[str, ...] = ()
     outages: tuple[tuple[float, float], ...] = ()
     zone: ZoneInfo | None = None
+    site: SiteFacts = field(default=NO_FACTS, compare=False)
 
     @property
     def clock_name(self) -> str:
@@ -146,7 +189,8 @@ def cut(
     queue = log.queue if chosen is None else None
     window = (start_s, end_s, frozenset(pool), tuple(events), machine_nodes, log.source)
     gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
-    return LogWindow(*window, log.note, queue, log.debounce_s, gaps, log.clock, outages=outages)
+    site = log.site if chosen is None else NO_FACTS
+    return LogWindow(*window, log.note, queue, log.debounce_s, gaps, log.clock, outages=outages, site=site)
 
 
 def within(spans: Iterable[tuple[float, float]], start_s: float, end_s: float) -> tuple[tuple[float, float], ...]:

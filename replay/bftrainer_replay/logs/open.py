@@ -65,7 +65,7 @@ class OpenedLog:
 def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
     """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file and line."""
     options = options or ImportOptions()
-    found = options.format or _format_of(path)
+    found = options.format or ("sacct" if options.columns else _format_of(path))
     if found == EVENTS:
         return _events(path, read_event_log(path, options.max_bytes))
     if found == PICKLE:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from bftrainer.config.hosts import MOST_NODES
 from bftrainer_replay.logs.fields import count_of, is_node_name
 from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.needs import Fact, JobNeeds, JobUse
+from bftrainer_replay.logs.slurm_needs import elapsed_s
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.torus import MIRA_SHAPE, all_nodes, is_block, nodes_of_block
 
@@ -21,7 +24,32 @@ NAME = "PBS/Torque/Cobalt accounting"
 _LINE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d);([A-Za-z]+);([^;]*);(.*)", re.DOTALL)
 _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 _VNODE = re.compile(r"\[\d+\]$")  # the part of a host that a vnode is: node[0], node[1]
-_Run = tuple[float, float, float, int, Sequence[int]]
+
+
+class _Run(NamedTuple):
+    """A run as its S or E record has it; the fields are the arguments of :meth:`JobRows.add`, without the end."""
+
+    submit_s: float
+    eligible_s: float
+    start_s: float
+    asked: int
+    nodes: Sequence[int]
+    limit_s: float
+    needs: int
+    use: int
+
+    def add(self, source: Source, end_s: float) -> None:
+        source.rows.add(
+            self.submit_s,
+            self.eligible_s,
+            self.start_s,
+            end_s,
+            self.asked,
+            self.nodes,
+            self.limit_s,
+            self.needs,
+            self.use,
+        )
 
 
 def recognizes(head: str) -> bool:
@@ -39,8 +67,8 @@ def read(source: Source) -> None:
         if not line:
             continue
         tally.take(number, reader.record, line, running)
-    for submit_s, eligible_s, start_s, asked, nodes in running.values():
-        source.rows.add(submit_s, eligible_s, start_s, math.inf, asked, nodes)
+    for run in running.values():
+        run.add(source, math.inf)
 
 
 class _Reader:
@@ -63,12 +91,12 @@ class _Reader:
             if run is None:
                 return "R records without a known run"
             at_s = self._source.clock.seconds(f"{year}-{month}-{day}T{clock}")
-            self._source.rows.add(*run[:3], max(at_s, run[2]), *run[3:])
+            run.add(self._source, max(at_s, run.start_s))
             return None
         values = dict(_pairs(message))
         run = self._run(values)
         if kind == "S":
-            if math.isnan(run[2]):
+            if math.isnan(run.start_s):
                 raise BadLineError("has no start=")
             running[job] = run
             return None
@@ -76,13 +104,13 @@ class _Reader:
         end_s = self._time(values, "end")
         if math.isnan(end_s):
             raise BadLineError("has no end=")
-        if math.isnan(run[2]) and started is not None:
+        if math.isnan(run.start_s) and started is not None:
             run = started
-        self._source.rows.add(*run[:3], end_s, *run[3:])
+        run.add(self._source, end_s)
         return None
 
     def _run(self, values: dict[str, str]) -> _Run:
-        """Submit, eligible, start, nodes asked, nodes."""
+        """The run of an S or E record."""
         submit_s, eligible_s, start_s = (self._time(values, key) for key in ("ctime", "etime", "start"))
         queued_s = self._time(values, "qtime")
         submit_s = queued_s if math.isnan(submit_s) else submit_s
@@ -92,7 +120,25 @@ class _Reader:
             raise BadLineError("the job ran, but has no exec_host")
         nodes = self._nodes(place) if not math.isnan(start_s) else ()
         text = values.get("Resource_List.nodect", str(len(nodes) or 1)).partition(":")[0]  # Torque: 1:ppn=24
-        return submit_s, eligible_s, start_s, count_of(text, "nodes (Resource_List.nodect)"), nodes
+        asked = count_of(text, "nodes (Resource_List.nodect)")
+        if nodes and len(nodes) != asked:
+            # PBS Pro counts chunks, of which a host may have several.
+            if place.count("+") + 1 != asked:
+                raise BadLineError(f"exec_host names {len(nodes)} nodes, the job has {asked} (Resource_List.nodect)")
+            asked = len(nodes)
+        return _Run(submit_s, eligible_s, start_s, asked, nodes, *self._needs(values, asked))
+
+    def _needs(self, values: dict[str, str], asked: int) -> tuple[float, int, int]:
+        """Time limit, needs and use."""
+        limit_s, queue = elapsed_s(values.get("Resource_List.walltime", "")), values.get("queue", "")[:255]
+        counts = [_count(values, f"Resource_List.{name}") / max(asked, 1) for name in ("ncpus", "ngpus")]
+        devices = (("gpu", counts[1]),) if counts[1] else ()
+        facts, rows = self._source.facts, self._source.rows
+        facts |= {Fact.TIME_LIMIT} if not math.isnan(limit_s) else set()
+        facts |= {Fact.PARTITION} if queue else set()
+        facts |= {Fact.RESOURCES, Fact.USE} if counts[0] else set()
+        needs = JobNeeds(queue if is_node_name(queue) else "", cores=counts[0], devices=devices)
+        return limit_s, rows.needs(needs), rows.use(JobUse(counts[0], devices))
 
     def _time(self, values: dict[str, str], key: str) -> float:
         return self._source.clock.seconds(values.get(key, ""))
@@ -115,6 +161,11 @@ def nodes_of(source: Source, place: str) -> Sequence[int]:
             source.machine_why = f"Mira's torus {'x'.join(map(str, MIRA_SHAPE))}"
         return source.rows.ids(nodes_of_block(place))
     return source.rows.ids(_numbered(place) if _RANGES.fullmatch(place) else _hosts(place))
+
+
+def _count(values: dict[str, str], key: str) -> int:
+    text = values.get(key, "")
+    return int(text) if text.isdecimal() and len(text) <= 9 else 0
 
 
 def _pairs(message: str) -> list[tuple[str, str]]:

@@ -10,6 +10,8 @@ import math
 from bftrainer.config.hosts import expand
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.needs import Fact
+from bftrainer_replay.logs.slurm_needs import limit_s, needs_of
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from
 from bftrainer_replay.logs.source import Source
 
@@ -65,5 +67,13 @@ def _job(source: Source, line: str) -> str | None:
             raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {count}")
     if not count:
         return "without nodes"
-    source.rows.add(submit_s, eligible_from(eligible_s, start_s), start_s, end_s, count, source.rows.ids(nodes))
+    tres = _value(line, "Tres", "")  # what the job asked for
+    source.facts |= {Fact.TIME_LIMIT, Fact.PARTITION} | ({Fact.RESOURCES} if tres else set())
+    rows = source.rows
+    needs = rows.needs(needs_of(_value(line, "Partition", ""), "", "", tres, count))
+    # TimeLimit is in minutes, as sacct's TimelimitRaw.
+    rows.add(
+        submit_s, eligible_from(eligible_s, start_s), start_s, end_s, count, rows.ids(nodes),
+        limit_s(_value(line, "TimeLimit", "")), needs,
+    )  # fmt: skip
     return None

@@ -15,6 +15,8 @@ from typing import Any
 from bftrainer.config.hosts import expand
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.needs import Fact
+from bftrainer_replay.logs.slurm_needs import needs_of, use_of
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started
 from bftrainer_replay.logs.source import Source
 
@@ -144,8 +146,27 @@ def _job(source: Source, text: str) -> str | None:
     count = len(nodes) or (int(asked) if asked > 0 else _asked(job))
     if not count:
         return "without nodes"
-    source.rows.add(submit_s, eligible_from(eligible_s, start_s), start_s, end_s, count, source.rows.ids(nodes))
+    source.facts |= set(Fact)
+    rows = source.rows
+    reason = str(state.get("reason", "")) if isinstance(state, dict) else ""
+    texts = [value if isinstance(value := job.get(key), str) else "" for key in ("partition", "constraints")]
+    needs = rows.needs(needs_of(texts[0], texts[1], reason, _tres(job, "requested"), count))
+    use = rows.use(use_of(_tres(job, "allocated"), count)) if ran else 0
+    eligible_s, limit_s = eligible_from(eligible_s, start_s), 60 * _number(times.get("limit"))
+    rows.add(submit_s, eligible_s, start_s, end_s, count, rows.ids(nodes), limit_s, needs, use)
     return None
+
+
+def _tres(job: dict[str, Any], key: str) -> str:
+    """TRES of a job as sacct writes them in text."""
+    tres = job.get("tres")
+    listed = tres.get(key) if isinstance(tres, dict) else None
+    words = []
+    for each in listed if isinstance(listed, list) else []:
+        if isinstance(each, dict) and (count := _number(each.get("count"))) == count and 0 <= count < 1e9:
+            name = f"/{each['name']}" if isinstance(each.get("name"), str) else ""
+            words.append(f"{each.get('type')}{name}={count:.0f}")
+    return ",".join(words)
 
 
 def _time(times: dict[str, Any], key: str) -> float:

@@ -8,86 +8,67 @@ and the tasks of an array (``123_4``) are separate jobs; ``123_[5-9]`` stands fo
 from __future__ import annotations
 
 import math
-import re
+from collections import Counter
 from collections.abc import Sequence
 
 from bftrainer.config.hosts import expand
-from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs import slurm_columns
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.needs import Block, Fact
+from bftrainer_replay.logs.slurm_columns import Layout
+from bftrainer_replay.logs.slurm_needs import elapsed_s, limit_s, needs_of, use_of
 from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_running, never_started
 from bftrainer_replay.logs.source import Source
 
 NAME = "sacct --parsable2"
-_NEEDED = ("start", "end")
 _FREE_TEXT = ("jobname", "comment", "admincomment", "systemcomment", "workdir", "submitline", "extra")
-# The columns that XDMoD's resource manager shredder requests, without a header (seen in dumps from 2015 to 2020).
-_XDMOD_HEADER = (
-    "jobid|jobidraw|cluster|partition|qos|account|group|gid|user|uid|submit|eligible|start|end|elapsed|exitcode|state|"
-    "nnodes|ncpus|reqcpus|reqmem|reqtres|alloctres|timelimit|nodelist|jobname"
-)
-_XDMOD = _XDMOD_HEADER.split("|")
-_TIME = r"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|Unknown|None|\d{9,10})"
-_XDMOD_LINE = re.compile(rf"(?:[^|\n]*\|){{10}}{_TIME}\|{_TIME}\|{_TIME}\|{_TIME}\|(?:[^|\n]*\|){{11}}[^|\n]*$")
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
+_FACTS = {
+    Fact.TIME_LIMIT: ("timelimitraw", "timelimit"),
+    Fact.PARTITION: ("partition",),
+    Fact.REASON: ("reason",),
+    Fact.RESOURCES: ("reqtres",),
+    Fact.CONSTRAINT: ("constraints",),
+    Fact.USE: ("alloctres",),
+}
+_MOST_KNOWN = 100_000
+"""Entries of each look-up table, which is emptied at this size."""
 
 
 def recognizes(head: str) -> bool:
-    """A header with Start and End, or XDMoD's columns without a header."""
-    line = _first_line(head)
-    columns = line.lower().split("|")
-    return (all(name in columns for name in _NEEDED) and len(columns) > 2) or bool(_XDMOD_LINE.match(line))
-
-
-def _first_line(head: str) -> str:
-    return next((line for line in head.splitlines() if line and not line.startswith("#")), "")
+    """A header with Start and End, or columns that are known without one."""
+    return slurm_columns.recognizes(head)
 
 
 def read(source: Source) -> None:
     """Adds all lines."""
     columns: _Columns | None = None
     if source.options.columns is not None:
-        columns = _Columns(source, source.options.columns.replace("|", ",").split(","))
+        columns = _Columns(source, slurm_columns.given(source.options.columns))
     tally = source.tally
     for number, line in source.lines:
         if not line or line.startswith("#"):
             continue
         if columns is None:
-            columns, is_header = _header(source, number, line)
-            if is_header:
+            layout = slurm_columns.layout_of(source, number, line)
+            columns = _Columns(source, layout)
+            if layout.is_header:
                 continue
         tally.take(number, columns.job, line)
-
-
-def _header(source: Source, number: int, line: str) -> tuple[_Columns, bool]:
-    names = line.lower().split("|")
-    if all(name in names for name in _NEEDED):
-        return _Columns(source, names), True
-    if _XDMOD_LINE.match(line):
-        source.remarks.append(
-            f"no header: assuming XDMoD's columns {','.join(_XDMOD[:3])},...,{_XDMOD[-1]} (specify others with --columns)"
-        )
-        return _Columns(source, _XDMOD), False
-    problem = "is not a header of sacct --parsable2 with Start and End; if there is none, specify --columns"
-    raise InputFileError(f"{source.path}:{number}", problem)
+    if columns is not None:
+        columns.finish()
 
 
 class _Columns:
     """The positions of the columns. ``job`` is called a million times, so it does little."""
 
-    def __init__(self, source: Source, names: Sequence[str]) -> None:
-        names = [name.strip().lower().partition("%")[0] for name in names]
+    def __init__(self, source: Source, layout: Layout) -> None:
+        slurm_columns.check(source, layout)
+        self._source, self._layout = source, layout
+        names = list(layout.names)
         self._trailing = names[-1] == ""  # --parsable ends each line with a bar
         names = names[:-1] if self._trailing else names
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise UserError(f"{source.path}: duplicate column {twice[0]}")
-        missing = [name for name in (*_NEEDED, "submit") if name not in names]
-        if missing or not {"nodelist", "nnodes", "allocnodes"}.intersection(names):
-            lacks = ", ".join(missing) or "NodeList or NNodes"
-            raise UserError(
-                f"{source.path}: the sacct columns lack {lacks}; run sacct with "
-                "--format=JobID,Submit,Eligible,Start,End,NNodes,NodeList,State"
-            )
         self._rows, self._clock = source.rows, source.clock
         self._count = len(names)
         free = [names.index(name) for name in _FREE_TEXT if name in names]
@@ -98,12 +79,23 @@ class _Columns:
         self._id = at.get("jobid", at.get("jobidraw"))
         self._state, self._list = at.get("state"), at.get("nodelist")
         self._nodes = at.get("nnodes", at.get("allocnodes"))
-        self._elapsed = at.get("elapsedraw")
+        self._elapsed, self._elapsed_is_raw = at.get("elapsedraw", at.get("elapsed")), "elapsedraw" in at
+        places = {fact: next((at[name] for name in names if name in at), None) for fact, names in _FACTS.items()}
+        source.facts |= {fact for fact, place in places.items() if place is not None}
+        self._limit, self._use = places[Fact.TIME_LIMIT], places[Fact.USE]
+        asked = [places[each] for each in (Fact.PARTITION, Fact.CONSTRAINT, Fact.REASON, Fact.RESOURCES)]
+        self._asked = [self._count if place is None else place for place in asked]  # one empty field is added
+        self._flags = at.get("flags")
+        self._qos = at.get("qos")
+        self._started, self._backfilled = 0, 0
+        self._limited: Counter[str] = Counter()
         self._known: dict[str, Sequence[int]] = {}
+        self._known_needs: dict[tuple[str, ...], tuple[int, bool]] = {}
+        self._known_uses: dict[tuple[str, int], int] = {}
 
     def job(self, line: str) -> str | None:
         """Add the line's job; returns why it is ignored, or None. Raises ValueError."""
-        fields = line.split("|")
+        fields = self._layout.split(line)
         if len(fields) != self._count:
             fields = self._rejoined(fields)
         tasks = 1
@@ -112,11 +104,9 @@ class _Columns:
             if "." in job_id:
                 return "steps"
             tasks = _tasks(job_id)
-        elapsed = fields[self._elapsed] if self._elapsed is not None else ""
+        elapsed = self._ran_s(fields[self._elapsed]) if self._elapsed is not None else None
         texts = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
-        submit_s, eligible_s, start_s, end_s = self._clock.in_order(
-            texts, float(elapsed) if elapsed.isdecimal() and len(elapsed) < 12 else None
-        )
+        submit_s, eligible_s, start_s, end_s = self._clock.in_order(texts, elapsed)
         if self._state is not None:
             state = check_state(fields[self._state])
             if is_running(state):
@@ -124,6 +114,8 @@ class _Columns:
             elif never_started(state):
                 start_s, end_s = math.nan, math.inf
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
+        if ran and elapsed is not None:
+            self._clock.compare(start_s, end_s, elapsed)
         nodes = self._ids(fields[self._list], ran) if self._list is not None else None
         asked = len(nodes or ()) if self._nodes is None else count_of(fields[self._nodes], "nodes")
         if nodes is not None and ran and len(nodes) != asked:
@@ -136,23 +128,78 @@ class _Columns:
             )
         if tasks > 1:  # a line of 12 characters may stand for 100,000 jobs: each counts four times
             self._rows.take_room(3 * tasks, 0)
+        if ran and self._flags is not None:
+            self._started += 1
+            self._backfilled += "SchedBackfill" in fields[self._flags]
+        longest_s = limit_s(fields[self._limit]) if self._limit is not None else math.nan
+        (needs, limited), use = self._needs(fields, asked), self._uses(fields, asked) if ran else 0
+        if limited and len(self._limited) < _MOST_KNOWN:
+            self._limited[fields[self._qos] if self._qos is not None else ""] += 1
+        eligible_s = eligible_from(eligible_s, start_s)
         for _ in range(tasks):
-            self._rows.add(submit_s, eligible_from(eligible_s, start_s), start_s, end_s, asked, nodes)
+            self._rows.add(submit_s, eligible_s, start_s, end_s, asked, nodes, longest_s, needs, use)
         return None
+
+    def finish(self) -> None:
+        """Remarks on what was counted."""
+        if self._started:
+            self._source.remarks.append(
+                f"{self._backfilled / self._started:.0%} of the jobs that ran were started by backfill (column Flags)"
+            )
+        if self._limited:
+            qos, jobs = self._limited.most_common(1)[0]
+            most = f", most of them in QOS {qos[:40]} ({jobs:,})" if qos else ""
+            self._source.remarks.append(
+                f"{self._limited.total():,} jobs waited because of a limit of their association, QOS or partition (column "
+                f"Reason){most}"
+            )
+
+    def _ran_s(self, text: str) -> float | None:
+        if self._elapsed_is_raw:
+            return float(text) if text.isdecimal() and len(text) < 12 else None
+        seconds = elapsed_s(text)
+        return None if math.isnan(seconds) else seconds
 
     def _rejoined(self, fields: list[str]) -> list[str]:
         """sacct does not escape bars: surplus ones belong to the free-text column, if there is exactly one."""
         if len(fields) == self._count + 1 and fields[-1] == "" and (self._trailing or self._free is None):
             return fields[:-1]
         surplus = len(fields) - self._count - self._trailing
-        if surplus < 0 or self._free is None:
-            raise BadLineError(f"has {len(fields)} fields, expected {self._count}")
+        if surplus < 0 or self._free is None or self._layout.delimiter != "|":
+            bars = (
+                "" if self._layout.delimiter == "|" else "; values hold commas, so run sacct with -P and no --delimiter"
+            )
+            raise BadLineError(f"has {len(fields)} fields, expected {self._count}{bars}")
         free = self._free
-        return [*fields[:free], "|".join(fields[free : free + surplus + 1]), *fields[free + surplus + 1 :]]
+        joined = self._layout.delimiter.join(fields[free : free + surplus + 1])
+        return [*fields[:free], joined, *fields[free + surplus + 1 :]]
+
+    def _needs(self, fields: list[str], asked: int) -> tuple[int, bool]:
+        """The number of the job's needs, and whether a limit held it back. The same texts come again and again."""
+        partition, constraint, reason, tres = (fields[place] if place < self._count else "" for place in self._asked)
+        key = (partition, constraint, reason, tres, str(asked) if tres else "")
+        found = self._known_needs.get(key)
+        if found is None:
+            if len(self._known_needs) >= _MOST_KNOWN:
+                self._known_needs.clear()
+            needs = needs_of(partition, constraint, reason, tres, asked)
+            found = self._known_needs[key] = (self._rows.needs(needs), needs.block is Block.LIMIT)
+        return found
+
+    def _uses(self, fields: list[str], asked: int) -> int:
+        if self._use is None:
+            return 0
+        key = (fields[self._use], asked)
+        found = self._known_uses.get(key)
+        if found is None:
+            if len(self._known_uses) >= _MOST_KNOWN:
+                self._known_uses.clear()
+            found = self._known_uses[key] = self._rows.use(use_of(*key))
+        return found
 
     def _ids(self, text: str, ran: bool) -> Sequence[int]:
         known = self._known.get(text)
-        if known is not None:
+        if known is not None and ran:
             return known
         if text in _NO_NODES:
             if ran:
@@ -161,7 +208,7 @@ class _Columns:
         if not ran:
             return ()  # some versions name nodes for canceled jobs
         nodes = self._rows.ids(expand(text))
-        if len(self._known) >= 100_000:
+        if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         if len(text) < 64:
             self._known[text] = nodes

@@ -9,11 +9,14 @@ from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
+from bftrainer_replay.logs.needs import Fact
 
 FORMAT_NAMES = (
     "events", "sacct", "sacct-json", "jobcomp", "lsb.acct", "bhist", "pbs", "alcf", "swf", "pickle",
 )  # fmt: skip
 """The values of ``--format``; :mod:`bftrainer_replay.logs.open` has a reader for each."""
+KEEP = "keep"
+"""The value of ``--outliers`` and ``--runaways`` that takes such records as they are."""
 DEBOUNCE_S = 10.0
 """The paper removes idle nodes between two jobs, which "usually appears only in one bslots record" of 10 s (section 2.1)."""
 
@@ -33,6 +36,10 @@ class ImportOptions:
     cool_down_h: float | None = None
     outages: tuple[str, ...] = ("auto",)
     max_bytes: int | None = None
+    node_events: Path | None = None
+    reservations: Path | None = None
+    outliers: str = "drop"
+    runaways: str = "limit"
 
 
 @dataclass
@@ -40,7 +47,7 @@ class Source:
     """The argument of an importer, which reads ``lines``, fills ``rows`` and counts records in ``tally``.
 
     ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does. ``remarks``:
-    what to tell the user, such as guesses.
+    what to tell the user, such as guesses. ``facts``: what the log records of each job besides times, size and nodes.
     """
 
     path: Path
@@ -52,6 +59,7 @@ class Source:
     machine_nodes: int | None = None
     machine_why: str = ""
     remarks: list[str] = field(init=False, default_factory=list)
+    facts: set[Fact] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.path, self.options.max_bytes)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import is_node_name
 from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.needs import Fact, JobNeeds, JobUse
 from bftrainer_replay.logs.source import Source
 
 NAME = "Standard Workload Format"
@@ -70,6 +71,7 @@ class _Rows:
             source.machine_why = "the header's MaxNodes" if nodes else "the header's MaxProcs"
         how = "--processors-per-node" if given else "MaxProcs / MaxNodes" if nodes and processors else "guessed"
         source.remarks.append(f"{self._per_node} processors per node ({how})")
+        self._known: dict[tuple[str, float], tuple[int, int]] = {}
 
     def row(self, line: str) -> str | None:
         """Add the row's job; returns why it is ignored, or None."""
@@ -93,9 +95,32 @@ class _Rows:
         if math.isnan(submit_s):
             raise BadLineError(f"invalid submit time {submit:g}")
         start_s = submit_s + max(wait, 0.0)
+        limit_s = _number(fields[8])
+        if limit_s > 0:
+            self._source.facts.add(Fact.TIME_LIMIT)
+        needs, use = self._known_needs(fields, processors / asked) if nodes else (0, 0)
         # A job with no run time was canceled while it waited, or ended at once: it uses no node-time.
-        self._source.rows.add(submit_s, submit_s, start_s, start_s + max(run, 0.0), asked, nodes)
+        end_s, limit_s = start_s + max(run, 0.0), limit_s if limit_s > 0 else math.nan
+        self._source.rows.add(submit_s, submit_s, start_s, end_s, asked, nodes, limit_s, needs, use)
         return None
+
+    def _known_needs(self, fields: list[str], cores: float) -> tuple[int, int]:
+        """What a job on named nodes needs and uses: its partition, else its queue (-1: not known), and its processors."""
+        partition = next(
+            (f"{what} {fields[place]}" for what, place in (("partition", 15), ("queue", 14)) if fields[place] != "-1"),
+            "",
+        )
+        found = self._known.get((partition, cores))
+        if found is None:
+            rows, facts = self._source.rows, {Fact.RESOURCES, Fact.USE}
+            self._source.facts |= facts | ({Fact.PARTITION} if partition else set())
+            if len(self._known) >= 10_000:
+                self._known.clear()
+            found = self._known[partition, cores] = (
+                rows.needs(JobNeeds(partition[:60], cores=cores)),
+                rows.use(JobUse(cores)),
+            )
+        return found
 
     def _named(self, text: str) -> Sequence[int]:
         """The nodes in {1241,1241,1240}, which has an id per processor."""

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.idle_causes import IdleCause
+from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.report.page import BarPart
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import NO_PRICES, SitePrices
@@ -81,18 +83,26 @@ def bar(found: Characteristics, row: SweepRow) -> tuple[BarPart, ...]:
     """The node-hours of the whole cluster, as shares."""
     used = UsedNodes.of(row)
     trained, idle = found.idle_share * used.share, found.idle_share
+    out = found.down_node_h / found.span_h / found.machine_nodes
     return (
-        BarPart("not idle", 1 - idle, "soft"),
+        BarPart("not idle", 1 - idle - out, "soft"),
+        *((BarPart("out of service or reserved", out, "c6"),) if out else ()),
         BarPart("idle, used for training", trained, "c3"),
         BarPart("idle, left over", idle - trained, "c5"),
     )
+
+
+def _out(found: Characteristics) -> str:
+    """Nodes without a job that are not idle."""
+    share = found.down_node_h / found.span_h / found.machine_nodes
+    return f"; another {_share(share)} is out of service or reserved" if share else ""
 
 
 def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
     month_h = found.eq_nodes * MONTH_H
     return (
         f"{month_h:,.0f} node-hours a month are idle: on average {found.eq_nodes:,.0f} of "
-        f"{found.machine_nodes:,} nodes ({found.idle_share:.1%}), measured over {span_text(found.span_h)}."
+        f"{found.machine_nodes:,} nodes ({found.idle_share:.1%}), measured over {span_text(found.span_h)}{_out(found)}."
         f"{prices.idle_words(month_h)}"
     )
 
@@ -100,11 +110,23 @@ def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
 def _queue_sentence(found: Characteristics) -> str:
     if found.idle_while is None:
         return "The log does not tell which part of this a waiting job could have used."
-    no_job, fits, larger = found.idle_while.shares()
-    return (
-        f"During {fits:.0%} of the idle node-time, some waiting job was small enough for the idle nodes, although its time "
-        f"limit, partition or priority may have prevented its start; during {no_job + larger:.0%}, none was."
-    )
+    shares = found.idle_while.shares()
+    fits = found.idle_while.fillable_share
+    other = {cause: share for cause, share in shares.items() if cause is not IdleCause.FITS}
+    cause = max(other, key=lambda each: other[each])
+    most = f"; the most frequent cause of the rest: {cause.value} ({_share(other[cause])})" if other[cause] else ""
+    could = f"Waiting jobs could have used at most {_share(fits)} of this"
+    if Fact.TIME_LIMIT.value in found.idle_while.not_judged:
+        return f"{could} by their size{_by(found)}; the log does not have their time limits{most}."
+    return f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked{most}."
+
+
+def _by(found: Characteristics) -> str:
+    """What else was judged of a waiting job."""
+    assert found.idle_while is not None
+    judged = {Fact.PARTITION: "partition", Fact.RESOURCES: "devices", Fact.CONSTRAINT: "features"}
+    words = [word for fact, word in judged.items() if fact.value not in found.idle_while.not_judged]
+    return f" with the right {' and '.join(words)}" if words else ""
 
 
 def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow, prices: SitePrices) -> str:

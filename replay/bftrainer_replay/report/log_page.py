@@ -11,6 +11,7 @@ from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
 from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, sentences, span_text
+from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
     WHAT_U_IS,
@@ -73,7 +74,8 @@ def log_page(
     chapters = (
         assumptions_chapter(window, plan, sample, rows, trainers, curves),
         _idle(window, found),
-        _queue(found, window),
+        queue_chapter(found, window),
+        *shared_chapter(window),
         _training(plan, sample, rows, static_bins),
         _month(base, found, months),
         _replays(plan, rows),
@@ -119,35 +121,6 @@ def _idle(window: LogWindow, found: Characteristics) -> Chapter:
         f"From {format_time(window.start_s, window.zone)} to {format_time(window.end_s, window.zone)} ({window.clock_name}).",
         (table, *idle_pictures(window)),
     )
-
-
-def _queue(found: Characteristics, window: LogWindow) -> Chapter:
-    title = "Idle nodes and waiting jobs"
-    if found.idle_while is None:
-        return Chapter(
-            title,
-            "This log does not contain the job queue. The report therefore cannot tell idle nodes that the scheduler could "
-            "have filled from those that it could not. The scheduler's own job log contains the queue.",
-            (),
-        )
-    causes = found.idle_while
-    no_job, fits, larger = causes.shares()
-    table = PageTable(
-        "idle-while",
-        "Jobs that waited while nodes were idle",
-        f"Read: during {fits:.1%} of the idle node-time, a waiting job requested no more nodes than were idle. The log does "
-        "not say why it did not start (time limit, memory, partition, priority). On a machine that is filled better, less "
-        f"remains for training. Waits under {window.debounce_s:g} s do not count.",
-        ("idle node-time while", "node-hours", "share"),
-        (
-            ("no job waits", f"{causes.no_job_waits_node_h:,.0f}", f"{no_job:.1%}"),
-            ("a waiting job is small enough to fit", f"{causes.a_waiting_job_fits_node_h:,.0f}", f"{fits:.1%}"),
-            ("only larger jobs wait", f"{causes.only_larger_jobs_wait_node_h:,.0f}", f"{larger:.1%}"),
-        ),
-        main=1,
-    )
-    text = f"At least {no_job + larger:.1%} of the idle node-time could not have been filled, by the size of the waiting jobs."
-    return Chapter(title, text, (table,))
 
 
 def _training(

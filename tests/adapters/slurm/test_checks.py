@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -140,6 +141,17 @@ def test_partitions_whose_jobs_holders_would_keep_waiting() -> None:
     assert found["preemption"].state is CheckStatus.WARNING
     assert "jobs of debug wait for holders, those of main do not" in found["preemption"].detail
     assert judged(change=with_debug("other[1-2]"))["preemption"].state is CheckStatus.OK, "they share no node"
+
+
+@pytest.mark.parametrize("words", ["ExclusiveTopo=YES ExclusiveUser=NO", "Exclusive=TOPO"])
+def test_partitions_whose_jobs_get_whole_blocks(words: str) -> None:
+    def main_has(text: str) -> str:
+        return re.sub(r"^(PartitionName=main .*) ExclusiveUser=NO", rf"\1 {words}", text, flags=re.MULTILINE)
+
+    found = judged(change=main_has)
+    assert weights(found, CheckStatus.BROKEN) == {"topology"}
+    assert "jobs of main get whole blocks" in found["topology"].detail
+    assert "topology" not in judged()
 
 
 def test_root_and_slurm_user_see_everything_and_a_window_may_be_assumed() -> None:

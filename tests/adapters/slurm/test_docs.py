@@ -29,6 +29,8 @@ def test_every_key_is_in_the_page_with_its_words(key: str) -> None:
         ({"partition": "s", "max_pendin": 3}, "did you mean 'max_pending'"),
         ({"partition": "s", "start_within_s": 0}, "start_within_s"),
         ({"qos": "s", "backend": "rest"}, "backend"),
+        ({"qos": "s", "gres": "gpu:4", "options": ["--gpus-per-node=4"]}, "both request GRES; remove one"),
+        ({"qos": "s", "gres": "nvme:1,shard:8"}, "hold whole GPUs"),
     ],
 )
 def test_a_table_that_is_wrong_is_one_line(table: dict[str, object], words: str) -> None:
@@ -44,3 +46,14 @@ def test_a_holder_asks_for_all_gpus_of_its_node(gpus: int, gres: str, asked: lis
     settings = SlurmSettings(partition="scavenge", gres=gres)
     argv = submit_argv(settings, NodeRequest("node1", 600.0, gpus), "said", ("holder",), Path("log"))
     assert [word for word in argv if word.startswith("--gres")] == asked
+
+
+@pytest.mark.parametrize(
+    "option", ["--gpus-per-node=4", "--gpus=4", "-G4", "--gpus-per-node", "--tres-per-node=gres/gpu:4"]
+)
+def test_gpus_in_the_options_replace_the_automatic_request(option: str) -> None:
+    """Slurm (22.05.8 to 26.05.5) refuses a job with --gres=gpu:4 and --gpus-per-node=4."""
+    settings = SlurmSettings(partition="scavenge", options=(option, "--constraint=ib"))
+    argv = submit_argv(settings, NodeRequest("node1", 600.0, 4), "said", ("holder",), Path("log"))
+    assert [word for word in argv if word.startswith("--gres")] == []
+    assert option in argv

@@ -17,7 +17,7 @@ from bftrainer.errors import BFTrainerError, SchedulerError
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.hold import Listing
-from bftrainer_adapters.slurm.jobs import HolderJob, JobPhase, parse_known, parse_submitted, parse_worker_steps
+from bftrainer_adapters.slurm.jobs import HolderJob, HolderSteps, JobPhase, parse_known, parse_steps, parse_submitted
 from bftrainer_adapters.slurm.peers import parse_peers
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
@@ -107,7 +107,7 @@ def test_own_holders_and_worker_steps() -> None:
     ended = {job.node: job for job in holders(recorded("cancelled.holders.txt")).values()}["node05"]
     assert ended.phase is JobPhase.OVER
     (with_worker,) = (job.id for job in listed.values() if job.node == "node04")
-    assert parse_worker_steps(recorded("planned.steps.txt"), MARK) == [f"{with_worker}.1"]
+    assert parse_steps(recorded("planned.steps.txt"), MARK) == HolderSteps((f"{with_worker}.1",), frozenset(listed))
     assert parse_known(recorded("planned.known.txt"), MARK) == listed.keys(), "one of the three ids is unknown"
     assert parse_submitted("12;cluster\n") == "12"
 
@@ -120,7 +120,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "hostile.peers.txt": lambda text: parse_peers(text, MARK, "test", "root"),
     "planned.reservations.txt": slurm_text.parse_reservations,
     "planned.holders.txt": holders,
-    "planned.steps.txt": lambda text: parse_worker_steps(text, MARK),
+    "planned.steps.txt": lambda text: parse_steps(text, MARK),
     "planned.known.txt": lambda text: parse_known(text, MARK),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer.domain.events import PoolChanged
-from bftrainer_replay.analysis.idle_causes import IdleCauses, idle_causes
+from bftrainer_replay.analysis.idle_causes import IdleCause, idle_causes
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, Queue
 
 INF, NEVER = math.inf, math.nan
@@ -33,38 +34,51 @@ def test_no_queue_no_answer() -> None:
     assert idle_causes(window_of(None)) is None
 
 
+def hours(queue: Queue, debounce_s: float = 0.0) -> dict[IdleCause, float]:
+    """Node-hours by cause, those above zero."""
+    found = idle_causes(window_of(queue, debounce_s))
+    assert found is not None
+    assert found.node_hours == pytest.approx(6.0)
+    return {cause: round(found.of(cause), 6) for cause in IdleCause if found.of(cause) > 1e-9}
+
+
+FITS, LARGE, BEYOND, NONE = IdleCause.FITS, IdleCause.TOO_LARGE, IdleCause.BEYOND, IdleCause.NO_JOB
+
+
 @pytest.mark.parametrize(
     ("jobs", "expected"),
     [
-        ([(9000, 9100, 9200, 1)], (6, 0, 0)),
-        ([(-50, 9100, 9200, 2)], (0, 6, 0)),
-        ([(-50, 9100, 9200, 3)], (0, 4, 2)),  # fits into four idle nodes, not into two
-        ([(-50, 9100, 9200, 5)], (0, 0, 6)),
-        ([(1800, 5400, 9200, 5)], (3, 0, 3)),
-        ([(1800, 5400, 9200, 5), (3600, 4500, 5000, 1)], (3, 0.5, 2.5)),
-        ([(0, NEVER, 3600, 1)], (2, 4, 0)),  # cancelled while it waited
-        ([(0, NEVER, INF, 1)], (0, 6, 0)),  # waits still
-        ([(INF, NEVER, INF, 1)], (6, 0, 0)),  # held: never eligible
+        ([(9000, 9100, 9200, 1)], {NONE: 6}),
+        ([(-50, 9100, 9200, 2)], {FITS: 4, BEYOND: 2}),  # two of the four idle nodes, then both
+        ([(-50, 9100, 9200, 2), (-50, 9100, 9200, 2)], {FITS: 6}),
+        ([(-50, 9100, 9200, 3)], {FITS: 3, BEYOND: 1, LARGE: 2}),  # fits into four idle nodes, not into two
+        ([(-50, 9100, 9200, 5)], {LARGE: 6}),
+        ([(1800, 5400, 9200, 5)], {NONE: 3, LARGE: 3}),
+        ([(1800, 5400, 9200, 5), (3600, 4500, 5000, 1)], {NONE: 3, FITS: 0.25, LARGE: 2.75}),
+        ([(0, NEVER, 3600, 1)], {FITS: 1, BEYOND: 3, NONE: 2}),  # canceled while it waited
+        ([(0, NEVER, INF, 1)], {FITS: 2, BEYOND: 4}),  # waits still
+        ([(INF, NEVER, INF, 1)], {NONE: 6}),  # held: never eligible
     ],
 )
-def test_by_hand(jobs: list[tuple[float, float, float, int]], expected: tuple[float, float, float]) -> None:
-    assert idle_causes(window_of(queue_of(*jobs))) == IdleCauses(*(float(each) for each in expected))
+def test_by_hand(jobs: list[tuple[float, float, float, int]], expected: dict[IdleCause, float]) -> None:
+    assert hours(queue_of(*jobs)) == pytest.approx(expected)
 
 
 def test_waits_under_the_debounce_are_transitions() -> None:
-    queue = queue_of((100, 109, 200, 1), (1000, 1360, 2000, 1))
-    assert idle_causes(window_of(queue, 10.0)) == IdleCauses(5.6, 0.4, 0.0)
-    without = idle_causes(window_of(queue, 0.0))
-    assert without is not None
-    assert without.a_waiting_job_fits_node_h == pytest.approx(0.41)
+    queue = queue_of((100, 109, 200, 4), (1000, 1360, 2000, 4))
+    assert hours(queue, 10.0) == {FITS: 0.4, NONE: 5.6}
+    assert hours(queue, 0.0)[FITS] == pytest.approx(0.41)
 
 
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 6)), max_size=12),
     st.lists(st.integers(0, 4), min_size=6, max_size=6),
+    st.booleans(),
 )
-def test_every_second_agrees_with_a_plain_oracle(jobs: list[tuple[int, int, int]], pools: list[int]) -> None:
+def test_every_second_agrees_with_a_plain_oracle(
+    jobs: list[tuple[int, int, int]], pools: list[int], only_smallest: bool
+) -> None:
     names = ("a", "b", "c", "d")
     sets = [frozenset(names[:count]) for count in pools]
     events = tuple(
@@ -73,15 +87,26 @@ def test_every_second_agrees_with_a_plain_oracle(jobs: list[tuple[int, int, int]
         if sets[k] != sets[k - 1]
     )
     queue = queue_of(*((e, e + w, e + w + 5, n) for e, w, n in jobs)) if jobs else queue_of((99, 99, 99, 1))
+    queue = replace(queue, only_smallest=only_smallest)
     found = idle_causes(LogWindow(0.0, 60.0, sets[0], events, 4, "drawn", "", queue))
-    totals = [0, 0, 0]
+    totals = dict.fromkeys(IdleCause, 0)
     for second in range(60):
         idle = pools[second // 10]
         sizes = [n for e, w, n in jobs if e <= second < e + w]
-        kind = 0 if not sizes else 1 if min(sizes) <= idle else 2
-        totals[kind] += idle
+        fitting = [n for n in sizes if n <= idle]
+        used = min(sum(fitting), idle) if not only_smallest or not fitting else idle
+        totals[FITS] += used
+        totals[NONE if not sizes else LARGE if len(fitting) < len(sizes) else BEYOND] += idle - used
     assert found is not None
-    parts = (found.no_job_waits_node_h, found.a_waiting_job_fits_node_h, found.only_larger_jobs_wait_node_h)
-    assert [part * 3600 for part in parts] == pytest.approx(totals)
-    assert found.node_hours * 3600 == pytest.approx(sum(pools) * 10)
-    assert sum(found.shares()) == pytest.approx(1.0 if any(pools) else 0.0)
+    assert {cause: found.of(cause) * 3600 for cause in IdleCause} == pytest.approx(totals)
+    assert sum(found.shares().values()) == pytest.approx(1.0 if any(pools) else 0.0)
+
+
+def test_a_sample_of_moments_is_close_and_sums_up() -> None:
+    queue = queue_of(*((11.9 * k, 11.9 * k + 9, 9000, 4) for k in range(600)))
+    whole, sampled = idle_causes(window_of(queue)), idle_causes(window_of(queue), most_work=0)
+    assert whole is not None
+    assert sampled is not None
+    assert (whole.moments, sampled.moments) == (0, 500)
+    assert sampled.node_hours == pytest.approx(6.0)
+    assert sampled.of(FITS) == pytest.approx(whole.of(FITS), rel=0.03)

@@ -185,7 +185,7 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     with (tmp_path / "out" / "data" / "idle-while.csv").open(newline="") as file:
         shares = {row[0]: float(row[2].rstrip("%")) for row in list(csv.reader(file))[1:]}
     assert sum(shares.values()) == pytest.approx(100, abs=0.2)
-    assert shares["a waiting job is small enough to fit"] > 50
+    assert shares["a waiting job fits"] > 50
     assert "could not have been filled" in (tmp_path / "out" / "report.html").read_text()
 
 

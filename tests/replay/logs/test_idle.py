@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bftrainer_replay.logs.first_fit import most_at_once, place
-from bftrainer_replay.logs.idle import idle_events
+from bftrainer_replay.logs.idle import idle_events, idle_periods
 from bftrainer_replay.logs.jobs import JobRows, JobTable
 from bftrainer_replay.logs.model import PoolEvent
 from bftrainer_replay.logs.span import TrustedSpan
@@ -25,6 +25,10 @@ def table_of(jobs: Jobs, names: str = "") -> JobTable:
     return rows.table()
 
 
+def events_of(table: JobTable, span: TrustedSpan, debounce_s: float) -> tuple[PoolEvent, ...]:
+    return idle_events(idle_periods(table, span), table.names, span, debounce_s)
+
+
 def seen(events: tuple[PoolEvent, ...]) -> list[tuple[float, str, str]]:
     return [(e.at_s, "".join(sorted(e.change.joined)), "".join(sorted(e.change.left))) for e in events]
 
@@ -32,29 +36,29 @@ def seen(events: tuple[PoolEvent, ...]) -> list[tuple[float, str, str]]:
 def test_gaps_between_jobs_are_idle() -> None:
     table = table_of([(0, 10, ["a"]), (20, 30, ["a"]), (5, 25, ["b"])])
     expected = [(0, "b", ""), (5, "", "b"), (10, "a", ""), (20, "", "a"), (25, "b", ""), (30, "", "")]
-    assert seen(idle_events(table, TrustedSpan(0, 30, ()), 0)) == expected
+    assert seen(events_of(table, TrustedSpan(0, 30, ()), 0)) == expected
 
 
 def test_back_to_back_jobs_leave_no_gap_and_overlaps_count_once() -> None:
     table = table_of([(0, 10, ["a"]), (10, 20, ["a"]), (15, 18, ["a"]), (19, 30, ["a"])])
-    assert seen(idle_events(table, TrustedSpan(0, 40, ()), 0)) == [(0, "", ""), (30, "a", ""), (40, "", "")]
+    assert seen(events_of(table, TrustedSpan(0, 40, ()), 0)) == [(0, "", ""), (30, "a", ""), (40, "", "")]
 
 
 def test_gaps_under_the_debounce_are_transitions_but_not_at_the_edges() -> None:
     table = table_of([(3, 10, ["a"]), (15, 20, ["a"]), (30, 38, ["a"])])
-    found = seen(idle_events(table, TrustedSpan(0, 40, ()), 6))
+    found = seen(events_of(table, TrustedSpan(0, 40, ()), 6))
     assert found == [(0, "a", ""), (3, "", "a"), (20, "a", ""), (30, "", "a"), (38, "a", ""), (40, "", "")]
 
 
 def test_an_outage_takes_all_nodes_out() -> None:
     table = table_of([(0, 10, ["a"]), (50, 60, ["b"])])
-    found = seen(idle_events(table, TrustedSpan(0, 60, ((20, 40),)), 0))
+    found = seen(events_of(table, TrustedSpan(0, 60, ((20, 40),)), 0))
     assert found == [(0, "b", ""), (10, "a", ""), (20, "", "ab"), (40, "ab", ""), (50, "", "b"), (60, "", "")]
 
 
 def test_a_job_that_still_runs_holds_its_nodes_to_the_end() -> None:
     table = table_of([(5, math.inf, ["a"])], "b")
-    assert seen(idle_events(table, TrustedSpan(0, 60, ()), 0)) == [(0, "ab", ""), (5, "", "a"), (60, "", "")]
+    assert seen(events_of(table, TrustedSpan(0, 60, ()), 0)) == [(0, "ab", ""), (5, "", "a"), (60, "", "")]
 
 
 @st.composite
@@ -85,7 +89,7 @@ def test_every_second_agrees_with_a_plain_oracle(jobs: Jobs, debounce: int, out:
                     idle[begin:t] = [False] * (t - begin)
                 begin = t
         expected[node] = idle
-    events = idle_events(table, TrustedSpan(start, end, outages), debounce)
+    events = events_of(table, TrustedSpan(start, end, outages), debounce)
     times = [event.at_s for event in events]
     assert times == sorted(set(times))
     assert (times[0], times[-1]) == (start, end)
@@ -133,7 +137,7 @@ def test_first_fit_keeps_the_counts_of_the_log(jobs: list[tuple[int, int, int]])
     for start, length, asked in jobs:
         busy[start : start + length] += asked
     pool, at = 0, 0
-    events = idle_events(placed, TrustedSpan(0, 100, ()), 0)
+    events = events_of(placed, TrustedSpan(0, 100, ()), 0)
     for second in range(100):
         while at < len(events) and events[at].at_s <= second:
             pool += len(events[at].change.joined) - len(events[at].change.left)

@@ -124,3 +124,22 @@ def test_real_pbs_lines(tmp_path: Path) -> None:
     found = read(tmp_path, data, skip_bad=True)
     assert totals(found) == (9, 8, 0, 1)
     assert {"i02n30", "i02n31", "i02n32", "i02n33"} <= set(found.log.nodes())
+
+
+def test_nodes_and_chunks(tmp_path: Path) -> None:
+    """PBS Pro counts chunks, of which a host may have several; any other count is a damaged record, not a job's size."""
+
+    def record(nodect: int, hosts: str) -> str:
+        return (
+            f"09/13/2020 12:28:20;E;1;queue=q ctime=1600000000 start=1600000000 end=1600000100 exec_host={hosts} "
+            f"Resource_List.nodect={nodect} Resource_List.walltime=01:00:00\n"
+        )
+
+    found = read(tmp_path, record(4, "h1/0*8+h1/1*8+h2/0*8+h2/1*8"))
+    assert found.log.machine_nodes == 2
+    ten = "+".join(f"h{k}/0*8" for k in range(10))
+    with pytest.raises(InputFileError, match=r"exec_host names 10 nodes, the job has 2048 \(Resource_List.nodect\)"):
+        read(tmp_path, record(2048, ten))
+    skipped = read(tmp_path, record(2048, ten) + record(2, "h1/0+h2/0"), skip_bad=True)
+    assert totals(skipped) == (2, 1, 0, 1)
+    assert skipped.log.machine_nodes == 2

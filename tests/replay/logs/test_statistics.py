@@ -54,7 +54,7 @@ def test_the_commands_of_the_docs_give_its_numbers(command: str, cells: str) -> 
     found = json.loads(ended.out)
     rates = [found[f"{name}_per_h"] for name in ("increases", "decreases", "joins", "leaves")]
     shares = found["idle_while_shares"]
-    fits = f"{shares['a_waiting_job_fits']:.1%}" if shares else "-"
+    fits = f"{shares['fits']:.1%}" if shares else "-"
     ours = [*(f"{rate:.1f}" for rate in rates), f"{found['idle_share']:.1%}", f"{found['eq_nodes']:,.0f}", fits]
     assert ours == cells.split(" | ")
     if shares:
@@ -73,10 +73,10 @@ def test_the_commands_of_the_docs_give_its_numbers(command: str, cells: str) -> 
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_theta_idles_while_jobs_wait_that_would_fit() -> None:
-    """Nine tenths of Theta's idle node-time in 2023 have a waiting job small enough: a report must not hide that."""
+def test_theta_idles_while_jobs_wait_that_are_too_long() -> None:
+    """Nine tenths of Theta's idle node-time in 2023 have a waiting job small enough; most of these ask for too much time."""
     ended = bftrainer(
         "replay", "characterize", data_file("theta-lumos-2023/data_theta.csv.gz"), "--machine-nodes", 4392
     )
-    assert re.search(r"a waiting job is small enough to fit +[\d,]+ +(?:89|90|91)\.\d%", ended.out)
+    assert re.search(r"a waiting job fits +[\d,]+ +3\d\.\d%", ended.out)
     assert "nodes simulated by first-fit" in ended.out

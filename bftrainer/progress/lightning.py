@@ -1,0 +1,135 @@
+"""A callback for Lightning.
+
+::
+
+    idle = OnIdleNodes(data, batch=32, epochs=20, checkpoint="light.ckpt")
+    trainer = lightning.Trainer(**idle.arguments)
+    trainer.fit(module, idle.loader, ckpt_path=idle.ckpt_path)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning
+
+from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.reporter import Reporter, batches
+from bftrainer.progress.sampler import Sampler
+from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
+
+
+class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are not read: it may be missing
+    """Order of the data, learning rate, checkpoints and reports of a training with Lightning on any number of workers.
+
+    ``batch`` is the batch of one worker; all workers have equal batches. The learning rate of the module's optimizer is the one
+    for ``batch``. Lightning saves the callback's state with the weights. A checkpoint is written every ``checkpoint_every``
+    steps, at a stop request and at the end.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        batch: int,
+        epochs: int,
+        checkpoint: str | Path,
+        rule: LearningRateRule = LearningRateRule.LINEAR,
+        warmup_steps: int = 100,
+        checkpoint_every: int = 200,
+        seed: int = 0,
+        loader_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        from torch.utils.data import DataLoader
+
+        self.batches = batches(Scaling.WEAK, batch)
+        self.sampler = Sampler(data, self.batches, seed=seed)
+        self.loader = DataLoader(data, batch_sampler=self.sampler, **(loader_options or {}))
+        self.rate: LearningRate | None = None
+        self._rule = (batch, rule, warmup_steps)
+        self._restored: dict[str, Any] | None = None
+        self._epochs, self._checkpoint, self._every = epochs, Path(checkpoint), checkpoint_every
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of ``lightning.Trainer``: torchrun's processes, and this callback in charge of data and checkpoints.
+
+        The sampler counts the epochs: Lightning's own count is of no use where the size changes within an epoch.
+        """
+        return {
+            "max_epochs": -1, "use_distributed_sampler": False, "enable_checkpointing": False, "callbacks": [self],
+            "num_nodes": int(os.environ.get("GROUP_WORLD_SIZE", "1")),
+            "devices": int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+        }  # fmt: skip
+
+    @property
+    def ckpt_path(self) -> Path | None:
+        """The checkpoint to continue from, for ``trainer.fit``."""
+        return self._checkpoint if self._checkpoint.exists() else None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Take this rank's share of the data."""
+        self.report = Reporter(rank=trainer.global_rank)
+        self._agreement = Agreement(self.report, lambda value: trainer.strategy.broadcast(value, src=0))
+        self.sampler.shard(trainer.global_rank, trainer.world_size)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin to watch the ranks."""
+        restored = self._restored or {}
+        # The rate of a restored optimizer is that of another size.
+        base = float(restored.get("base", trainer.optimizers[0].param_groups[0]["lr"]))
+        self.rate = LearningRate(base, *self._rule)
+        if restored:
+            self.rate.load_state_dict(restored["rate"])
+        self.report.watch(pl_module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)
+        trainer.should_stop = self.sampler.epoch >= self._epochs
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Set the learning rate."""
+        assert self.rate is not None
+        self.rate.apply(trainer.optimizers[0], self.batches.total(trainer.world_size), trainer.global_step)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Count and report the step; save now and then; leave at a stop request, all ranks at the same step."""
+        self.sampler.advance()
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        metrics = {
+            name: value for name, value in trainer.logged_metrics.items() if name not in ("loss", "step", "epoch")
+        }
+        self.report.step(
+            step=trainer.global_step, samples=self.sampler.samples, world_size=trainer.world_size, metrics=metrics,
+            loss=None if loss is None else loss.detach(),
+        )  # fmt: skip
+        if self._agreement.to_stop():
+            self.save(trainer)
+            self.report.leave()
+        if trainer.global_step % self._every == 0:
+            self.save(trainer)
+        trainer.should_stop = self.sampler.epoch >= self._epochs
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Write the last checkpoint and report the end."""
+        self.save(trainer)
+        self.report.done()
+
+    def save(self, trainer: Any) -> None:
+        """Write a checkpoint under another name, then rename it."""
+        part = self._checkpoint.with_name(f"{self._checkpoint.name}.part")
+        trainer.save_checkpoint(part)  # all ranks; rank 0 writes
+        if trainer.is_global_zero:
+            part.replace(self._checkpoint)
+            self.report.checkpointed(self._checkpoint)
+        trainer.strategy.barrier()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Position and learning rate, for the checkpoint."""
+        assert self.rate is not None
+        return {"sampler": self.sampler.state_dict(), "rate": self.rate.state_dict(), "base": self.rate.base}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue at the position of a checkpoint."""
+        self.sampler.load_state_dict(state_dict["sampler"])
+        self._restored = state_dict

@@ -1,0 +1,102 @@
+"""A callback for the Trainer of Transformers.
+
+::
+
+    arguments = TrainingArguments("out", num_train_epochs=3, **constant_batch(32))
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[IdleNodesCallback()])
+    trainer.train(resume_from_checkpoint=last_checkpoint("out"))
+
+The Trainer counts steps: its schedule, its number of epochs and its position in the data are right at every size only if a step
+always has the same number of samples. ``constant_batch`` therefore divides one global batch among the workers.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from bftrainer.errors import InvalidValueError
+from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.reporter import Reporter
+
+
+def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
+    """Keys of ``TrainingArguments`` that give the same global batch on every number of workers that divides it.
+
+    Raises :class:`~bftrainer.errors.InvalidValueError` for another number: allow only its divisors in the trainer file
+    (``sizes = [1, 2, 4]``).
+    """
+    workers = int(os.environ.get("WORLD_SIZE", "1"))
+    if global_batch % workers:
+        raise InvalidValueError(
+            f"a global batch of {global_batch} cannot be divided equally among {workers} workers; allow only sizes that divide "
+            "it (sizes = [...] in the trainer file)"
+        )
+    return {
+        "per_device_train_batch_size": global_batch // workers, "dataloader_drop_last": True, "save_strategy": "steps",
+        "save_steps": save_steps, "save_total_limit": 2,
+    }  # fmt: skip
+
+
+def last_checkpoint(folder: str | Path) -> str | None:
+    """The latest complete checkpoint of an output folder; the Trainer writes ``trainer_state.json`` last."""
+    found = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
+    numbered = [
+        (int(path.name.rpartition("-")[2]), str(path)) for path in found if path.name.rpartition("-")[2].isdecimal()
+    ]
+    return max(numbered)[1] if numbered else None
+
+
+class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are not read: it may be missing
+    """Reports each step; at a stop request, lets the Trainer write a checkpoint and leaves, all ranks at the same step."""
+
+    def __init__(self) -> None:
+        self._leaves = False
+        self._loss: float | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begin to watch the ranks."""
+        self.report = Reporter(rank=args.process_index)
+        self._batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+        self._agreement = Agreement(self.report, lambda value: _broadcast(value, args.world_size))
+        self.report.watch(kwargs.get("model"), kwargs.get("optimizer"))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report; all ranks learn of a stop request at the same step."""
+        self.report.step(
+            step=state.global_step, samples=state.global_step * self._batch, loss=self._loss, world_size=args.world_size
+        )
+        if self._agreement.to_stop():
+            self._leaves = control.should_save = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Remember the loss."""
+        self._loss = (logs or {}).get("loss", self._loss)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+        """Report the metrics of an evaluation."""
+        self.report.metrics(**{k: v for k, v in (metrics or {}).items() if isinstance(v, (int, float))})
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report the checkpoint, and leave if a stop was requested."""
+        self.report.checkpointed(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+        if self._leaves:
+            _broadcast(None, args.world_size)  # no worker leaves while rank 0 saves
+            self.report.leave()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report the end."""
+        self.report.done()
+
+
+def _broadcast(value: object, size: int) -> Any:
+    if size == 1:
+        return value
+    import torch.distributed as dist
+
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]

@@ -1,0 +1,77 @@
+"""Idle nodes by partition and device type: how much lies idle in each, and what its own waiting jobs could have used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from bftrainer_replay.analysis.fragments import fragments_of
+from bftrainer_replay.analysis.idle_causes import MOST_WORK, idle_causes
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.logs.partition import in_partition
+
+HEADINGS = (
+    "partition", "device type", "nodes", "idle node-hours", "idle", "a waiting job fits", "median idle period", "jobs waiting",
+)  # fmt: skip
+_MOST = 40
+"""Partitions; of more, those in which most jobs ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFigures:
+    """Nodes of one device type in one partition, and the jobs that wait for this partition.
+
+    ``waiting`` is the mean number of waiting jobs, None without a queue, and ``fillable_share`` the part of the partition's
+    idle node-time that they could have used, on nodes of any type.
+    """
+
+    partition: str
+    devices: str
+    nodes: int
+    idle_node_h: float
+    idle_share: float
+    median_idle_s: float
+    waiting: float | None
+    fillable_share: float | None
+
+    def cells(self) -> tuple[str, ...]:
+        """In the order of ``HEADINGS``."""
+        return (
+            self.partition, self.devices, f"{self.nodes:,}", f"{self.idle_node_h:,.0f}", f"{self.idle_share:.1%}",
+            "" if self.fillable_share is None else f"{self.fillable_share:.1%}", f"{self.median_idle_s / 60:,.0f} min",
+            "" if self.waiting is None else f"{self.waiting:,.1f}",
+        )  # fmt: skip
+
+
+def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
+    """The largest first, by idle node-hours; empty if the log has no partitions of named nodes."""
+    facts = window.site.nodes
+    if facts is None or not facts.partitions or window.span_s <= 0:
+        return ()
+    types = facts.device_type()
+    found = []
+    for name in list(facts.partitions)[:_MOST]:
+        part = in_partition(window, name)
+        fragments = fragments_of(part)
+        causes = idle_causes(part, MOST_WORK // len(facts.partitions))
+        fillable = None if causes is None else causes.fillable_share
+        waiting = None if part.queue is None else _mean_waiting(part)
+        type_of = {facts.names[node]: types[node] for node in np.flatnonzero(facts.partitions[name]).tolist()}
+        of_fragment = np.array([type_of[node] for node in fragments.nodes], dtype=object)
+        for kind, nodes in sorted(Counter(type_of.values()).items()):
+            length_s = fragments.length_s[of_fragment == kind] if len(of_fragment) else np.empty(0)
+            idle_h = float(length_s.sum()) / 3600
+            whole_h = nodes * (window.span_s - window.unknown_s) / 3600
+            median_s = float(np.median(length_s)) if len(length_s) else 0.0
+            found.append(PartitionFigures(name, kind, nodes, idle_h, idle_h / whole_h, median_s, waiting, fillable))
+    return tuple(sorted(found, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))
+
+
+def _mean_waiting(part: LogWindow) -> float:
+    assert part.queue is not None
+    queue = part.queue
+    until_s = np.where(np.isnan(queue.start_s), queue.end_s, queue.start_s)
+    inside = np.clip(until_s, part.start_s, part.end_s) - np.clip(queue.eligible_s, part.start_s, part.end_s)
+    return float(inside.sum()) / part.span_s

@@ -1,0 +1,100 @@
+"""Cores and devices that lie idle: on nodes without a job, which a pilot can hold, and on nodes that jobs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bftrainer_replay.analysis.fragments import fragments_of
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.logs.resource_use import CORES
+
+
+@dataclass(frozen=True, slots=True)
+class IdleResource:
+    """Hours of one kind. What there is, is used, idle on whole nodes, idle on nodes with a job, or out of service."""
+
+    kind: str
+    whole_nodes_h: float
+    parts_h: float
+    used_h: float
+    down_h: float
+
+    @property
+    def idle_h(self) -> float:
+        """All that is idle."""
+        return self.whole_nodes_h + self.parts_h
+
+    @property
+    def available_h(self) -> float:
+        """All that jobs could use."""
+        return self.idle_h + self.used_h
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNodes:
+    """Idle hours by kind: cores first, then devices."""
+
+    jobs_per_busy_node: float
+    kinds: tuple[IdleResource, ...]
+
+    def sentence(self) -> str:
+        """What is idle, and what part of it a pilot can hold."""
+        words = [
+            f"{_hours(each.kind)}: {each.idle_h:,.0f} idle ({each.idle_h / each.available_h:.1%} of all), "
+            f"{each.whole_nodes_h:,.0f} of them on nodes without a job and {each.parts_h:,.0f} on nodes with one"
+            for each in self.kinds
+            if each.available_h
+        ]
+        held = ", ".join(
+            f"{each.whole_nodes_h / each.idle_h:.0%} of the idle {_hours(each.kind)}"
+            for each in self.kinds
+            if each.idle_h
+        )
+        return (
+            f"{'; '.join(words)}. A pilot holds whole nodes only, so it can hold {held}. (What a node has is the most that was "
+            f"in use on it at once; {self.jobs_per_busy_node:.1f} jobs share a busy node.)"
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "jobs_per_busy_node": self.jobs_per_busy_node,
+            **{
+                each.kind: {
+                    "idle_h": each.idle_h,
+                    "whole_nodes_h": each.whole_nodes_h,
+                    "parts_h": each.parts_h,
+                    "used_h": each.used_h,
+                    "down_h": each.down_h,
+                }
+                for each in self.kinds
+            },
+        }
+
+
+def shared_nodes(window: LogWindow) -> SharedNodes | None:
+    """None if the log does not say what its jobs were allocated."""
+    facts, use = window.site.nodes, window.site.use
+    if facts is None or use is None:
+        return None
+    number = {name: place for place, name in enumerate(facts.names)}
+    fragments = fragments_of(window)
+    node = np.array([number[name] for name in fragments.nodes], dtype=np.int64)
+    idle_h = fragments.length_s / 3600
+    out_s = sum(max(0.0, min(b, window.end_s) - max(a, window.start_s)) for a, b in use.outages)
+    span_h = (window.span_s - out_s) / 3600
+    kinds = []
+    for kind in use.used_h:
+        has = np.ceil((facts.cores if kind == CORES else facts.devices[kind]) - 1e-6)
+        used_h = use.between(kind, window.start_s, window.end_s)
+        whole_h = float(np.dot(has[node], idle_h)) if len(node) else 0.0
+        down_h = float(np.dot(has[window.site.down], window.site.down_h(window.start_s, window.end_s)))
+        parts_h = max(0.0, float(has.sum()) * span_h - used_h - whole_h - down_h)
+        kinds.append(IdleResource(kind, whole_h, parts_h, used_h, down_h))
+    return SharedNodes(facts.jobs_per_busy_node, tuple(kinds))
+
+
+def _hours(kind: str) -> str:
+    return "core-hours" if kind == CORES else f"{'GPU' if kind == 'gpu' else kind}-hours"

@@ -1,0 +1,58 @@
+"""What a waiting job needs to start, and what a running job uses: what a log knows about a job besides its times and size."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Fact(enum.Enum):
+    """What a log may record of each job; the value names it in text, with the sacct columns that have it."""
+
+    TIME_LIMIT = "time limits (TimelimitRaw)"
+    PARTITION = "partitions (Partition)"
+    REASON = "reasons for waiting (Reason)"
+    RESOURCES = "requested cores and devices (ReqTRES)"
+    CONSTRAINT = "constraints (Constraints)"
+    USE = "allocated cores and devices (AllocTRES)"
+
+
+class Block(enum.IntEnum):
+    """Why a job cannot start on any node, in the order in which the causes of idle nodes are told apart."""
+
+    NONE = 0
+    DEPENDENCY = 1
+    BEGIN_TIME = 2
+    HELD = 3
+    LIMIT = 4
+    OTHER = 5
+
+
+BEFORE_ELIGIBLE = frozenset({Block.DEPENDENCY, Block.BEGIN_TIME, Block.HELD})
+"""These end when a job becomes eligible. Slurm keeps the reason, even of a job that then waits for nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobNeeds:
+    """What a job asks of each of its nodes, as the log has it; empty and 0: nothing, or not recorded.
+
+    ``partition`` may list several, separated by commas: the job starts in any one of them. ``devices`` are pairs of a name
+    (``gpu``, ``gpu:a100``) and a number, sorted by name.
+    """
+
+    partition: str = ""
+    constraint: str = ""
+    block: Block = Block.NONE
+    cores: float = 0.0
+    devices: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """Cores and devices of one job on each of its nodes, if they are spread evenly."""
+
+    cores: float = 0.0
+    devices: tuple[tuple[str, float], ...] = ()
+
+
+NO_NEEDS, NO_USE = JobNeeds(), JobUse()

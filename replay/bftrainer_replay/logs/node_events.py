@@ -1,0 +1,124 @@
+"""Nodes that were out of service or reserved: ``sacctmgr show event``, ``scontrol show reservation`` and their like.
+
+Checked with the outputs of Slurm 22.05.8. An event has a node, a start and an end (``Unknown`` while it lasts); rows without a
+node are the cluster's own. ``scontrol`` shows reservations that have not ended, in one line each with ``-o``; for earlier ones
+there is ``sacctmgr -P show reservation format=Name,TimeStart,TimeEnd,NodeNames``. Several outputs in one file are fine.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bftrainer.config.hosts import expand
+from bftrainer.errors import InputFileError
+from bftrainer_replay.logs.clock import LogClock
+from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.lines import Lines
+from bftrainer_replay.logs.source import Source
+
+EVENTS_COMMAND = "sacctmgr -P show event start=2026-01-01 end=2026-07-01"
+RESERVATIONS_COMMAND = "scontrol show reservation"
+_NAMES = {"nodename": "nodes", "nodenames": "nodes", "nodes": "nodes", "nodelist": "nodes"} | {
+    "timestart": "start", "start": "start", "starttime": "start", "timeend": "end", "end": "end", "endtime": "end",
+    "state": "state", "reason": "reason",
+}  # fmt: skip
+_PAIR = re.compile(r"(\w+)=(\S*)")
+_NO_NODES = frozenset({"", "(null)", "ALL"})
+_LONGEST_LINE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOutage:
+    """Nodes that no job could get from ``start_s`` to ``end_s`` (infinite while it lasts)."""
+
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+
+
+def read_events(source: Source, path: Path) -> list[NodeOutage]:
+    """The periods of ``sacctmgr show event``; raises :class:`InputFileError`."""
+    return list(_of_table(source, path, EVENTS_COMMAND))
+
+
+def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
+    """The periods of ``scontrol show reservation`` or ``sacctmgr show reservation``; raises :class:`InputFileError`."""
+    lines = _lines(source, path)
+    for _, line in lines:
+        if line.startswith(("ReservationName=", "No reservations")):
+            return list(_of_pairs(source, path))
+        break
+    return list(_of_table(source, path, RESERVATIONS_COMMAND))
+
+
+def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
+    for number, line in Lines(path, source.options.max_bytes):
+        if len(line) > _LONGEST_LINE:
+            raise InputFileError(f"{path}:{number}", f"is longer than {_LONGEST_LINE:,} characters")
+        if line.strip() and not line.startswith("#"):
+            yield number, line
+
+
+def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
+    """Fields between bars, under a header that names them."""
+    at: dict[str, int] = {}
+    for number, line in _lines(source, path):
+        fields = [field.strip() for field in line.split("|")]
+        names = {_NAMES[name.lower()]: place for place, name in enumerate(fields) if name.lower() in _NAMES}
+        if {"nodes", "start", "end"} <= names.keys():
+            at = names
+            continue
+        if not at:
+            problem = f"is not a header with the nodes, start and end of each; expected the output of {command}"
+            raise InputFileError(f"{path}:{number}", problem)
+        if len(fields) <= max(at.values()):
+            raise InputFileError(
+                f"{path}:{number}", f"has {len(fields)} fields, expected at least {max(at.values()) + 1}"
+            )
+        values = {name: fields[place] for name, place in at.items()}
+        if (found := _outage(source, f"{path}:{number}", values)) is not None:
+            yield found
+
+
+def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
+    """Key=value, a reservation in one line or in several until the next ReservationName."""
+    values: dict[str, str] = {}
+    where = str(path)
+    for number, line in _lines(source, path):
+        pairs = {key.lower(): value for key, value in _PAIR.findall(line)}
+        if "reservationname" in pairs:
+            if values and (found := _outage(source, where, values)) is not None:
+                yield found
+            values, where = {}, f"{path}:{number}"
+        values |= {_NAMES[key]: value for key, value in pairs.items() if key in _NAMES and key != "state"}
+    if values and (found := _outage(source, where, values)) is not None:
+        yield found
+
+
+def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
+    """The period; None for one of the whole cluster's registration, of no nodes or of no length."""
+    clock: LogClock = source.clock
+    if values.get("nodes", "") in _NO_NODES:
+        return None
+    try:
+        nodes = _expanded(values["nodes"])
+        start_s, end_s = clock.seconds(values.get("start", "")), clock.seconds(values.get("end", ""))
+        if math.isnan(start_s):
+            raise BadLineError("has no start")
+    except ValueError as problem:
+        text = " ".join(str(problem).encode("ascii", "backslashreplace").decode().split())
+        raise InputFileError(where, text) from problem
+    source.rows.take_room(0, 1 + len(nodes))
+    end_s = math.inf if math.isnan(end_s) else end_s
+    return NodeOutage(tuple(nodes), start_s, end_s) if end_s > start_s else None
+
+
+def _expanded(text: str) -> Sequence[str]:
+    nodes = expand(text)
+    if not all(name.isascii() and name.isprintable() for name in nodes):
+        raise BadLineError(f"{text[:40]!r} is not a list of nodes")
+    return nodes

@@ -1,0 +1,76 @@
+"""One partition of a window: its nodes, and the jobs that wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.domain.events import PoolChanged
+from bftrainer.errors import UserError
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, Queue
+
+_Values = TypeVar("_Values", NDArray[np.bool_], NDArray[np.float64])
+
+
+def in_partition(window: LogWindow, name: str) -> LogWindow:
+    """The window of one partition. Raises :class:`UserError` if no job ran in a partition of that name."""
+    facts = window.site.nodes
+    if facts is None or name not in facts.partitions:
+        known = ", ".join(sorted(facts.partitions)[:20]) if facts is not None else ""
+        raise UserError(
+            f"--partition {name:.60}: {window.source} has "
+            + (
+                f"jobs in the partitions {known}"
+                if known
+                else "no partitions with named nodes (sacct's column Partition)"
+            )
+        )
+    places = np.flatnonzero(facts.partitions[name])
+    names = frozenset(facts.names[place] for place in places.tolist())
+    changes = ((e.at_s, e.change.joined & names, e.change.left & names) for e in window.events)
+    mine = np.isin(window.site.down, places)
+    number = np.full(len(facts.names), -1, dtype=np.int64)
+    number[places] = np.arange(len(places))
+    site = replace(
+        window.site,
+        nodes=_only(facts, places.tolist()),
+        use=None,  # of the whole cluster
+        down=number[window.site.down[mine]],
+        down_s=window.site.down_s[mine],
+        down_until_s=window.site.down_until_s[mine],
+    )
+    return replace(
+        window,
+        initial=window.initial & names,
+        events=tuple(PoolEvent(at_s, PoolChanged(joined, left)) for at_s, joined, left in changes if joined or left),
+        machine_nodes=len(places),
+        source=f"{window.source}, partition {name}",
+        queue=None if window.queue is None else _waiting_for(window.queue, name),
+        site=site,
+    )
+
+
+def _only(facts: LoggedNodes, places: list[int]) -> LoggedNodes:
+    def these(sets: Mapping[str, _Values]) -> dict[str, _Values]:
+        return {name: nodes[places] for name, nodes in sets.items()}
+
+    return replace(
+        facts,
+        names=tuple(facts.names[place] for place in places),
+        partitions=these(facts.partitions),
+        constraints=these(facts.constraints),
+        cores=facts.cores[places],
+        devices=these(facts.devices),
+    )
+
+
+def _waiting_for(queue: Queue, name: str) -> Queue:
+    asked = [not each.partition or name in each.partition.split(",") for each in queue.all_needs]
+    mine = np.array(asked, dtype=np.bool_)[queue.needs]
+    columns = ("submit_s", "eligible_s", "start_s", "end_s", "nodes", "limit_s", "needs")
+    return replace(queue, **{column: getattr(queue, column)[mine] for column in columns})

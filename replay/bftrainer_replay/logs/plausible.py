@@ -1,0 +1,94 @@
+"""Records that would bend every figure: jobs dated years away from all others, and jobs that nobody has recorded the end of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.logs.jobs import JobTable
+from bftrainer_replay.logs.source import KEEP, Source
+
+LEAST_GAP_S = 30 * 86400.0
+_MOST_SHARE, _MOST_FEW, _LEAST_JOBS = 0.001, 3, 10
+_GRACE_S = 3600.0
+"""OverTimeLimit, KillWait and a slow epilog let a job outlast its limit."""
+
+
+def without_outliers(source: Source, table: JobTable) -> JobTable:
+    """The jobs without those few whose times are further from all others than the log is long, and than 30 days.
+
+    An end that far away is unknown rather than right: such a job counts as still running.
+    """
+    at_s = np.where(np.isnan(table.start_s), table.submit_s, table.start_s)
+    if source.options.outliers == KEEP or len(at_s) < _LEAST_JOBS:
+        return table
+    first_s, last_s = _bulk(at_s)
+    keep = (at_s >= first_s) & (at_s <= last_s) & (table.submit_s <= last_s)
+    if not keep.all():
+        out = at_s[~keep]
+        source.remarks.append(
+            f"{len(out):,} jobs left out, dated {format_time(float(out.min()))} to {format_time(float(out.max()))}: all others "
+            f"are from {format_time(first_s)} to {format_time(last_s)} (--outliers keep uses them, and the span that they make)"
+        )
+        table = table.chosen(keep)
+    ends = table.end_s
+    far = np.isfinite(ends) & (ends > last_s + max(LEAST_GAP_S, last_s - first_s))
+    if far.any():
+        source.remarks.append(
+            f"{int(far.sum()):,} jobs end later than any job could ({format_time(float(ends[far].max()))} at the latest): "
+            "their ends count as not recorded (--outliers keep uses them)"
+        )
+        table = replace(table, end_s=np.where(far, np.inf, ends))
+    return table
+
+
+def _bulk(at_s: NDArray[np.float64]) -> tuple[float, float]:
+    """The times between which nearly all lie: a few at either end are cut off where a gap longer than the rest precedes."""
+    times = np.sort(at_s)
+    few = max(_MOST_FEW, int(_MOST_SHARE * len(times)))
+    first, last = 0, len(times) - 1
+    gaps = np.diff(times)
+    for place in range(len(gaps) - 1, max(len(gaps) - 1 - few, 0), -1):
+        if gaps[place] > max(LEAST_GAP_S, times[place] - times[min(few, place)]):
+            last = place
+    for place in range(min(few, last)):
+        if gaps[place] > max(LEAST_GAP_S, times[last] - times[place + 1]):
+            first = place + 1
+    return float(times[first]), float(times[last])
+
+
+def with_ends(source: Source, table: JobTable) -> JobTable:
+    """Jobs without an end in the record end at their time limit, if the log is longer than that."""
+    running = np.isinf(table.end_s) & ~np.isnan(table.start_s)
+    if not running.any():
+        return table
+    over = table.end_s[np.isfinite(table.end_s)]
+    finish = float(max(np.nanmax(table.start_s), table.submit_s.max(), over.max(initial=0.0)))
+    at_limit = table.start_s + table.limit_s
+    runaway = running & (at_limit + _GRACE_S < finish)
+    if runaway.any():
+        late_h = (finish - at_limit[runaway]) / 3600
+        held = float(np.dot(late_h, table.asked[runaway]))
+        kept = source.options.runaways == KEEP
+        source.remarks.append(
+            f"{int(runaway.sum()):,} jobs have no end, and their time limit was over before the log's end: they "
+            + (
+                f"hold {held:,.0f} node-hours beyond it (--runaways keep)"
+                if kept
+                else f"end at their limit, which leaves {held:,.0f} node-hours to other jobs or idle (--runaways keep lets "
+                "them run to the log's end; `sacctmgr show runawayjobs` lists and repairs them)"
+            )
+        )
+        if not kept:
+            table = replace(table, end_s=np.where(runaway, at_limit, table.end_s))
+    longest_s = float(np.nanmax((table.end_s - table.start_s)[np.isfinite(table.end_s)], initial=0.0))
+    endless = running & np.isnan(table.limit_s) & (finish - table.start_s > max(longest_s, 86400.0))
+    if endless.any() and longest_s:
+        source.remarks.append(
+            f"{int(endless.sum()):,} jobs have no end and no time limit and have run longer than any job that ended; their "
+            "nodes count as busy to the log's end (with the column TimelimitRaw they would end at their limit; --runaways)"
+        )
+    return table

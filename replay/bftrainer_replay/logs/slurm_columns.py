@@ -1,0 +1,127 @@
+"""Which columns a file of sacct has: from its header, from ``--columns``, or known from the place of its times.
+
+``SACCT_COMMAND`` is the one command that the help, the messages and the documentation ask for.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.source import Source
+
+SACCT_COLUMNS = (
+    "JobID,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NodeList,State,Partition,QOS,Reason,ReqTRES,AllocTRES,"
+    "Constraints,Flags"
+)
+SACCT_COMMAND = f"sacct -a -X -P -S 2026-01-01 -E 2026-07-01 -o {SACCT_COLUMNS}"
+NEEDED = ("start", "end")
+# The columns that XDMoD's resource manager shredder requests, without a header, and those of its versions before 2019.
+_XDMOD = [
+    "jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit", "eligible", "start",
+    "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres", "timelimit",
+    "nodelist", "jobname",
+]  # fmt: skip
+_XDMOD_BEFORE = [name for name in _XDMOD if name not in ("reqtres", "alloctres")]
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|Unknown|None|\d{9,10}")
+_XDMOD_TIMES = range(10, 14)
+_RULE = re.compile(r"\s*-{2,}(?:\s+-{2,}){2,}\s*$")
+_DELIMITERS = "|,;\t"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names of the columns in lower case, and what separates them. ``is_header``: the line that told is not a job."""
+
+    names: tuple[str, ...]
+    delimiter: str = "|"
+    is_header: bool = False
+
+    def split(self, line: str) -> list[str]:
+        """The fields of a line; those of a CSV file may be quoted."""
+        if self.delimiter == "|" or '"' not in line:
+            return line.split(self.delimiter)
+        return next(csv.reader([line], delimiter=self.delimiter), [])
+
+
+def recognizes(head: str) -> bool:
+    """A header with Start and End, with any delimiter or in columns, or lines without a header that hold times."""
+    lines = [line for line in head.splitlines() if line and not line.startswith("#")][:2]
+    if not lines:
+        return False
+    return (
+        header(lines[0]) is not None or _is_printed(lines) or _without_header(lines[0]) or known(lines[0]) is not None
+    )
+
+
+def header(line: str) -> Layout | None:
+    """The layout if this line is a header of sacct."""
+    for delimiter in _DELIMITERS:
+        names = tuple(name.strip().lower().partition("%")[0] for name in line.split(delimiter))
+        if len(names) > 2 and all(name in names for name in NEEDED):
+            return Layout(names, delimiter, is_header=True)
+    return None
+
+
+def known(line: str) -> Layout | None:
+    """The layout of a line without a header, if its times are where XDMoD's or the documented command's are."""
+    fields = line.split("|")
+    for names in (_XDMOD, _XDMOD_BEFORE):
+        # The job name comes last and may hold bars; the node list before it is never a TRES, which has equals signs.
+        if len(fields) < len(names) or not all(_TIME.fullmatch(fields[place]) for place in _XDMOD_TIMES):
+            continue
+        if "=" not in fields[len(names) - 2]:
+            return Layout(tuple(names))
+    names = SACCT_COLUMNS.lower().split(",")
+    times = [names.index(name) for name in ("submit", "start", "end")]
+    if len(fields) == len(names) and all(_TIME.fullmatch(fields[place]) for place in times):
+        return Layout(tuple(names))
+    return None
+
+
+def layout_of(source: Source, number: int, line: str) -> Layout:
+    """The layout of the file whose first line this is; raises :class:`InputFileError` with what to do."""
+    if (found := header(line)) is not None:
+        return found
+    if (found := known(line)) is not None:
+        whose = "XDMoD's columns" if found.names[1] == "jobidraw" else "the columns of the documented command"
+        source.remarks.append(
+            f"no header: assuming {whose} {','.join(found.names[:3])},...,{found.names[-1]} (specify others with --columns)"
+        )
+        return found
+    where = f"{source.path}:{number}"
+    if "|" not in line:
+        raise InputFileError(
+            where, f"is sacct output without --parsable2 (-P), which cuts off long values; run {SACCT_COMMAND}"
+        )
+    problem = "is not a header of sacct --parsable2 with Start and End; run sacct without -n, or name the columns with "
+    raise InputFileError(where, f"{problem}--columns {SACCT_COLUMNS}")
+
+
+def given(columns: str) -> Layout:
+    """The layout that ``--columns`` names."""
+    return Layout(tuple(name.strip().lower().partition("%")[0] for name in columns.replace("|", ",").split(",")))
+
+
+def check(source: Source, layout: Layout) -> None:
+    """Raises :class:`UserError` if columns are missing or named twice."""
+    names = [name for name in layout.names if name]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"{source.path}: duplicate column {twice[0]}")
+    missing = [name for name in (*NEEDED, "submit") if name not in names]
+    if missing or not {"nodelist", "nnodes", "allocnodes"}.intersection(names):
+        lacks = ", ".join(missing) or "NodeList or NNodes"
+        raise UserError(f"{source.path}: the sacct columns lack {lacks}; run sacct with --format={SACCT_COLUMNS}")
+
+
+def _is_printed(lines: Sequence[str]) -> bool:
+    """sacct's table for people: names over a rule of dashes."""
+    names = lines[0].lower().split()
+    return len(lines) > 1 and bool(_RULE.match(lines[1])) and len(names) > 2 and "jobid" in names[0]
+
+
+def _without_header(line: str) -> bool:
+    return sum(bool(_TIME.fullmatch(field)) for field in line.split("|")) > 2

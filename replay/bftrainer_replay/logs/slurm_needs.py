@@ -1,0 +1,83 @@
+"""Slurm's words for what a job needs: TRES, time limits, reasons. The same in all its outputs, 20.11 to 26.05."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.needs import Block, JobNeeds, JobUse
+
+_PAIR = re.compile(r"(?:cpu|gres/([\w.+-]+(?::[\w.+-]+)?))=(\d{1,9})(?:,|$)")
+_ELAPSED = re.compile(r"(?:(\d{1,5})-)?(?:(\d{1,6}):)?(\d{1,8}):(\d\d)(?:\.\d{1,6})?")
+# sacct's own word for what it does not know, and the reasons that only say that other jobs come first.
+_NOTHING = frozenset({"", "none", "unknown", "(null)", "priority", "resources"})
+_BEFORE = {
+    "dependency": Block.DEPENDENCY,
+    "dependencyneversatisfied": Block.DEPENDENCY,
+    "begintime": Block.BEGIN_TIME,
+    "deadline": Block.BEGIN_TIME,
+    "jobarraytasklimit": Block.LIMIT,
+    "partitionnodelimit": Block.LIMIT,
+    "partitiontimelimit": Block.LIMIT,
+    "accountnotallowed": Block.LIMIT,
+    "qosnotallowed": Block.LIMIT,
+}
+_LIMITS = ("assoc", "qos", "max")
+
+
+def block_of(reason: str) -> Block:
+    """The reason that sacct keeps of a job: the last one other than Priority and Resources."""
+    word = reason.strip().lower()
+    if word in _NOTHING:
+        return Block.NONE
+    if word in _BEFORE:
+        return _BEFORE[word]
+    if word.startswith(("jobheld", "jobhold", "held")) or "requeued_held" in word:
+        return Block.HELD
+    # AssocGrpCpuLimit, AssocMaxJobsLimit, QOSMaxJobsPerUserLimit, MaxCpuPerAccount, ...
+    return Block.LIMIT if word.startswith(_LIMITS) else Block.OTHER
+
+
+def limit_s(text: str) -> float:
+    """TimelimitRaw (minutes) or Timelimit (``10-13:27:06``); infinite without a limit, NaN if not recorded."""
+    word = text.strip()
+    if word.isdecimal() and len(word) <= 9:
+        return 60.0 * int(word)
+    if word.upper() in ("UNLIMITED", "INFINITE"):
+        return math.inf
+    return elapsed_s(word)
+
+
+def elapsed_s(text: str) -> float:
+    """``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else (``Partition_Limit``, empty)."""
+    found = _ELAPSED.fullmatch(text)
+    if not found:
+        return math.nan
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def needs_of(partition: str, constraint: str, reason: str, tres: str, nodes: int) -> JobNeeds:
+    """What a job of ``nodes`` nodes asks of each; ``tres`` is ReqTRES, such as ``billing=8,cpu=8,gres/gpu=2,node=1``."""
+    if not partition.isascii() or not constraint.isascii() or len(partition) + len(constraint) > 4096:
+        raise BadLineError(f"partition {partition[:40]!r} or constraint {constraint[:40]!r} is not a name")
+    constraint = "" if constraint.strip() in ("", "(null)", "None") else constraint.strip()
+    cores, devices = _each_node(tres, nodes)
+    return JobNeeds(partition.strip(), constraint, block_of(reason), cores, devices)
+
+
+def use_of(tres: str, nodes: int) -> JobUse:
+    """AllocTRES of a job on ``nodes`` nodes."""
+    return JobUse(*_each_node(tres, nodes))
+
+
+def _each_node(tres: str, nodes: int) -> tuple[float, tuple[tuple[str, float], ...]]:
+    cores, devices = 0.0, {}
+    for device, count in _PAIR.findall(tres[:4096]):
+        share = int(count) / max(nodes, 1)
+        if device:
+            devices[device] = share
+        else:
+            cores = share
+    return cores, tuple(sorted(devices.items())[:8])

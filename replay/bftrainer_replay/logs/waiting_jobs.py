@@ -1,0 +1,52 @@
+"""The waiting jobs of a job log: from when to when each waits, and what keeps it from starting."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import numpy as np
+
+from bftrainer_replay.logs.jobs import JobTable
+from bftrainer_replay.logs.model import Queue
+from bftrainer_replay.logs.needs import BEFORE_ELIGIBLE, Block, Fact, JobNeeds
+
+
+def queue_of(table: JobTable, facts: Set[Fact]) -> Queue | None:
+    """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start).
+
+    A dependency, a begin time or a hold keeps a job from being eligible: it is in the queue twice, from its submission with the
+    reason and from when it is eligible without. Where the two times are equal, the log does not tell them apart, and the
+    reason counts for the whole wait.
+    """
+    waited = np.isnan(table.start_s) | (table.start_s > table.eligible_s)
+    if not waited.any():
+        return None
+    early = np.array([each.block in BEFORE_ELIGIBLE for each in table.all_needs])[table.needs]
+    twice = np.flatnonzero(early & (table.eligible_s > table.submit_s))
+    free = {JobNeeds(n.partition, n.constraint, Block.NONE, n.cores, n.devices): 0 for n in table.all_needs}
+    all_needs = (*table.all_needs, *free)
+    place = {needs: len(table.all_needs) + k for k, needs in enumerate(free)}
+    freed = np.array(
+        [place[JobNeeds(n.partition, n.constraint, Block.NONE, n.cores, n.devices)] for n in table.all_needs],
+        dtype=np.int32,
+    )
+    needs = table.needs.copy()
+    needs[twice] = freed[table.needs[twice]]
+    until_s = np.where(np.isfinite(table.eligible_s), table.eligible_s, table.end_s)
+
+    def both(column: np.ndarray, more: np.ndarray) -> np.ndarray:
+        return np.concatenate((column, more))
+
+    eligible_s = both(table.eligible_s, table.submit_s[twice])
+    order = np.argsort(eligible_s, kind="stable")
+    return Queue(
+        both(table.submit_s, table.submit_s[twice])[order],
+        eligible_s[order],
+        both(table.start_s, until_s[twice])[order],
+        both(table.end_s, until_s[twice])[order],
+        both(table.asked, table.asked[twice])[order],
+        both(table.limit_s, table.limit_s[twice])[order],
+        both(needs, table.needs[twice])[order],
+        all_needs,
+        frozenset(facts),
+    )

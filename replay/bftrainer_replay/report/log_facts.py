@@ -1,0 +1,85 @@
+"""What a job log knows besides idle nodes, as chapters of its report: waiting jobs, partitions, shared nodes."""
+
+from __future__ import annotations
+
+from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained
+from bftrainer_replay.analysis.partitions import HEADINGS, partitions_of
+from bftrainer_replay.analysis.shared_nodes import shared_nodes
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.report.page import Chapter, PageTable
+
+
+def _queue_text(causes: IdleCauses) -> str:
+    return f"At least {1 - causes.fillable_share:.1%} of the idle node-time could not have been filled by the jobs that waited."
+
+
+def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
+    rows = [
+        (cause.value, f"{causes.of(cause):,.0f}", f"{share:.1%}")
+        for cause, share in causes.shares().items()
+        if share or cause in (IdleCause.FITS, IdleCause.NO_JOB)
+    ]
+    return PageTable(
+        "idle-while",
+        "Jobs that waited while nodes were idle",
+        f"Read: {' '.join(explained(causes, window.debounce_s))}",
+        ("idle node-time while", "node-hours", "share"),
+        tuple(rows),
+        main=1,
+        prose=True,
+    )
+
+
+def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
+    rows = tuple(part.cells() for part in partitions_of(window))
+    if len(rows) < 2:
+        return ()
+    return (
+        PageTable(
+            "partitions",
+            "By partition and device type",
+            "Read: a node in several partitions counts in each. The option --partition NAME makes this report of one of them.",
+            HEADINGS,
+            rows,
+            main=3,
+        ),
+    )
+
+
+def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
+    """Cores and devices that are idle on nodes with a job."""
+    shared = shared_nodes(window)
+    if shared is None:
+        return ()
+    table = PageTable(
+        "shared-nodes",
+        "Idle cores and devices",
+        "Read: the first three columns add up to what there is, less what is out of service. What a node has is the most that "
+        "was in use on it at once, which is at most what it really has.",
+        ("hours of", "in use", "idle on nodes without a job", "idle on nodes with a job", "all idle", "of what there is"),
+        tuple(
+            (
+                each.kind, f"{each.used_h:,.0f}", f"{each.whole_nodes_h:,.0f}", f"{each.parts_h:,.0f}", f"{each.idle_h:,.0f}",
+                f"{each.idle_h / each.available_h:.1%}" if each.available_h else "",
+            )
+            for each in shared.kinds
+        ),
+        main=4,
+    )  # fmt: skip
+    return (Chapter("Shared nodes", shared.sentence(), (table,)),)
+
+
+def queue_chapter(found: Characteristics, window: LogWindow) -> Chapter:
+    """What waited while nodes were idle, and why it did not start; then a row per partition."""
+    title = "Idle nodes and waiting jobs"
+    if found.idle_while is None:
+        return Chapter(
+            title,
+            "This log does not contain the job queue. The report therefore cannot tell idle nodes that the scheduler could "
+            "have filled from those that it could not. The scheduler's own job log contains the queue.",
+            (),
+        )
+    return Chapter(
+        title, _queue_text(found.idle_while), (_causes_table(found.idle_while, window), *_by_partition(window))
+    )

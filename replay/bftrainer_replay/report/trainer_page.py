@@ -1,0 +1,51 @@
+"""The page of ``bftrainer plot``: one trainer's course in pictures, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bftrainer.client.history import History
+from bftrainer_replay.figures.trainer import over_samples_figure, over_time_figure, rescale_times, speeds
+from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
+
+
+def trainer_page(name: str, history: History, facts: Mapping[str, str], metric: str | None) -> Page:
+    """``facts`` are those of ``bftrainer show`` as text; the history has two points or more."""
+    edges, speed, reached = speeds(history.points)
+    points = [
+        (
+            f"{p.at_s:.3f}",
+            f"{p.samples:.10g}",
+            "" if p.step is None else str(p.step),
+            "" if p.loss is None else f"{p.loss:.6g}",
+        )
+        for p in history.points
+    ]
+    course = [(f"{at:.3f}", f"{n:.10g}", f"{rate:.6g}") for at, n, rate in zip(edges[1:], reached, speed, strict=True)]
+    pictures = (
+        Picture("over-time", over_time_figure(name, history, metric), ("time", "samples", "step", "loss"), points),
+        Picture(
+            "over-samples", over_samples_figure(name, history, metric), ("time", "samples", "samples_per_s"), course
+        ),
+    )
+    last = history.points[-1]
+    tiles = (
+        ("samples", f"{last.samples:,.0f}"),
+        ("loss", "-" if last.loss is None else f"{last.loss:.4g}"),
+        ("changes of size", f"{len(rescale_times(history)):,}"),
+        ("nodes at most", str(max((it.nodes for it in history.nodes), default=0))),
+    )
+    table = PageTable(
+        "facts", "What is known of it", "As bftrainer show prints it.", ("", name), tuple(facts.items()), prose=True
+    )
+    return Page(
+        title=f"The course of {name}",
+        lead="Loss, nodes and speed as the trainer reported them. Thin lines mark changes of its number of nodes.",
+        warnings=(),
+        tiles=tiles,
+        chapters=(
+            Chapter("Course", "Over time, waiting shows; over samples, only the training does.", pictures),
+            Chapter("Facts", "", (table,)),
+        ),
+        commands=(f"bftrainer plot {name}",),
+    )

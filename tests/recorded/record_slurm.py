@@ -1,0 +1,320 @@
+"""Record Slurm's answers to every command that the adapters parse: ``PYTHONPATH=tests python tests/recorded/record_slurm.py``.
+
+    record_slurm.py [VERSION ...]     of installed, trixie, sid (default: all), into tests/recorded/slurm-NUMBER
+
+Run as root; the hostile jobs are the user nobody's. Each file begins with its command, its date and the version; JSON says so
+itself (``meta``). The mark that ends records is fixed, so that tests know it. Replaced are the cluster's folder (``/lab``), the
+host's name (``host``), its kernel's release (``6.1.0``) and the folder of the programs (``/opt/slurm``).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from recorded_slurm import MARK, RECORDED
+from slurm_accounting import limit, preemptible_qos
+from slurm_gpus import A100, MIG, SHARD
+from slurm_lab import DEFAULTS, Lab, Settings, wait_until
+from slurm_versions import VERSIONS
+
+from bftrainer.errors import CommandError
+from bftrainer_adapters.slurm import jobs as slurm_jobs
+from bftrainer_adapters.slurm import observe, peers, pilot_job, setup
+from bftrainer_adapters.slurm.calls import ENVIRONMENT
+from bftrainer_adapters.slurm.checks import JSON_SINCE
+from bftrainer_adapters.slurm.observe import AnswerFormat
+
+NODES = ("scontrol", "-a", "-o", "show", "node")
+STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+HELD = ("sbatch", "-H", "-o", "/dev/null", "--wrap", "sleep 600")
+# Forged records: a plan for all nodes, an administrator's holder, another pilot's claim.
+NAMES = ("a\u2028b", "x\ry\fz\x85w", "x\n1|root|main|{soon}|node[01-08]|8|Priority|y\n")
+COMMENTS = (
+    "a\n99|root|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot x of root; y; hosts node[01-08]",
+    "bftrainer: pilot evil of root; hosts n[1-199999,1-199999]\nJOBID|USER|STATE|NAME|REASON|COMMENT",
+)
+POWER = (
+    "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=86400\nSuspendTimeout=1\nResumeTimeout=60\n"
+    "SuspendExcParts=service"
+)
+
+
+@dataclass
+class Recorder:
+    """Writes the answers of one cluster."""
+
+    lab: Lab
+
+    @property
+    def folder(self) -> Path:
+        return RECORDED / f"slurm-{self.lab.version.number}"
+
+    def text(self, name: str, argv: list[str], fails: bool = False) -> None:
+        """What a command prints; of one that is to fail, its words on stderr."""
+        done = subprocess.run(argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=not fails)
+        assert bool(done.returncode) is fails, (argv, done)
+        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S+00:00")
+        ended = f", exit status {done.returncode}, stderr" if fails else ""
+        head = f"# command: SLURM_TIME_FORMAT=%s TZ=UTC {' '.join(argv)}\n"
+        head += f"# when: {when}  slurm: {self.lab.version.number}{ended}\n"
+        self._write(f"{name}.txt", head.encode() + (done.stderr if fails else done.stdout))
+
+    def json(self, name: str, argv: list[str]) -> None:
+        done = subprocess.run(argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=True)
+        self._write(f"{name}.json", done.stdout)
+
+    def look(self, moment: str) -> None:
+        """What a poll asks, in text and in JSON, of a cluster in which nothing changes meanwhile."""
+        for form in AnswerFormat:
+            write = self.json if form is AnswerFormat.JSON else self.text
+            if form is AnswerFormat.JSON and self.lab.version.release < JSON_SINCE:
+                continue
+            write(f"{moment}.pending", observe.pending_argv(form, MARK))
+            write(f"{moment}.nodes", observe.nodes_argv(form))
+            write(f"{moment}.reservations", observe.reservations_argv(form))
+        self.text(f"{moment}.sdiag", ["sdiag"])
+
+    def _write(self, name: str, content: bytes) -> None:
+        self.folder.mkdir(exist_ok=True)
+        folders = {
+            self.lab.root: "/lab",
+            **({self.lab.version.folder: "/opt/slurm"} if self.lab.version.folder else {}),
+        }
+        for here, there in folders.items():
+            for slash in (b"/", b"\\/"):  # JSON of some versions escapes slashes
+                content = content.replace(str(here).encode().replace(b"/", slash), there.encode().replace(b"/", slash))
+        for word, other in ((platform.release(), b"6.1.0"), (socket.gethostname(), b"host")):
+            content = re.sub(rb"\b" + re.escape(word.encode()) + rb"\b", other, content)
+        (self.folder / name).write_bytes(content)
+
+
+def stranger(lab: Lab, *argv: str) -> None:
+    subprocess.run([*STRANGER, *argv], env=lab.environ(), cwd="/", check=True, capture_output=True)
+
+
+def pending(lab: Lab, count: int) -> None:
+    wait_until(lambda: len(lab.run("squeue", "-h", "-t", "PD", "-o", "%A").split()) == count, "the jobs to be pending")
+
+
+def running(lab: Lab, count: int) -> None:
+    wait_until(lambda: len(lab.run("squeue", "-h", "-t", "R", "-o", "%A").split()) == count, f"{count} running jobs")
+
+
+def reserve(lab: Lab, name: str, start: str, node: str, flags: str = "") -> None:
+    lab.run(
+        "scontrol", "create", "reservation", f"ReservationName={name}", f"StartTime={start}", "Duration=60",
+        "Users=root", f"Nodes={node}", *([f"Flags={flags}"] if flags else []),
+    )  # fmt: skip
+
+
+def held(lab: Lab, node: str, more: str = "") -> str:
+    """A holder as squeue shows it: its comment, its payload's step."""
+    payload = f"srun --overlap -n1 -J {slurm_jobs.PAYLOAD_STEP} sleep 600 &"
+    return lab.submit(
+        f"{payload}\n{more}\nwait", "-p", "scavenge", "-N1", "-w", node, "-t", "4", "-J", slurm_jobs.HOLDER_NAME,
+        f"--comment={slurm_jobs.comment('test', 'root')}",
+    )  # fmt: skip
+
+
+# Moments of a cluster of eight nodes
+
+
+def empty(to: Recorder) -> None:
+    to.look("empty")
+
+
+def planned(to: Recorder) -> None:
+    lab = to.lab
+    lab.submit("sleep 600", "-N2", "-w", "node[01-02]", "-t", "10")
+    lab.submit("sleep 600", "-N7", "-w", "node[01-07]", "-t", "5")
+    lab.submit("sleep 600", "-N3", "-w", "node[03-05]", "-t", "60", "-J", "a|b")
+    reserve(lab, "maint", "now+30minutes", "node07", "MAINT")
+    worker = "sleep 1; srun --overlap -n1 bash -c 'sleep 600' &"
+    holders = [held(lab, "node04", worker), held(lab, "node05")]
+    wait_until(lambda: "bash" in lab.run("squeue", "-h", "-s", "-o", "%j"), "the worker's step")
+    wait_until(lambda: "node[01-07]" in lab.run("squeue", "-h", "-t", "PD", "-o", "%Y"), "a plan")
+    to.look("planned")
+    to.text("planned.holders", slurm_jobs.list_argv("root", MARK))
+    to.text("planned.steps", slurm_jobs.steps_argv(holders, MARK))
+    to.text("planned.known", slurm_jobs.known_argv([*holders, "999999999"], MARK))
+    to.text("planned.job", pilot_job.job_argv(holders[0]))
+    to.text("unknown.job", pilot_job.job_argv("999999999"), fails=True)
+    to.text("unknown.known", slurm_jobs.known_argv(["999999999"], MARK), fails=True)
+    to.text("unknown.exists", slurm_jobs.exists_argv("999999999"), fails=True)
+    lab.run("scancel", holders[1])
+    wait_until(lambda: "CANCELLED" in lab.run("squeue", "-h", "-t", "all", "-j", holders[1], "-o", "%T"), "its end")
+    to.text("cancelled.holders", slurm_jobs.list_argv("root", MARK))
+
+
+def reasons(to: Recorder) -> None:
+    lab = to.lab
+    all_of_it = lab.submit("sleep 600", "-N8", "-t", "10")
+    lab.submit("sleep 600", "-N3", "-t", "10", "-J", "a|b")
+    for options in (["-H"], [f"--dependency=afterok:{all_of_it}"], ["--begin=now+1hour"]):
+        lab.submit("sleep 600", "-N1", *options)
+    by_root = lab.submit("sleep 600", "-N1", "--begin=now+1hour")
+    lab.run("scontrol", "hold", by_root)
+    pending(lab, 5)
+    wait_until(lambda: "Resources" in lab.run("squeue", "-h", "-t", "PD", "-o", "%r"), "a reason")
+    to.look("reasons")
+
+
+def hostile(to: Recorder) -> None:
+    lab = to.lab
+    for name in NAMES:
+        stranger(lab, *HELD, "-J", name.format(soon=1_795_300_000))
+    for words in COMMENTS:
+        for name in (slurm_jobs.HOLDER_NAME, peers.PILOT_NAME):
+            stranger(lab, "sbatch", "-N1", "-t", "5", "-J", name, "--comment", words, *HELD[2:])
+    stranger(lab, *HELD, "-J", slurm_jobs.HOLDER_NAME, "--comment", COMMENTS[0])
+    stranger(lab, *HELD, "--array=1-5", "-N2")
+    stranger(lab, *HELD, "-N1", ":", "-N2")
+    lab.run("scontrol", "update", "NodeName=node02", "Comment=two\nlines\u2028and State=DOWN", "Extra=Partitions=none")
+    running(lab, 4)
+    to.look("hostile")
+    to.text("hostile.peers", peers.list_argv(MARK))
+    lab.run("scontrol", "update", "NodeName=node02", "Comment=", "Extra=")
+
+
+def kinds(to: Recorder) -> None:
+    """An array that runs and waits, and a heterogeneous job that waits."""
+    lab = to.lab
+    lab.submit("sleep 600", "-N2", "--array=1-5", "-t", "10")
+    lab.run("sbatch", "-o", "/dev/null", "-N1", "-t", "10", "--wrap", "sleep 600", ":", "-N3")
+    running(lab, 4)
+    pending(lab, 3)
+    to.look("kinds")
+
+
+def reserved(to: Recorder) -> None:
+    """Reservations with all flags that concern windows."""
+    for node, name, start, flags in (
+        ("node01", "flex", "now+1hour", "FLEX"), ("node02", "floats", "now+2hours", "TIME_FLOAT"),
+        ("node03", "magnetic", "now+4hours", "MAGNETIC"), ("node04", "now", "now", "MAGNETIC"),
+        ("node05", "both", "now+1hour", "FLEX,MAGNETIC"),
+    ):  # fmt: skip
+        reserve(to.lab, name, start, node, flags)
+    wait_until(lambda: "RESERVED" in to.lab.run(*NODES), "the reservation that begins now")
+    to.look("reserved")
+
+
+def states(to: Recorder) -> None:
+    """A node in each state that an administrator can set here."""
+    lab = to.lab
+    lab.submit("sleep 600", "-N1", "-w", "node01", "-t", "10")
+    held(lab, "node06")
+    running(lab, 2)
+    for node in ("node01", "node02"):
+        lab.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=State=IDLE")
+    lab.run("scontrol", "update", "NodeName=node03", "State=DOWN", "Reason=by hand")
+    reserve(lab, "maint", "now", "node04", "MAINT,IGNORE_JOBS")
+    reserve(lab, "theirs", "now", "node05")
+    lab.run("scontrol", "update", "NodeName=node07", "State=POWER_DOWN")
+    wanted = {"ALLOCATED", "IDLE", "DOWN", "DRAIN", "MAINTENANCE", "RESERVED", "POWERED_DOWN"}
+
+    def missing() -> set[str]:
+        return wanted - {word for state in re.findall(r"State=(\S+)", lab.run(*NODES)) for word in state.split("+")}
+
+    wait_until(lambda: not missing(), f"all states; at first these are missing: {missing()}", 20)
+    to.look("states")
+
+
+def sites(to: Recorder, name: str) -> None:
+    to.text(f"site-{name}.config", setup.config_argv())
+    to.text(f"site-{name}.partitions", setup.partitions_argv())
+
+
+def with_gpus(to: Recorder, name: str) -> None:
+    to.lab.submit("sleep 600", "-N1", "-w", "node01", "--gres=gpu:1", "-t", "10")
+    running(to.lab, 1)
+    to.look(name)
+
+
+def stepmgr(to: Recorder) -> None:
+    """Steps of a holder with a worker; without stepmgr, too, where it does not exist."""
+    job = held(to.lab, "node01", "sleep 1; srun --overlap -n1 bash -c 'sleep 600' &")
+
+    def worker_runs() -> bool:
+        with suppress(CommandError):  # at first there is no step
+            return f"StepId={job}.1 " in to.lab.run(*slurm_jobs.job_steps_argv(job))
+        return False
+
+    wait_until(worker_runs, "the worker's step", 20)
+    to.text("stepmgr.steps", slurm_jobs.steps_argv([job], MARK))
+    to.text("stepmgr.job-steps", slurm_jobs.job_steps_argv(job))
+
+
+def limits(to: Recorder) -> None:
+    """A QOS without limits and with them, and what they make of holders."""
+    lab = to.lab
+    preemptible_qos(lab)
+    to.text("site-qos.config", setup.config_argv())
+    to.text("site-qos.partitions", setup.partitions_argv())
+    to.text("plain.qos", setup.qos_argv())
+    ours = ("-q", "scavenger", "-A", "pilots", "-N1", "-J", slurm_jobs.HOLDER_NAME)
+    limit(lab, "MaxJobsPerUser=1")
+    for node in lab.node_names:
+        lab.submit("sleep 600", *ours, "-w", node, f"--comment={slurm_jobs.comment('test', 'root')}")
+    wait_until(lambda: "QOSMax" in lab.run("squeue", "-h", "-o", "%r"), "the limit")
+    to.text("limited.holders", slurm_jobs.list_argv("root", MARK))
+    limit(
+        lab, "MaxSubmitJobsPerUser=2 GraceTime=45 PreemptExemptTime=60 MaxWall=30 GrpTRES=node=2 MaxTRESPerUser=node=1"
+    )
+    to.text("limited.qos", setup.qos_argv())
+    to.text("limited.sbatch", ["sbatch", *ours, "-t", "10", "--wrap", "sleep 600"], fails=True)
+
+
+Moment = Callable[[Recorder], None]
+LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
+    "eight nodes": (
+        Settings(more=POWER),
+        (empty, planned, reasons, hostile, kinds, reserved, states),
+    ),
+    "recommended": (Settings(), (lambda to: sites(to, "recommended"),)),
+    "defaults": (DEFAULTS, (lambda to: sites(to, "defaults"),)),
+    "gpus": (Settings(nodes=2, gpus=A100), (lambda to: with_gpus(to, "gpus"),)),
+    "mig": (Settings(nodes=2, gpus=MIG), (lambda to: with_gpus(to, "mig"),)),
+    "shard": (Settings(nodes=2, gpus=SHARD), (lambda to: with_gpus(to, "shard"),)),
+    "stepmgr": (Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"), (stepmgr,)),
+    "qos": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (limits,)),
+}
+
+
+def main(names: list[str]) -> None:
+    os.environ.pop("SLURM_CONF", None)
+    wanted = [name.partition(":") for name in names or VERSIONS]
+    for name, _, only in wanted:
+        for which, (settings, moments) in LABS.items():
+            if only and only != which:
+                continue
+            if which == "stepmgr" and VERSIONS[name].release < (24, 5):
+                settings = Settings(nodes=1)
+            with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+                lab = Lab(Path(folder), settings, VERSIONS[name])
+                lab.root.chmod(0o711)  # slurm.conf and munge's socket are below, for the stranger
+                os.chdir(folder)
+                try:
+                    lab.start()
+                    for moment in moments:
+                        if moment is not moments[0]:
+                            lab.tidy_up()
+                        moment(Recorder(lab))
+                finally:
+                    os.chdir("/")
+                    lab.stop()
+            print(f"{name} {lab.version.number}: {which}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,169 @@
+"""What a waiting job needs decides whether it could have used idle nodes: logs of sacct written by hand, and a plain script.
+
+Eight nodes c1..c4 (partition cpu, 16 cores) and g1..g4 (partition gpu, 4 GPUs each). Jobs on each node at the beginning and
+at the end name its partition and what it has. From 1:00 to 4:00 nodes are busy or idle as a test says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from reading_logs import read
+
+from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, idle_causes
+from bftrainer_replay.analysis.partitions import partitions_of
+from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
+
+CPU, GPU = ("c1", "c2", "c3", "c4"), ("g1", "g2", "g3", "g4")
+HAS_CPU, HAS_GPU = "cpu=16,node=1", "cpu=16,gres/gpu:a100=4,gres/gpu=4,node=1"
+DAY = "2026-02-01T"
+
+
+def clock(minutes: float) -> str:
+    return f"{DAY}{int(minutes) // 60:02d}:{int(minutes) % 60:02d}:00"
+
+
+class Site:
+    """Jobs as sacct prints them. Times are minutes after midnight; a waiting job runs after the log's part that counts."""
+
+    def __init__(self) -> None:
+        self.lines = [SACCT_COLUMNS.replace(",", "|")]
+        for since, until in ((0, 60), (240, 300), (300, 360)):
+            for node in (*CPU, *GPU):
+                self.ran(node, since, until)
+
+    def ran(self, node: str, since: float, until: float) -> None:
+        gpu = node.startswith("g")
+        self.add(since, since, since, until, 60, 1, node, "gpu" if gpu else "cpu", tres=HAS_GPU if gpu else HAS_CPU)
+
+    def waits(
+        self, submit: float, until: float, nodes: int, limit_min: object, partition: str, *, eligible: float | None = None,
+        tres: str = "", reason: str = "None", constraint: str = "",
+    ) -> None:  # fmt: skip
+        self.add(
+            submit, submit if eligible is None else eligible, None, until, limit_min, nodes, "None assigned", partition,
+            tres=tres or f"cpu={nodes},node={nodes}", reason=reason, constraint=constraint,
+        )  # fmt: skip
+
+    def add(
+        self, submit: float, eligible: float, start: float | None, end: float, limit: object, nodes: int, names: str,
+        partition: str, *, tres: str = "", reason: str = "None", constraint: str = "",
+    ) -> None:  # fmt: skip
+        begin = "None" if start is None else clock(start)
+        ran = 0 if start is None else int(60 * (end - start))
+        state = "CANCELLED" if start is None else "COMPLETED"
+        job = (
+            len(self.lines), clock(submit), clock(eligible), begin, clock(end), ran, limit, nodes, names, state, partition,
+            "normal", reason, tres, tres if start is not None else "", constraint, "SchedMain",
+        )  # fmt: skip
+        self.lines.append("|".join(map(str, job)))
+
+    def window(self, folder: Path) -> LogWindow:
+        opened = read(folder, "\n".join(self.lines) + "\n")
+        return cut(opened.log)
+
+    def causes(self, folder: Path) -> IdleCauses:
+        found = idle_causes(self.window(folder))
+        assert found is not None
+        return found
+
+
+def shares(found: IdleCauses) -> dict[IdleCause, float]:
+    return {cause: round(share, 6) for cause, share in found.shares().items() if share > 1e-9}
+
+
+@pytest.fixture
+def site() -> Site:
+    """The nodes of cpu are busy from 1:00 to 4:00, those of gpu idle."""
+    site = Site()
+    for node in CPU:
+        for hour in (60, 120, 180):
+            site.ran(node, hour, hour + 60)
+    return site
+
+
+def test_jobs_for_another_partition_fill_nothing(site: Site, tmp_path: Path) -> None:
+    site.waits(60, 240, 4, 30, "cpu")
+    assert shares(site.causes(tmp_path)) == {IdleCause.PARTITION: 1.0}
+
+
+def test_a_job_that_is_too_long_fills_nothing(site: Site, tmp_path: Path) -> None:
+    """All holes are 30 minutes long, and one job of 24 hours waits."""
+    for start in (90, 150, 210):
+        for node in GPU:
+            site.ran(node, start, start + 30)
+    site.waits(60, 240, 4, 1440, "gpu")
+    assert shares(site.causes(tmp_path)) == {IdleCause.TOO_LONG: 1.0}
+
+
+def test_a_job_that_fits_fills_everything_until_the_rest_of_the_hole_is_too_short(site: Site, tmp_path: Path) -> None:
+    site.waits(60, 240, 4, 5, "cpu,gpu")
+    found = shares(site.causes(tmp_path))
+    assert found == pytest.approx({IdleCause.FITS: 175 / 180, IdleCause.TOO_LONG: 5 / 180}, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("cause", "needs"),
+    [
+        (IdleCause.DEVICES, {"tres": "cpu=4,gres/gpu=32,node=4"}),  # eight GPUs a node
+        (IdleCause.DEVICES, {"tres": "cpu=4,gres/gpu:h100=4,gres/gpu=4,node=4"}),
+        (IdleCause.DEVICES, {"tres": "cpu=256,node=4"}),
+        (IdleCause.DEPENDENCY, {"reason": "Dependency"}),
+        (IdleCause.BEGIN_TIME, {"reason": "BeginTime"}),
+        (IdleCause.HELD, {"reason": "JobHeldUser"}),
+        (IdleCause.LIMIT, {"reason": "AssocGrpCpuLimit"}),
+        (IdleCause.LIMIT, {"reason": "QOSMaxJobsPerUserLimit"}),
+        (IdleCause.OTHER, {"reason": "Licenses"}),
+    ],
+)
+def test_each_cause_alone(site: Site, tmp_path: Path, cause: IdleCause, needs: dict[str, str]) -> None:
+    site.waits(60, 240, 4, 1, "gpu", **needs)  # type: ignore[arg-type]
+    assert shares(site.causes(tmp_path)) == {cause: 1.0}
+
+
+def test_a_node_has_the_features_of_the_jobs_that_ran_on_it(site: Site, tmp_path: Path) -> None:
+    for node in CPU:
+        site.add(0, 0, 0, 60, 60, 1, node, "cpu", tres=HAS_CPU, constraint="intel")
+    site.waits(60, 240, 4, 1, "gpu", constraint="intel")
+    assert shares(site.causes(tmp_path)) == {IdleCause.DEVICES: 1.0}
+
+
+def test_mixed_by_cause(site: Site, tmp_path: Path) -> None:
+    """From 1:00 on one node fits, from 2:00 on two are asked for by a held job, too, from 3:00 on all by a job for cpu."""
+    site.waits(60, 240, 1, 0, "gpu")
+    site.waits(120, 240, 2, 1, "gpu", reason="JobHeldAdmin")
+    site.waits(180, 240, 4, 1, "cpu")
+    found = shares(site.causes(tmp_path))
+    expected = {IdleCause.FITS: 3, IdleCause.BEYOND: 3 + 1, IdleCause.HELD: 2, IdleCause.PARTITION: 3}
+    assert found == pytest.approx({cause: hours / 12 for cause, hours in expected.items()}, abs=1e-5)
+
+
+def test_a_reason_that_ended_when_the_job_became_eligible_holds_until_then(site: Site, tmp_path: Path) -> None:
+    site.waits(60, 240, 4, 0, "gpu", eligible=150, reason="Dependency")
+    assert shares(site.causes(tmp_path)) == {IdleCause.DEPENDENCY: 0.5, IdleCause.FITS: 0.5}
+
+
+def test_what_the_log_does_not_have_is_named_and_counts_as_fitting(site: Site, tmp_path: Path) -> None:
+    site.waits(60, 240, 4, 1440, "cpu", reason="JobHeldUser")
+    columns = site.lines[0].split("|")
+    gone = [columns.index(name) for name in ("Partition", "TimelimitRaw", "Reason", "ReqTRES", "Constraints")]
+    site.lines = [
+        "|".join(field for place, field in enumerate(line.split("|")) if place not in gone) for line in site.lines
+    ]
+    found = site.causes(tmp_path)
+    assert shares(found) == {IdleCause.FITS: 1.0}
+    assert [text.partition(" (")[2].rstrip(")") for text in found.not_judged] == [
+        "TimelimitRaw", "Partition", "Reason", "ReqTRES", "Constraints",
+    ]  # fmt: skip
+
+
+def test_a_row_per_partition_and_device_type(site: Site, tmp_path: Path) -> None:
+    site.waits(60, 240, 2, 0, "gpu")
+    site.waits(60, 240, 4, 1, "cpu")
+    rows = {(row.partition, row.devices): row for row in partitions_of(site.window(tmp_path))}
+    assert list(rows) == [("gpu", "gpu:a100 x4"), ("cpu", "no device")]
+    gpu, cpu = rows.values()
+    assert (gpu.nodes, gpu.idle_node_h, gpu.idle_share, gpu.fillable_share) == (4, 12.0, 0.75, 0.5)
+    assert (cpu.nodes, cpu.idle_node_h, cpu.fillable_share, cpu.waiting) == (4, 0.0, 0.0, 0.75)

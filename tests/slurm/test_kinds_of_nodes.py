@@ -1,0 +1,142 @@
+"""Nodes with GPUs, MIG slices and shards; reservations of every kind; partitions with Exclusive=NODE, USER and TOPO."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from clusters_under_test import RealSlurm
+from conftest import started
+from impact import Impact
+from promises import promise
+from slurm_gpus import A100, MIG, SHARD, Gpus, missing_gpus
+from slurm_lab import Lab, Settings, wait_until
+from slurm_versions import SlurmVersion
+
+from bftrainer.core.windows import PilotJobs, free_nodes
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer_adapters.slurm.hold import SlurmHolder
+from bftrainer_adapters.slurm.observe import SlurmScheduler
+from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
+
+pytestmark = pytest.mark.slow
+
+
+def held(holder: SlurmHolder, *requests: NodeRequest) -> list[Fragment]:
+    """These nodes, with running payloads."""
+    holder.poll()
+    found = holder.acquire(requests)
+    assert found.refusals == ()
+    wait_until(lambda: {f.phase for f in holder.poll()} == {FragmentPhase.READY}, "the holders to be ready")
+    return list(holder.poll())
+
+
+@pytest.mark.skipif(bool(missing_gpus()), reason=f"no device files: {missing_gpus()}")
+@pytest.mark.parametrize(
+    ("gpus", "settings", "seen"),
+    [
+        (A100, {}, "0,1,2,3"),
+        (A100, {"options": ("--gpus-per-node=4",)}, "0,1,2,3"),
+        (A100, {"gres": "gpu:a100:4"}, "0,1,2,3"),
+        (MIG, {}, "0,1,2"),
+        (MIG, {"gres": MIG.gres}, "0,1,2"),
+        (SHARD, {}, "0,1"),
+    ],
+    ids=["a100", "gpus-per-node", "gres", "mig", "mig by type", "shard"],
+)
+def test_a_holder_has_all_gpus_of_its_node_and_its_workers_see_them(
+    gpus: Gpus, settings: dict[str, object], seen: str, slurm_version: SlurmVersion, tmp_path: Path
+) -> None:
+    if gpus is MIG and not settings and slurm_version.release < (24, 11):
+        pytest.skip("22.05.8's srun refuses a step that asks for as many GPUs of any type as the job has of two")
+    for lab in started(Settings(nodes=1, gpus=gpus), slurm_version):
+        cluster = RealSlurm(lab, tmp_path)
+        (node,) = cluster.scheduler.observe().nodes
+        holder = cluster.holder(**settings)
+        (fragment,) = held(holder, NodeRequest(node.name, gpus=node.gpu_count))
+        gres = [f"--gres={settings['gres']}"] if "gres" in settings else []
+        argv = ["srun", f"--jobid={fragment.id}", "--overlap", "-w", node.name, "-N1", "-n1", "--mem=0", *gres]
+        shown = subprocess.run(
+            [*argv, "--cpu-bind=none", "--export=ALL", "bash", "-c", "echo $CUDA_VISIBLE_DEVICES"],
+            env=lab.environ(), capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        assert shown.stdout.strip() == seen
+        holder.release(frozenset({fragment.name}))
+        wait_until(lambda holder=holder: not holder.poll(), "the holder to end")
+
+
+def reserve(lab: Lab, name: str, start: str, node: str, flags: str) -> None:
+    lab.run(
+        "scontrol", "create", "reservation", f"ReservationName={name}", f"StartTime={start}", "Duration=60", "Users=root",
+        f"Nodes={node}", f"Flags={flags}",
+    )  # fmt: skip
+
+
+def test_reservations_of_every_kind_end_windows(lab: Lab, tmp_path: Path) -> None:
+    """FLEX and MAGNETIC begin when they say. Nodes of a floating one are RESERVED all the time, and not free.
+
+    A magnetic reservation takes jobs of its users that did not ask for it; holders of such a user stay where they are sent.
+    """
+    for node, name, start, flags in (
+        (1, "flex", "now+10minutes", "FLEX"), (2, "floats", "now+10minutes", "TIME_FLOAT"),
+        (3, "later", "now+10minutes", "MAGNETIC"), (4, "current", "now", "MAGNETIC"),
+    ):  # fmt: skip
+        reserve(lab, name, start, f"node{node:02d}", flags)
+    scheduler = SlurmScheduler(env=lab.env)
+
+    def windows() -> dict[str, tuple[str, float]]:
+        seen = scheduler.observe()
+        return {free.node.name: (free.end.id, free.window_s(seen.at_s)) for free in free_nodes(seen, PilotJobs())}
+
+    wait_until(lambda: not {"node02", "node04"} & windows().keys(), "the reservations that are in effect")
+    found = windows()
+    assert found.keys() == {f"node{n:02d}" for n in (1, 3, 5, 6, 7, 8)}
+    assert (found["node01"][0], found["node03"][0]) == ("flex", "later")
+    assert 500 < found["node01"][1] <= 600
+    holder = RealSlurm(lab, tmp_path).holder()
+    wanted = [NodeRequest(name, length) for name, (_, length) in found.items()]
+    assert {fragment.node for fragment in held(holder, *wanted)} == found.keys()
+    limits = dict(line.split() for line in lab.run("squeue", "-h", "-o", "%N %l").splitlines())
+    assert (limits["node01"], limits["node03"]) == ("9:00", "9:00")
+
+
+EXCLUSIVE = {
+    "ExclusiveUser=YES": ((22, 5), (25, 11)),
+    "Exclusive=NODE": ((26, 5), (99, 1)),
+    "Exclusive=USER": ((26, 5), (99, 1)),
+}
+
+
+@pytest.mark.parametrize("words", EXCLUSIVE)
+def test_partitions_in_which_jobs_share_no_node_or_user(
+    words: str, slurm_version: SlurmVersion, tmp_path: Path
+) -> None:
+    first, last = EXCLUSIVE[words]
+    if not first <= slurm_version.release <= last:
+        pytest.skip(f"{slurm_version.number} has no {words}")
+    for lab in started(Settings(nodes=4, exclusive=words), slurm_version):
+        impact = Impact(lab, tmp_path)
+        for size in (2, 1):
+            start = impact.start_on_held(size, "has setsid children")
+            print(f"{words}, {size} nodes: {start.took_s:.2f} s")
+            assert len(start.nodes) == size
+            promise((start.left, start.late) == (0, ()), f"nobody of ours is left on the nodes of a main job: {start}")
+
+
+BLOCKS = "BlockName=b1 Nodes=node[01-02]\nBlockSizes=2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "last"), [("ExclusiveTopo=YES", (24, 11), (25, 11)), ("Exclusive=TOPO", (26, 5), (99, 1))]
+)
+def test_a_partition_whose_jobs_get_whole_blocks_is_known_as_such(
+    words: str, first: tuple[int, int], last: tuple[int, int], slurm_version: SlurmVersion
+) -> None:
+    """Slurm does not preempt on the other nodes of a block, whoever runs there: doctor refuses such a site."""
+    if not first <= slurm_version.release <= last:
+        pytest.skip(f"{slurm_version.number} has no {words}")
+    more = "TopologyPlugin=topology/block"
+    for lab in started(Settings(nodes=2, exclusive=words, more=more, topology=BLOCKS), slurm_version):
+        found = parse_partitions(lab.run(*partitions_argv()))
+        assert {name: partition.whole_blocks for name, partition in found.items()} == {"main": True, "scavenge": False}

@@ -1,0 +1,120 @@
+"""The ready parts in scripts: at most ten changed lines, stopped and resumed without a trace, the same weights at the end."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from patience import PATIENCE
+
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
+from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
+from bftrainer.protocol.messages import StartedPer, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.typed_json import write_json
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "docs" / "examples" / "scripts"
+KINDS = sorted(path.name.removesuffix("_plain.py") for path in SCRIPTS.glob("*_plain.py"))
+MOST_LINES = 10
+MODULES = {"torch": "torch", "lightning": "lightning", "transformers": "transformers", "accelerate": "accelerate"}
+
+
+def changed(before: list[str], after: list[str]) -> int:
+    """Lines that were added, removed or replaced (the larger side of each); blank lines and the first docstring apart."""
+    first, second = ([line for line in lines[1:] if line.strip()] for lines in (before, after))
+    steps = difflib.SequenceMatcher(a=first, b=second, autojunk=False).get_opcodes()
+    return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in steps if tag != "equal")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_script_needs_ten_changed_lines_or_fewer(kind: str) -> None:
+    plain, idle = (SCRIPTS.joinpath(f"{kind}_{end}.py").read_text().splitlines() for end in ("plain", "idle"))
+    assert 0 < changed(plain, idle) <= MOST_LINES
+
+
+def test_the_count_sees_what_it_counts() -> None:
+    assert changed(["doc", "a", "b"], ["other doc", "a", "", "c", "d"]) == 2
+    assert sorted(MODULES) == KINDS
+
+
+def start(kind: str, folder: Path, incarnation: int, epochs: int) -> subprocess.Popen[str]:
+    environment = {
+        **os.environ, TRAINER_DIR: str(folder / "trainer"), INCARNATION: str(incarnation), REPORT_EVERY_S: "0",
+        "EPOCHS": str(epochs), "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0", "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1",
+        "TORCHELASTIC_RUN_ID": "t", "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1",
+    }  # fmt: skip
+    with (folder / f"{incarnation}.log").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, str(SCRIPTS / f"{kind}_idle.py")],
+            cwd=folder,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            text=True,
+        )
+
+
+def prepared(folder: Path) -> TrainerDirectory:
+    directory = TrainerDirectory(folder / "trainer")
+    directory.logs.mkdir(parents=True)
+    message = TrainerMessage(
+        id="t", command=("true",), cwd=folder, environment={}, setup=(), started_per=StartedPer.WORKER,
+        min_nodes=1, max_nodes=1, stop_s=30.0,
+    )  # fmt: skip
+    write_json(directory.trainer, message)
+    directory.leave.touch()
+    return directory
+
+
+def lines(directory: TrainerDirectory) -> list[dict[str, Any]]:
+    return (
+        [json.loads(line) for line in directory.progress.read_text().splitlines()]
+        if directory.progress.exists()
+        else []
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(MODULES[kind]) is None:
+        pytest.skip(f"{MODULES[kind]} is not installed")
+    import torch
+
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    directories = {folder: prepared(folder) for folder in (whole, halves)}
+    epochs = 2
+    straight = start(kind, whole, 1, epochs)
+    first = start(kind, halves, 1, epochs)
+    end = time.monotonic() + 100 * PATIENCE
+    while not lines(directories[halves]) and first.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
+    write_json(directories[halves].control, ControlMessage(ControlRequest.STOP, 1))
+    assert first.wait(100 * PATIENCE) == STOPPED_STATUS, (halves / "1.log").read_text()
+    stopped = lines(directories[halves])
+    assert stopped[-1]["phase"] == "checkpointed"
+    assert (halves / stopped[-1]["checkpoint"]).exists()
+    write_json(directories[halves].control, ControlMessage(ControlRequest.RUN, 2))
+    second = start(kind, halves, 2, epochs)
+    for child, folder in ((straight, whole), (second, halves)):
+        assert child.wait(100 * PATIENCE) == 0, "".join(path.read_text() for path in sorted(folder.glob("*.log")))
+    ended = [lines(directories[folder]) for folder in (whole, halves)]
+    assert [it[-1]["phase"] for it in ended] == ["done", "done"]
+    assert ended[0][-1]["samples"] == ended[1][-1]["samples"]
+    steps = [line["step"] for line in ended[1] if line["phase"] == "running"]
+    assert steps == list(range(1, len(steps) + 1)), "each step once, over the restart"
+    assert steps[-1] > stopped[-1]["step"] > 0
+    weights = [torch.load(folder / "weights.pt") for folder in (whole, halves)]
+    assert weights[0].keys() == weights[1].keys()
+    for name, value in weights[0].items():
+        assert torch.equal(value, weights[1][name]), name
