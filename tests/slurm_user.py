@@ -14,7 +14,8 @@ from pathlib import Path
 
 from slurm_lab import Lab
 
-NAME = "bftrainer-test"
+NAME = f"bftrainer-{os.getpid()}"
+"""Several test processes may have one at a time."""
 
 
 def missing_user() -> str:

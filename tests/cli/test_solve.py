@@ -63,10 +63,10 @@ def test_sizes_are_the_only_legal_counts() -> None:
     assert solve(problem(pool=4, trainers=[A | {"sizes": [2]}, B]))["counts"] == {"a": 2, "b": 2}
 
 
-def test_defaults_are_throughput_and_two_minutes() -> None:
+def test_defaults_are_relative_speed_and_two_minutes() -> None:
     document = problem()
     del document["objective"], document["forward_s"]
-    assert solve(document)["counts"] == solve(problem())["counts"]
+    assert solve(document)["counts"] == solve(problem(objective="relative-speed"))["counts"]
 
 
 def test_a_falling_curve_is_noted_and_used() -> None:

@@ -66,8 +66,8 @@ def advise(
 
     source = workload_of(table)
     curves, _ = origin_of_curves(table, node_type)
-    click.echo(f"note: training rates from {curves}", err=True)
     window = window_of(choice)
+    click.echo(f"note: training rates from {curves}", err=True)
     base = Cell("log", source.name, max_parallel=enough_trainers(window, pilot_trainers(window, source, 0)))
     cells = cells_to_try(base)
     sample = sample_of(window, source, cells, full=full, base=base)

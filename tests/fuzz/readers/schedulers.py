@@ -22,7 +22,7 @@ LSF_SAMPLES = RECORDED.parent / "lsf" / "samples"
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
 _GIVEN: dict[str, object] = {
     "mark": MARK, "pilot": "test", "user": "root", "comment": OURS, "label": "bftrainer holder", "now_s": 1.7e9,
-    "slots_per_node": 42, "header": "JOBID|STATE", "what": "jobs", "name": "idle",
+    "slots_per_node": 42, "header": "JOBID|STATE", "what": "jobs", "name": "idle", "uid": 0,
 }  # fmt: skip
 """Arguments by name."""
 

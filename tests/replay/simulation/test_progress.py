@@ -96,3 +96,16 @@ def test_without_a_total_it_never_ends() -> None:
     trainer = run(CostModel.STALL, total=None)
     trainer.rescale(4, 0.0)
     assert trainer.finishes_at() == math.inf
+
+
+def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> None:
+    run = ReplayedTrainer(Trainer("t", Curve((1, 2), (10.0, 20.0)), 1, 2, 0.0, 0.0), CostModel.STALL, 0.0)
+    assert run.longest_wait_s(50.0) == 0.0
+    run.admitted_s = 10.0
+    assert run.longest_wait_s(40.0) == 30.0
+    run.rescale(2, 40.0)
+    run.lose_nodes(1, 60.0)
+    assert run.longest_wait_s(90.0) == 30.0
+    run.lose_nodes(1, 100.0)
+    assert run.longest_wait_s(120.0) == 30.0
+    assert run.longest_wait_s(145.0) == 45.0
