@@ -15,7 +15,7 @@ from bftrainer.domain.state import Decision, Plan, State
 from bftrainer.errors import InvalidValueError
 from bftrainer.persistence import codec
 from bftrainer.persistence.store import Store
-from bftrainer.persistence.usable import usable
+from bftrainer.persistence.usable import has_unread, usable
 
 STATE_EVERY = 200
 """Decisions between two snapshots of the state, kept in addition to the last state."""
@@ -171,11 +171,15 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
             after, its = row["number"], _of_row(settings, row["settings"])
             if admit is not None:
                 admit(its)
+            event = codec.loads(row["event"], strict=strict, kind=Event)
+            plan = codec.loads(row["plan"], strict=strict, kind=Plan)
+            if not strict and (has_unread(event) or has_unread(plan.decision)):
+                raise InvalidValueError(f"row {after} of the journal contains a class that this version does not know")
             yield JournalEntry(
                 after,
                 its,
-                codec.loads(row["event"], strict=strict, kind=Event),
-                codec.loads(row["plan"], strict=strict, kind=Plan),
+                event,
+                plan,
                 _answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
                 row["took_s"],
             )

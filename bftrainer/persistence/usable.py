@@ -18,7 +18,7 @@ def usable(state: State) -> State:
 
     Raises :class:`~bftrainer.errors.InvalidValueError` where anything but the policy's memory is of an unknown class.
     """
-    if any(_has_unread(getattr(state, each.name)) for each in fields(state) if each.name != "memory"):
+    if any(has_unread(getattr(state, each.name)) for each in fields(state) if each.name != "memory"):
         raise InvalidValueError("the last state contains values of a class that this version does not know")
     active = tuple(map(_active, state.active))
     measurements = tuple((key, _measurements(found)) for key, found in state.measurements)
@@ -28,13 +28,14 @@ def usable(state: State) -> State:
     return replace(state, active=active, measurements=measurements, memory=None)
 
 
-def _has_unread(value: object) -> bool:
+def has_unread(value: object) -> bool:
+    """Whether a value contains one of a class that this version does not know."""
     if isinstance(value, Mapping):
-        return any(map(_has_unread, (*value, *value.values())))
+        return any(map(has_unread, (*value, *value.values())))
     if isinstance(value, (tuple, list, frozenset)):
-        return any(map(_has_unread, value))
+        return any(map(has_unread, value))
     if is_dataclass(value):
-        return isinstance(value, Unread) or any(_has_unread(getattr(value, each.name)) for each in fields(value))
+        return isinstance(value, Unread) or any(has_unread(getattr(value, each.name)) for each in fields(value))
     return False
 
 

@@ -40,15 +40,16 @@ def held(holder: SlurmHolder, *requests: NodeRequest) -> list[Fragment]:
         (A100, {"options": ("--gpus-per-node=4",)}, "0,1,2,3"),
         (A100, {"gres": "gpu:a100:4"}, "0,1,2,3"),
         (MIG, {}, "0,1,2"),
+        (MIG, {"gres": MIG.gres}, "0,1,2"),
         (SHARD, {}, "0,1"),
     ],
-    ids=["a100", "gpus-per-node", "gres", "mig", "shard"],
+    ids=["a100", "gpus-per-node", "gres", "mig", "mig by type", "shard"],
 )
 def test_a_holder_has_all_gpus_of_its_node_and_its_workers_see_them(
     gpus: Gpus, settings: dict[str, object], seen: str, slurm_version: SlurmVersion, tmp_path: Path
 ) -> None:
-    if gpus is MIG and slurm_version.release < (24, 11):
-        pytest.skip("22.05.8's srun refuses steps on a node with slices of two types")
+    if gpus is MIG and not settings and slurm_version.release < (24, 11):
+        pytest.skip("22.05.8's srun refuses a step that asks for as many GPUs of any type as the job has of two")
     for lab in started(Settings(nodes=1, gpus=gpus), slurm_version):
         cluster = RealSlurm(lab, tmp_path)
         (node,) = cluster.scheduler.observe().nodes

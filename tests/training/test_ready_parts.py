@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +94,12 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_p
     directories = {folder: prepared(folder) for folder in (whole, halves)}
     epochs = 2
     straight = start(kind, whole, 1, epochs)
-    first = start(kind, halves, 1, epochs)
-    end = time.monotonic() + 100 * PATIENCE
-    while not lines(directories[halves]) and first.poll() is None and time.monotonic() < end:
-        time.sleep(0.002)
+    # Asked before it begins, so that it leaves after its first step, however fast or slow it is.
     write_json(directories[halves].control, ControlMessage(ControlRequest.STOP, 1))
+    first = start(kind, halves, 1, epochs)
     assert first.wait(100 * PATIENCE) == STOPPED_STATUS, (halves / "1.log").read_text()
     stopped = lines(directories[halves])
-    assert stopped[-1]["phase"] == "checkpointed"
+    assert (stopped[-1]["phase"], stopped[-1]["step"]) == ("checkpointed", 1)
     assert (halves / stopped[-1]["checkpoint"]).exists()
     write_json(directories[halves].control, ControlMessage(ControlRequest.RUN, 2))
     second = start(kind, halves, 2, epochs)
@@ -113,7 +110,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_p
     assert ended[0][-1]["samples"] == ended[1][-1]["samples"]
     steps = [line["step"] for line in ended[1] if line["phase"] == "running"]
     assert steps == list(range(1, len(steps) + 1)), "each step once, over the restart"
-    assert steps[-1] > stopped[-1]["step"] > 0
+    assert len(steps) > 10
     weights = [torch.load(folder / "weights.pt") for folder in (whole, halves)]
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():

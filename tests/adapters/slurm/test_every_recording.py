@@ -28,7 +28,7 @@ from bftrainer_adapters.slurm.jobs import (
 )
 from bftrainer_adapters.slurm.peers import parse_peers
 from bftrainer_adapters.slurm.pilot_job import parse_job
-from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, parse_version
+from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, parse_qos, parse_version
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
@@ -202,7 +202,13 @@ def test_steps_that_only_the_stepmgr_knows(version: str) -> None:
 
 
 @every_version
-def test_words_of_a_limit(version: str) -> None:
+def test_limits_of_a_qos(version: str) -> None:
+    plain, limited = (parse_qos(recorded(f"{name}.qos.txt", version)) for name in ("plain", "limited"))
+    assert plain["normal"].preempts == {"scavenger"}
+    assert (plain["scavenger"].preempt_mode, plain["scavenger"].usage_factor) == ("CANCEL", 0.0)
+    ours = limited["scavenger"]
+    assert (ours.grace_s, ours.exempt_s, ours.max_s) == (45, 3600.0, 1800.0)
+    assert ours.caps == {"MaxSubmitPU": "2", "MaxJobsPU": "1", "MaxTRESPU": "node=1", "GrpTRES": "node=2"}
     listed = Listing(OURS).read(recorded("limited.holders.txt", version), MARK).values()
     waiting = [job for job in listed if job.phase is JobPhase.WAITS]
     assert [is_limit(job.reason) for job in waiting] == [True]
@@ -214,13 +220,14 @@ def swapped(old: str, new: str) -> Callable[[str], str]:
 
 
 @every_version
-@pytest.mark.parametrize("site", ["recommended", "defaults"])
+@pytest.mark.parametrize("site", ["recommended", "defaults", "qos"])
 def test_what_doctor_says_of_a_site(version: str, site: str) -> None:
     config = recorded(f"site-{site}.config.txt", version)
     partitions = parse_partitions(recorded(f"site-{site}.partitions.txt", version))
     assert parse_config(config)["SLURM_VERSION"] == version
-    settings = SlurmSettings(partition="scavenge")
-    found = {check.name: check for check in judge(settings, config, partitions, None, "me")}
+    settings = SlurmSettings(qos="scavenger") if site == "qos" else SlurmSettings(partition="scavenge")
+    qos = parse_qos(recorded("plain.qos.txt", version)) if site == "qos" else None
+    found = {check.name: check for check in judge(settings, config, partitions, qos, "me")}
     by_weight = {name for name, check in found.items() if check.state is not CheckStatus.OK}
     slow = {"kill wait", "user signal", "epilog", "scheduler"} if site == "defaults" else set()
     assert by_weight == {"tracking", *slow}, "the tests' cluster has no cgroups"
