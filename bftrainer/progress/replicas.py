@@ -16,6 +16,8 @@ from bftrainer.system.network import interface_address
 
 REPLICA = "TORCHFT_REPLICA_ID"
 """The replica's name, which bftrainer's driver sets."""
+CONNECT = timedelta(seconds=10)
+"""How long a new group may take to connect (Gloo)."""
 
 
 class Replicas:
@@ -185,7 +187,17 @@ def _manager(replicas: Replicas, environment: Mapping[str, str]) -> Any:
     interface = environment.get("GLOO_SOCKET_IFNAME")
     address = interface_address(interface) if interface else "localhost"
     store = torch.distributed.TCPStore(address, 0, is_master=True, wait_for_workers=False)
-    group = torchft.ProcessGroupNCCL(timeout=timeout) if cuda else torchft.ProcessGroupGloo(timeout=timeout)
+
+    class ConnectsSoon(torchft.ProcessGroupGloo):  # type: ignore[misc,name-defined]
+        """A member that dies while the group connects is waited for no longer than this; steps may take longer."""
+
+        def _create_pg(self, store: Any, rank: int, world_size: int) -> Any:
+            self._timeout = min(timeout, CONNECT)
+            made = super()._create_pg(store, rank, world_size)
+            made._get_backend(torch.device("cpu"))._set_default_timeout(timeout)
+            return made
+
+    group = torchft.ProcessGroupNCCL(timeout=timeout) if cuda else ConnectsSoon(timeout=timeout)
 
     class LeavesAtOnce(torchft.Manager):  # type: ignore[misc,name-defined]
         """Closes its connections at the first error: peers that do not know of the loss yet then see one, too."""

@@ -32,7 +32,8 @@ def replicas(folder: Path, command: list[str] | None = None, **driver: Any) -> T
 
 
 def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_path: Path) -> None:
-    with replicas(tmp_path / "trainer") as trainer:
+    # With this hang_s, a survivor that waits for a time-out is waited for too long.
+    with replicas(tmp_path / "trainer", hang_s=1200) as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.steps(2)
         began = trainer.worker("1"), trainer.worker("2")
@@ -41,6 +42,11 @@ def test_survivors_train_on_through_growth_a_kill_and_the_loss_of_rank_0(tmp_pat
         trainer.steps(4)
         killed_s = trainer.kill("1")  # rank 0
         trainer.event("withheld", killed_s, fragment="1")
+        trainer.event("running", killed_s, world_size=3, fragments=["2", "3"])
+        trainer.steps(3)
+        trainer.hosts("b:1:2 c:2:3 d:2:4")
+        trainer.steps(5)
+        killed_s = trainer.kill("4")  # one of two on its node: the other one is ended as well
         trainer.event("running", killed_s, world_size=3, fragments=["2", "3"])
         trainer.steps(3)
         asked_s = trainer.hosts("b:1:2")

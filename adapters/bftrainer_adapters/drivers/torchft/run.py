@@ -208,6 +208,7 @@ class ReplicaRun:
                 self.withheld.add(stay.host.fragment)
                 self.events.write(Withheld(stay.host.node, stay.host.fragment, f"a worker {end.told}"))
             for replica in stay.replicas:  # the node's other workers may be as badly off
+                self.lighthouse.quorum.lose(replica)  # before it asks for a step that it will not live to make
                 self._kill(replica)
         if end.status in CANNOT_START:
             self._finish(
