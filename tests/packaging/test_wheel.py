@@ -83,7 +83,12 @@ def test_wheel_is_typed(in_wheel: set[str], package: str) -> None:
 def test_wheel_installs_jobscripts_examples_man_pages_and_completions(in_wheel: set[str]) -> None:
     installed = {name.partition("/data/share/")[2] for name in in_wheel if "/data/" in name}
     jobscripts = {f"bftrainer/jobscripts/{path.name}" for path in (ROOT / "jobscripts").iterdir()}
-    examples = {f"bftrainer/examples/{path.name}" for path in (ROOT / "docs" / "examples").iterdir() if path.is_file()}
+    folder = ROOT / "docs" / "examples"
+    examples = {
+        f"bftrainer/examples/{path.relative_to(folder)}"
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
     man = {f"man/man1/{path.name}" for path in (ROOT / "packaging" / "man").iterdir()}
     assert "man/man1/bftrainer.1" in man
     assert installed == jobscripts | examples | man | set(COMPLETIONS)
