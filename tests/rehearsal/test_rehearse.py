@@ -66,7 +66,7 @@ def test_a_sound_script_passes_every_check_in_a_copy_of_its_directory(tmp_path: 
     assert len(verdicts(found, "pass")) == len(found["checks"]) == 13, found
     assert status == 0
     assert found["passed"] is True
-    assert found["scale_up_s"] > 0 or launcher == "torchft", "torchft's may be below the tenth that is printed"
+    assert found["scale_up_s"] > 0
     assert found["scale_down_s"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"trainer.py", "trainer.toml"}
 
@@ -108,7 +108,7 @@ def test_the_shipped_examples_pass(
     assert status == 0
     # Its order of data after a start is another one, so Horovod's sampler need not give the same losses.
     assert verdicts(found, "cannot tell") <= ({"state"} if launcher == "horovod" else set()), found
-    assert found["scale_up_s"] > 0
+    assert found["scale_up_s"] > 0 or launcher == "torchft", "torchft's may be below the tenth that is printed"
 
 
 @pytest.mark.slow
