@@ -87,9 +87,9 @@ class FakeCluster:
         self.observations += 1
         if self.down:
             raise SchedulerError("the scheduler does not answer")
-        if (wait_s := self._next_look_s - self.clock.now_s()) > 0:
+        if (wait_s := self._next_look_s - self.clock.elapsed_s()) > 0:
             raise PostponedError(f"the next look in {wait_s:.0f} s", wait_s)
-        self._next_look_s = self.clock.now_s() + self.looks_every_s
+        self._next_look_s = self.clock.elapsed_s() + self.looks_every_s
         held = {f.node for f in self.fragments.values() if f.phase is not FragmentPhase.GONE}
         names = sorted(self.idle | self.busy)
         states = {n: Availability.FREE if n in self.idle and n not in held else Availability.BUSY for n in names}

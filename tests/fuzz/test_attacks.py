@@ -7,7 +7,7 @@ from fuzz.attacks import ATTACKS
 from fuzz.runner import HANG_S, attacked_readers, run_attacks
 
 ROOM_MB = 1500
-MOST_MB = 500
+MOST_MB = 600
 
 
 @pytest.mark.slow

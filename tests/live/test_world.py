@@ -106,6 +106,7 @@ def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(hom
 
 
 def test_a_node_changes_hands_only_when_it_is_free(home: House) -> None:
+    home = House(home.path, {**home.tables, "decisions": {"objective": "throughput"}})  # b is worth all nodes
     home.cluster.give(*(f"n{i}" for i in range(4)))
     home.launcher.slow["a"] = 1.5
     home.submit(spec("a", max_nodes=4))

@@ -19,6 +19,7 @@ from bftrainer.errors import CommandError
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import _Slurm
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
@@ -152,7 +153,7 @@ def test_text_and_json_list_the_same_jobs_whatever_they_are_called(lab: Lab, slu
 @pytest.mark.every_slurm
 def test_ids_that_slurm_does_not_know_are_told_apart_in_one_command(lab: Lab, tmp_path: Path) -> None:
     job = lab.submit("sleep 600", "-H", "-J", "renamed")
-    holder = _Slurm(SlurmSettings(partition="scavenge"), HolderFiles(tmp_path), "test", 60.0, lab.env)
+    holder = _Slurm(SlurmSettings(partition="scavenge"), HolderFiles(tmp_path), "test", 60.0, SlurmCalls(lab.env))
     unknown = [str(int(job) + 100 + n) for n in range(3)]
     assert holder.unknown([job, *unknown]) == frozenset(unknown)
     assert holder.unknown(unknown) == frozenset(unknown)
