@@ -15,7 +15,7 @@ from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
 from bftrainer.live.facts import Fact, Listener
 from bftrainer.live.heartbeat import Heartbeat
-from bftrainer.live.hints import HintListener
+from bftrainer.live.hints import Hints
 from bftrainer.live.job_chaining import JobChain, OwnJob
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
@@ -78,6 +78,7 @@ class PilotRuntime:
         signals: Signals,
         reread: Callable[[], PilotConfig | None] = lambda: None,
         steady: SteadyClock | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self._clock = clock = steady or SteadyClock(parts.clock)
         self._step_s = 0.0
@@ -96,14 +97,9 @@ class PilotRuntime:
         if unseen := claim_hosts(parts.peers, parts.scheduler, config.nodes.hosts, refused_by=own_name()):
             registry.note(clock.now_s(), "pilot", "", unseen)
         classes = NodeClassifier(config.classes, self.state)
-        self._hints: HintListener | None = None
-        if config.hints.port is not None:
-            self._hints = HintListener(config.hints, config.workers, parts.state_dir, parts.clock)
-            counts = self._hints.counts
-            registry.note(clock.now_s(), "hints", "", f"listening on {counts.address}, UDP port {counts.port}")
         self.nodes = NodeManager(
             config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers),
-            parts.background, parts.clock.now_s, self._hints,
+            parts.background, parts.clock.now_s, hints,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, clock, config.times.lease_s)
         self.trainers = TrainerManager(
@@ -160,10 +156,8 @@ class PilotRuntime:
             self.trainers.quarantine(name, plan.decision.kept, event.at_s)
 
     def close(self) -> None:
-        """Wait for notices that are on their way, and listen for no more hints."""
+        """Wait for notices that are on their way."""
         self._notices.close(self._parts.clock.now_s())
-        if self._hints is not None:
-            self._hints.close()
 
     def reload(self) -> None:
         """Read the configuration again. Apply it, or nothing of it if it has an error; the event log says which."""

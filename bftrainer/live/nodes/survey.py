@@ -199,7 +199,9 @@ class Survey:
             next_s = elapsed + end_s + _AFTER_END_S - now_s
         slower = min(2.0 ** min(self._polls.failures, 10), _SLOWEST_POLL)
         stretch = slower * self._random.uniform(0.9, 1.1)
-        self._looks = self._looks.looked(poll.begun_s, news, rules, stretch).expecting(next_s)
+        self._looks = self._looks.looked(poll.begun_s, news, rules, stretch, confirms=bool(self._idle.fresh)).expecting(
+            next_s
+        )
         return True
 
     def _ask(self, config: PilotConfig) -> _Seen:
