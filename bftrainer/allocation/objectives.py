@@ -68,7 +68,7 @@ def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
-    """priority_j * O_j(n): with ``share_rate``, the weighted relative speed, so that a priority means the same for every model."""
+    """priority_j * O_j(n): with ``share_rate``, the weighted relative speed, which means the same for every model."""
     if trainer.priority == 0:
         raise InvalidValueError(f"trainer {trainer.id}: the 'priority' objective requires a priority above 0")
     return _scaled(trainer.curve, 1.0 / trainer.priority)
