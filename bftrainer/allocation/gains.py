@@ -64,7 +64,7 @@ def seconds(demand: TrainerDemand, forward_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class CostTerms:
     """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp`` for each unit above O_j(C_j).
 
     With a pending start, ``kept`` is B_j; ``canceled`` is the gain of B_j nodes or fewer, and ``ahead`` what each unit below
@@ -79,14 +79,14 @@ class Costs:
     canceled: float = 0.0
 
 
-def costs_of(demand: TrainerDemand) -> Costs:
+def costs_of(demand: TrainerDemand) -> CostTerms:
     """The costs of one demand, in the objective's unit."""
     running, pending = demand.value.at(demand.standing), demand.pending
     if pending is None:
         up, down = running * demand.scale_up_s, running * demand.scale_down_s
-        return Costs(up, down, demand.standing, demand.ramp_s)
+        return CostTerms(up, down, demand.standing, demand.ramp_s)
     before = demand.value.at(pending.training)
-    return Costs(
+    return CostTerms(
         demand.ramp_s * (running - before),
         before * demand.scale_down_s,
         pending.training,

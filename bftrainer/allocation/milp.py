@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer.allocation.gains import Costs, costs_of, gain, seconds
+from bftrainer.allocation.gains import CostTerms, costs_of, gain, seconds
 from bftrainer.domain.problem import Problem, TrainerDemand
 
 Floats = npt.NDArray[np.float64]
@@ -203,7 +203,7 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
 def _add_later_value(
     model: ConstraintRows,
     demand: TrainerDemand,
-    costs: Costs,
+    costs: CostTerms,
     nodes: int,
     per_s: Sequence[tuple[int, float]],
     largest: int,
@@ -225,7 +225,7 @@ def _add_later_value(
         model.total += costs.canceled
 
 
-def _add_rescale_cost(model: ConstraintRows, demand: TrainerDemand, costs: Costs, nodes: int, largest: int) -> None:
+def _add_rescale_cost(model: ConstraintRows, demand: TrainerDemand, costs: CostTerms, nodes: int, largest: int) -> None:
     """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in Eqn 14 is a misprint.
 
     M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0. With a pending start, B_j
