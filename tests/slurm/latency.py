@@ -7,8 +7,9 @@
     python tests/slurm/latency.py --import-s 5                      with imports that take 5 s longer
 
 A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these and ends at a random
-moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log, the payload's marks,
-the audit and the journal of the pilot, the events of the driver, the steps of the trainer; so any version can be measured. The
+moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log, the payload's
+marks, the audit and the journal of the pilot, the events of the driver, the steps of the trainer; so any version can be
+measured. The
 models are tiny and the steps are paced, but on a machine of 2 cores the imports of the workers compete: the last line says how
 busy the processors were. Ctrl-C prints what has been measured.
 """
