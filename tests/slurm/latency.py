@@ -9,9 +9,8 @@
 A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these and ends at a random
 moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log, the payload's
 marks, the audit and the journal of the pilot, the events of the driver, the steps of the trainer; so any version can be
-measured. The
-models are tiny and the steps are paced, but on a machine of 2 cores the imports of the workers compete: the last line says how
-busy the processors were. Ctrl-C prints what has been measured.
+measured. The models are tiny and the steps are paced, but on a machine of 2 cores the imports of the workers compete: the last
+line says how busy the processors were. Ctrl-C prints what has been measured.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -214,6 +214,7 @@ def main() -> int:
     if chosen.json and chosen.json.exists():
         for name, runs in json.loads(chosen.json.read_text()).items():
             found[name] = [Measured(**run) for run in runs]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the cluster must not stay
     began, busy = time.monotonic(), _busy_s()
     with tempfile.TemporaryDirectory(prefix="latency-lab-") as folder:
         Path(folder).chmod(0o755)
@@ -225,6 +226,9 @@ def main() -> int:
                 for run in stories(lab, launcher, one):
                     found.setdefault(launcher, []).append(run)
                     print(f"{launcher}: {_in_words(run)}", file=sys.stderr, flush=True)
+                    if chosen.json:
+                        text = json.dumps({name: [vars(it) for it in runs] for name, runs in found.items()})
+                        chosen.json.write_text(text + "\n")
         except KeyboardInterrupt:
             pass
         finally:
@@ -234,8 +238,6 @@ def main() -> int:
     print(
         f"\n{os.cpu_count()} processors, {100 * shares:.0f} % busy; {sum(len(r.up) for v in found.values() for r in v)} nodes"
     )
-    if chosen.json:
-        chosen.json.write_text(json.dumps({name: [vars(run) for run in runs] for name, runs in found.items()}) + "\n")
     return 0
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
+from bftrainer.domain.node_stages import NodeStage
 
 _ASK_OFTEN_FOR_S = 15.0
 _JITTER_S = 5.0
@@ -95,10 +96,11 @@ class HolderJobState:
     node_class: str = ""
     release_s: float = 0.0
     """How long its node takes to be idle again."""
+    reached: tuple[tuple[NodeStage, float], ...] = ()
 
     @property
     def fragment(self) -> Fragment:
-        return Fragment(self.name, self.phase, self.ends_s, self.why, self.release_s)
+        return Fragment(self.name, self.phase, self.ends_s, self.why, self.release_s, self.reached)
 
     @property
     def is_at_rest(self) -> bool:
@@ -181,6 +183,14 @@ class HolderJobState:
         return soon and now_s - self.since_s < _ASK_OFTEN_FOR_S
 
 
+def instants_of(ready: str) -> tuple[tuple[NodeStage, float], ...]:
+    """A payload's mark ``1700000000.123456 1700000000``: when it was ready, and when the scheduler says that its job began."""
+    stages = NodeStage.PAYLOAD_READY, NodeStage.JOB_STARTED
+    words = ready.split()
+    return tuple((stage, float(word)) for stage, word in zip(stages, words, strict=False) if _TIME.fullmatch(word))
+
+
+_TIME = re.compile(r"[0-9]{9,10}(\.[0-9]{1,9})?", re.ASCII)
 _MARK = re.compile(r"[\d.]+ (.+) killed=(\d+) took_s=([\d.]+)")
 
 

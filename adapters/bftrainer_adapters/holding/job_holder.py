@@ -14,11 +14,12 @@ from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
 from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, why_left
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, instants_of, why_left
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
@@ -175,10 +176,11 @@ class JobHolder:
 
     def _submit(self, request: NodeRequest) -> Fragment:
         end_s = self._times.end_s(request.node_class)
+        submitted = NodeStage.SUBMITTED, self._clock.now_s()
         job = self._jobs.submit(replace(request, window_s=request.window_s - end_s))
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
-        held.node_class, held.release_s = request.node_class, end_s
+        held.node_class, held.release_s, held.reached = request.node_class, end_s, (submitted,)
         self._admission.submitted(held.since_s)
         return held.fragment
 
@@ -186,8 +188,9 @@ class JobHolder:
         why = self._files.leaving(held.name)
         if why is not None and held.phase is not FragmentPhase.GONE:
             held.become(FragmentPhase.LEAVING, now_s, why_left(why))
-        elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
+        elif held.phase is FragmentPhase.PENDING and not held.released and (mark := self._files.ready(held.name)):
             held.become(FragmentPhase.READY, now_s)
+            held.reached += instants_of(mark)
             took_s = None if held.asked_s is None else now_s - held.asked_s
             self._admission.ready(held.fragment.node, took_s, held.node_class)
 
@@ -279,7 +282,7 @@ class JobHolder:
 
     def _explain(self, held: HolderJobState, now_s: float) -> None:
         """Add the end of its output to the reason of a holder that ended before its payload started."""
-        if held.released or self._files.is_ready(held.name):
+        if held.released or self._files.ready(held.name):
             return
         self._admission.failed(held.fragment.node, "", now_s)
         words = self._files.last_words(held.fragment.node, held.fragment.id)

@@ -11,6 +11,7 @@ from bftrainer.live.derived import Derived, Table
 from bftrainer.live.nodes.backoff import NodeBackoff
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.time_lines import StageReached
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class FragmentBook:
                 return
             self._registry.fragment_asked(fragment.name, fragment.node, now_s)
             held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
+        if fragment.reached != held.fragment.reached:
+            self._registry.fragments_reached([StageReached(fragment.name, *instant) for instant in fragment.reached])
         was, held = held.fragment.phase, replace(held, fragment=fragment)
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:

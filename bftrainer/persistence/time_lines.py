@@ -1,0 +1,78 @@
+"""The time lines of fragments, read from the audit and the table of further instants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bftrainer.domain.node_stages import NodeStage
+from bftrainer.persistence.store import Store
+
+if TYPE_CHECKING:
+    from bftrainer.persistence.registry import FragmentRecord, Registry
+
+_BY_WORD = {stage.value: stage for stage in NodeStage}
+MOST = 100_000
+"""Fragments that are read at most, the latest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageReached:
+    """A fragment has reached an instant of its time line, for a trainer (empty: none was concerned)."""
+
+    fragment: str
+    stage: NodeStage
+    at_s: float
+    trainer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """One fragment. ``trainer`` is the first that made a step on it; empty if none has."""
+
+    fragment: str
+    node: str
+    trainer: str = ""
+    instants: dict[NodeStage, float] = field(default_factory=dict)
+
+
+def add_stages(store: Store, reached: Iterable[StageReached]) -> None:
+    """Write instants, in one transaction."""
+    with store.writing("stages") as db:
+        db.executemany(
+            "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
+            [(it.fragment, it.stage.value, it.at_s, it.trainer) for it in reached],
+        )
+
+
+def time_lines(registry: Registry, *, open_only: bool = False, last: int = MOST) -> tuple[TimeLine, ...]:
+    """The time lines, oldest first. Those of an earlier version contain what its audit says."""
+    found = {it.name: _from_audit(it) for it in registry.fragments(open_only=open_only, last=last)}
+    trainers: dict[str, str] = {}
+    for it in _instants(registry.store, found):
+        found[it.fragment].instants[it.stage] = it.at_s
+        if it.stage is NodeStage.FIRST_STEP:
+            trainers[it.fragment] = it.trainer
+    return tuple(TimeLine(it.fragment, it.node, trainers.get(it.fragment, ""), it.instants) for it in found.values())
+
+
+def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
+    if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'stages'"):
+        return []  # written by an earlier version
+    rows = store.read("SELECT * FROM stages")
+    return [
+        StageReached(row["fragment"], _BY_WORD[row["stage"]], row["at_s"], row["trainer"])
+        for row in rows
+        if row["fragment"] in fragments and row["stage"] in _BY_WORD  # a later version may know more stages
+    ]
+
+
+def _from_audit(it: FragmentRecord) -> TimeLine:
+    columns: Sequence[tuple[NodeStage, float | None]] = (
+        (NodeStage.DECIDED, it.asked_s),
+        (NodeStage.OFFERED, it.taken_s),
+        (NodeStage.NOTICE, it.asked_back_s),
+        (NodeStage.RELEASED, it.released_s),
+    )
+    return TimeLine(it.name, it.node, "", {stage: at_s for stage, at_s in columns if at_s is not None})
