@@ -31,7 +31,7 @@ class NodeStage(Enum):
     """The fragment is in the pool."""
     GIVEN = "given"
     """The first decision that gives it to a trainer."""
-    WORKER_STARTED = "worker_started"
+    WORKER_STARTED = "worker_start"
     """The driver starts the first worker."""
     IMPORTS_DONE = "imports_done"
     """Only where the driver prepares workers ahead; else imports are a part of the next stage."""

@@ -53,6 +53,8 @@ class TimeLineBook:
 
     def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
         """A driver has reported."""
+        if now is was:
+            return
         before = {it.fragment: it for it in was.fragments}
         for it in now.fragments:
             known = before.get(it.fragment)

@@ -78,7 +78,7 @@ def test_each_stage_is_told_once_and_is_in_the_database(store: Store) -> None:
     seconds = {stage.value: round(value, 3) for stage, value in stage_seconds(line.instants, TO_TRAINING).items()}
     assert seconds == {
         "seen": 4.0, "decided": 6.0, "submitted": 0.1, "job_started": 0.0, "payload_ready": 0.9, "offered": 0.2,
-        "given": 0.2, "worker_started": 0.6, "group_switched": 0.5, "first_step": 1.5,
+        "given": 0.2, "worker_start": 0.6, "group_switched": 0.5, "first_step": 1.5,
     }  # fmt: skip
     assert whole_seconds(line.instants, TO_TRAINING) == pytest.approx(14)
     assert whole_seconds(line.instants, TO_RELEASE) == pytest.approx(1)

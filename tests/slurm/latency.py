@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -69,6 +70,7 @@ class Options:
     import_s: float
     config: str
     epilog: str
+    keep: Path | None
 
 
 def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
@@ -87,6 +89,8 @@ def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
                 time.sleep(random.uniform(1.0, 1.0 + options.poll_s))  # any phase of the polls
                 yield _one_run(lab, own)
             own.end(own.children[0])
+            if options.keep:
+                shutil.copytree(own.state, options.keep / launcher, ignore=shutil.ignore_patterns("*.sock"))
         finally:
             lab.run("scancel", keep)
             own.close()
@@ -206,10 +210,11 @@ def main() -> int:
     options.add_argument("--config", type=Path, help="tables to append to the pilot's configuration")
     options.add_argument("--epilog", default="/bin/true", help="Slurm's Epilog (default /bin/true)")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
+    options.add_argument("--keep", type=Path, help="keep the pilots' state directories here, for `bftrainer plot t`")
     options.add_argument("--json", type=Path, help="also write the times to this file; what it contains is kept")
     chosen = options.parse_args()
     more = chosen.config.read_text() if chosen.config else ""
-    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.epilog)
+    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.epilog, chosen.keep)
     found: dict[str, list[Measured]] = {}
     if chosen.json and chosen.json.exists():
         for name, runs in json.loads(chosen.json.read_text()).items():

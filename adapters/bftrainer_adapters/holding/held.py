@@ -97,6 +97,8 @@ class HolderJobState:
     release_s: float = 0.0
     """How long its node takes to be idle again."""
     reached: tuple[tuple[NodeStage, float], ...] = ()
+    limit_s: float | None = None
+    """Its time limit, if this pilot has submitted it."""
 
     @property
     def fragment(self) -> Fragment:
@@ -145,6 +147,8 @@ class HolderJobState:
             case JobPhase.LEAVES:
                 self.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
             case JobPhase.RUNS:
+                if self.ends_s is None and job.ends_s is not None and self.limit_s is not None:
+                    self.reached += ((NodeStage.JOB_STARTED, job.ends_s - self.limit_s),)
                 # LSF shows whole seconds since the start, from which the end comes out a little different each time.
                 if job.ends_s is None or self.ends_s is None or abs(job.ends_s - self.ends_s) >= _JITTER_S:
                     self.ends_s = job.ends_s
@@ -183,11 +187,9 @@ class HolderJobState:
         return soon and now_s - self.since_s < _ASK_OFTEN_FOR_S
 
 
-def instants_of(ready: str) -> tuple[tuple[NodeStage, float], ...]:
-    """A payload's mark ``1700000000.123456 1700000000``: when it was ready, and when the scheduler says that its job began."""
-    stages = NodeStage.PAYLOAD_READY, NodeStage.JOB_STARTED
-    words = ready.split()
-    return tuple((stage, float(word)) for stage, word in zip(stages, words, strict=False) if _TIME.fullmatch(word))
+def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
+    """A payload's mark, ``1700000000.123456``, as an instant."""
+    return ((NodeStage.PAYLOAD_READY, float(mark)),) if _TIME.fullmatch(mark.strip()) else ()
 
 
 _TIME = re.compile(r"[0-9]{9,10}(\.[0-9]{1,9})?", re.ASCII)

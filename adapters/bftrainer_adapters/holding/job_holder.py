@@ -19,7 +19,7 @@ from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, instants_of, why_left
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, ready_since, why_left
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
@@ -177,8 +177,10 @@ class JobHolder:
     def _submit(self, request: NodeRequest) -> Fragment:
         end_s = self._times.end_s(request.node_class)
         submitted = NodeStage.SUBMITTED, self._clock.now_s()
-        job = self._jobs.submit(replace(request, window_s=request.window_s - end_s))
+        request = replace(request, window_s=request.window_s - end_s)
+        job = self._jobs.submit(request)
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
+        held.limit_s = 60.0 * limit_minutes(request.window_s, self._settings.longest_s)
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
         held.node_class, held.release_s, held.reached = request.node_class, end_s, (submitted,)
         self._admission.submitted(held.since_s)
@@ -190,7 +192,7 @@ class JobHolder:
             held.become(FragmentPhase.LEAVING, now_s, why_left(why))
         elif held.phase is FragmentPhase.PENDING and not held.released and (mark := self._files.ready(held.name)):
             held.become(FragmentPhase.READY, now_s)
-            held.reached += instants_of(mark)
+            held.reached += ready_since(mark)
             took_s = None if held.asked_s is None else now_s - held.asked_s
             self._admission.ready(held.fragment.node, took_s, held.node_class)
 

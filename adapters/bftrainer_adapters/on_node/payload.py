@@ -374,7 +374,7 @@ def hold(folder, lease_s, sweep, preempted, script=0):
     """Hold the node until a signal preempts it, it is released, or the lease lapses."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)
-    mark(folder, "ready", "{:.6f} {}".format(time.time(), os.environ.get("SLURM_JOB_START_TIME", "")))
+    mark(folder, "ready", "{:.6f}".format(time.time()))
     _thread.start_new_thread(lease.watch, ())
     silence = Silence(2 * CHECK_S)
     while True:
