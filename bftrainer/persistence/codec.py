@@ -70,7 +70,7 @@ RENAMED: Mapping[type, Mapping[str, str]] = {
 }
 """Class -> {field or enum member: its name on the wire}, where the two differ."""
 
-ADDED: Mapping[type, frozenset[str]] = {state.Decision: frozenset({"kept", "blamed"})}
+ADDED: Mapping[type, frozenset[str]] = {state.Decision: frozenset({"kept", "blamed", "nodes"})}
 """Class -> fields that earlier versions did not have. Written only where they are not empty: other rows stay as they were, and
 earlier versions can read them.
 """
