@@ -12,6 +12,7 @@ from bftrainer.core import node_classes
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.rescaling import rescaled
 from bftrainer.domain.state import Active, Losses, Nodes, Plan, Rescale, State
 from bftrainer.errors import InvalidValueError
 from bftrainer.estimation.update import updated, wake_s, with_estimates
@@ -28,7 +29,7 @@ def observe(state: State, event: Event) -> State:
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
     passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
-    active = tuple(_later(a, passed_s, done, losses) for a in active)
+    active = tuple(_later(a, event.at_s, passed_s, done, losses) for a in active)
     new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
@@ -82,7 +83,8 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
     held = [a.nodes for a in state.active]
     named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
     chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
-    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends)
+    starting = [_starting(a) for a in state.active]
+    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting)
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
@@ -119,6 +121,11 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
 
 
+def _starting(a: Active) -> Nodes:
+    """Its nodes that do not train yet: the first to be released."""
+    return frozenset() if a.rescaling is None or a.rescaling.switch_s is None else a.nodes - a.rescaling.training
+
+
 def _without(active: Active, left: Nodes, at_s: float) -> Active:
     if active.nodes.isdisjoint(left):
         return active
@@ -127,18 +134,22 @@ def _without(active: Active, left: Nodes, at_s: float) -> Active:
 
 def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
     sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
-    return Active(a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s)
+    left = None if a.trainer.start_s is None else rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
+    return Active(
+        a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s, left
+    )
 
 
-def _later(a: Active, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
-    """The trainer ``passed_s`` later, with its latest reports."""
+def _later(a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
+    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports."""
     samples = done.get(a.trainer.id, a.samples_done)
     reported = a.losses
     if (loss := losses.get(a.trainer.id)) is not None:
         reported = Losses(loss, loss, samples) if reported is None else reported.then(samples, loss)
     run_s = a.run_s + passed_s if a.nodes else a.run_s
     node_s = a.node_s + passed_s * len(a.nodes)
-    return Active(a.trainer, a.nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s)
+    left = None if a.rescaling is None else a.rescaling.at(at_s)
+    return Active(a.trainer, a.nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s, left)
 
 
 def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:

@@ -106,15 +106,20 @@ def decide_by_class(policy: Policy, state: State, event: Event, found: Sequence[
 
 
 def place_by_class(
-    found: Sequence[Part], held: Sequence[Nodes], counts: Sequence[int], ends: Mapping[str, float]
+    found: Sequence[Part],
+    held: Sequence[Nodes],
+    counts: Sequence[int],
+    ends: Mapping[str, float],
+    starting: Sequence[Nodes],
 ) -> tuple[Nodes, ...]:
-    """Node sets, one per trainer, each from its class."""
+    """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do not train yet."""
     if len(found) == 1:
-        return place(found[0].pool, held, counts, ends)
+        return place(found[0].pool, held, counts, ends, starting)
     nodes = list(held)
     for part in found:
         mine = part.members
-        placed = place(part.pool, [held[j] for j in mine], [counts[j] for j in mine], ends)
+        own = [[each[j] for j in mine] for each in (held, starting)]
+        placed = place(part.pool, own[0], [counts[j] for j in mine], ends, own[1])
         for j, after in zip(mine, placed, strict=True):
             nodes[j] = after
     return tuple(nodes)

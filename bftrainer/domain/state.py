@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bftrainer.domain.measurements import Measurements
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer
+from bftrainer.domain.rescaling import Rescaling
 
 Nodes = frozenset[str]
 Classes = tuple[tuple[str, Nodes], ...]
@@ -38,7 +39,7 @@ class Active:
 
     ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` its node-seconds. With learning,
     ``trainer`` has the estimated curve and costs, ``submitted`` those of the user. ``sized_s`` is the time of its last change
-    of size.
+    of size. ``rescaling`` is what is expected to be left of its rescales, if its old nodes train on while new ones start.
     """
 
     trainer: Trainer
@@ -50,6 +51,7 @@ class Active:
     losses: Losses | None = None
     submitted: Trainer | None = None
     sized_s: float = 0.0
+    rescaling: Rescaling | None = None
 
     @property
     def remaining_samples(self) -> float | None:

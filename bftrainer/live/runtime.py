@@ -101,7 +101,7 @@ class PilotRuntime:
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, clock, config.times.lease_s)
         self.trainers = TrainerManager(
-            registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()
+            registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s(), clock.to_wall
         )
         self._job_chain = (
             None if parts.own_job is None else JobChain(parts.own_job, config.times, parts.clock, self._note)

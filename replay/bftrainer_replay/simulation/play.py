@@ -188,6 +188,6 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
 def _free(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
     """The same trainers with their true curves and without rescale costs."""
     return tuple(
-        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0), actual=None)
+        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None), actual=None)
         for a in arrivals
     )

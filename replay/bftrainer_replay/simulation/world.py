@@ -118,7 +118,7 @@ class ReplayWorld:
         for step in steps:
             run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
             if not step.forced:
-                run.rescale(len(step.after), self.now_s)
+                run.rescale(step.after, self.now_s)
             assert run.nodes == len(step.after), f"{step.trainer_id}: {run.nodes} nodes, {len(step.after)} planned"
             self._held[step.trainer_id] = step.after
 
@@ -161,7 +161,7 @@ class ReplayWorld:
         for name, nodes in self._held.items():
             if not nodes.isdisjoint(change.left):
                 kept = nodes - change.left
-                self._started[name].lose_nodes(len(nodes) - len(kept), self.now_s)
+                self._started[name].lose_nodes(nodes - kept, self.now_s)
                 self._held[name] = kept
         return change
 
@@ -185,7 +185,7 @@ class ReplayWorld:
         while self._arrival_time() <= at_s:
             arrival = self._arrivals[self._next_arrival]
             self._next_arrival += 1
-            told = arrival.trainer
+            told = self._cost_model.costs_of(arrival.trainer)
             if told.learning is not None:
                 self._meter.add(told.id, told.learning.window_s)
             if arrival.losses is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from node_names import first, last
 
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
@@ -17,7 +18,7 @@ def run(cost_model: CostModel, total: float | None = 1e6, min_nodes: int = 1) ->
 
 def test_stall_a_start_waits_r_up_then_runs() -> None:
     trainer = run(CostModel.STALL)
-    trainer.rescale(4, 100.0)
+    trainer.rescale(first(4), 100.0)
     assert trainer.samples_at(120.0) == 0
     assert trainer.samples_at(130.0) == 400
     trainer.settle(130.0)
@@ -26,8 +27,8 @@ def test_stall_a_start_waits_r_up_then_runs() -> None:
 
 def test_stall_a_loss_costs_r_down_at_the_new_size() -> None:
     trainer = run(CostModel.STALL)
-    trainer.rescale(4, 0.0)
-    trainer.lose_nodes(1, 100.0)
+    trainer.rescale(first(4), 0.0)
+    trainer.lose_nodes(last(trainer.held, 1), 100.0)
     trainer.settle(200.0)
     assert trainer.samples == (100 - 20) * 40 + (100 - 10) * 30
     assert trainer.lost_to_preemption == 10 * 30
@@ -37,9 +38,9 @@ def test_stall_a_loss_costs_r_down_at_the_new_size() -> None:
 
 def test_stall_one_event_costs_the_larger_of_both() -> None:
     trainer = run(CostModel.STALL)
-    trainer.rescale(4, 0.0)
-    trainer.lose_nodes(1, 100.0)
-    trainer.rescale(6, 100.0)
+    trainer.rescale(first(4), 0.0)
+    trainer.lose_nodes(last(trainer.held, 1), 100.0)
+    trainer.rescale(first(6), 100.0)
     trainer.settle(200.0)
     assert trainer.samples == 80 * 40 + (100 - 20) * 60
     # The first ten seconds are the preemption's, the rest is the price of growing.
@@ -49,8 +50,8 @@ def test_stall_one_event_costs_the_larger_of_both() -> None:
 
 def test_stall_a_later_shorter_stall_does_not_end_an_earlier_longer_one() -> None:
     trainer = run(CostModel.STALL)
-    trainer.rescale(4, 0.0)
-    trainer.lose_nodes(1, 5.0)
+    trainer.rescale(first(4), 0.0)
+    trainer.lose_nodes(last(trainer.held, 1), 5.0)
     assert trainer.samples_at(20.0) == 0
     assert trainer.samples_at(21.0) == 30
     trainer.settle(20.0)
@@ -60,13 +61,13 @@ def test_stall_a_later_shorter_stall_does_not_end_an_earlier_longer_one() -> Non
 
 def test_paper_lumps_come_off_the_trainers_samples() -> None:
     trainer = run(CostModel.PAPER)
-    trainer.rescale(4, 0.0)  # from 0: costs nothing
+    trainer.rescale(first(4), 0.0)  # from 0: costs nothing
     assert trainer.samples_at(100.0) == 4000
-    trainer.lose_nodes(1, 100.0)  # O(4) * R_dw
+    trainer.lose_nodes(last(trainer.held, 1), 100.0)  # O(4) * R_dw
     assert trainer.samples_at(100.0) == 4000 - 40 * 10
-    trainer.rescale(6, 100.0)  # O(3) * R_up, the count after the loss
+    trainer.rescale(first(6), 100.0)  # O(3) * R_up, the count after the loss
     assert trainer.samples_at(100.0) == 4000 - 400 - 30 * 20
-    trainer.rescale(2, 110.0)  # O(6) * R_dw
+    trainer.rescale(first(2), 110.0)  # O(6) * R_dw
     assert trainer.samples_at(110.0) == 3000 + 600 - 60 * 10
     assert trainer.lost_to_preemption == 400
     assert trainer.lost_to_rescale == 600 + 600
@@ -74,10 +75,10 @@ def test_paper_lumps_come_off_the_trainers_samples() -> None:
 
 def test_paper_below_its_minimum_it_stands_and_growing_again_is_free() -> None:
     trainer = run(CostModel.PAPER, min_nodes=4)
-    trainer.rescale(4, 0.0)
-    trainer.lose_nodes(1, 10.0)
+    trainer.rescale(first(4), 0.0)
+    trainer.lose_nodes(last(trainer.held, 1), 10.0)
     assert trainer.samples_at(1000.0) == 400 - 400
-    trainer.rescale(5, 1000.0)
+    trainer.rescale(first(5), 1000.0)
     assert trainer.lost_to_rescale == 0
 
 
@@ -85,7 +86,7 @@ def test_paper_below_its_minimum_it_stands_and_growing_again_is_free() -> None:
 def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
     trainer = run(cost_model, total=4000.0)
     assert trainer.finishes_at() == math.inf
-    trainer.rescale(4, 0.0)
+    trainer.rescale(first(4), 0.0)
     assert trainer.finishes_at() == finish_s
     trainer.finish(finish_s)
     assert (trainer.samples, trainer.finished_s, trainer.nodes) == (4000.0, finish_s, 0)
@@ -94,7 +95,7 @@ def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
 
 def test_without_a_total_it_never_ends() -> None:
     trainer = run(CostModel.STALL, total=None)
-    trainer.rescale(4, 0.0)
+    trainer.rescale(first(4), 0.0)
     assert trainer.finishes_at() == math.inf
 
 
@@ -103,9 +104,9 @@ def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> Non
     assert run.longest_wait_s(50.0) == 0.0
     run.admitted_s = 10.0
     assert run.longest_wait_s(40.0) == 30.0
-    run.rescale(2, 40.0)
-    run.lose_nodes(1, 60.0)
+    run.rescale(first(2), 40.0)
+    run.lose_nodes(last(run.held, 1), 60.0)
     assert run.longest_wait_s(90.0) == 30.0
-    run.lose_nodes(1, 100.0)
+    run.lose_nodes(last(run.held, 1), 100.0)
     assert run.longest_wait_s(120.0) == 30.0
     assert run.longest_wait_s(145.0) == 45.0
