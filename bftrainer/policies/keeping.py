@@ -1,8 +1,8 @@
 """A policy that cannot fail: an error keeps the present counts, and names the trainers that cause it.
 
-An error is an exception of the policy, its objective or its solver, or counts or named nodes that break a rule. A live pilot decides through
-this wrapper, since a policy that raises must not end everybody's training; a replay does not, since there the error is what
-the user wants to see.
+An error is an exception of the policy, its objective or its solver, or counts or named nodes that break a rule. A live pilot
+decides through this wrapper, since a policy that raises must not end everybody's training; a replay does not, since there the
+error is what the user wants to see.
 """
 
 from __future__ import annotations
