@@ -90,7 +90,9 @@ def _check_named(state: State, decision: Decision) -> None:
 def _add(taken: set[str], nodes: Collection[str], trainer: str) -> None:
     """Nodes of a trainer that names none count as taken even where it shrinks: which ones it gives up is not decided yet."""
     if not taken.isdisjoint(nodes):
-        raise RejectedAnswerError(f"node {min(taken.intersection(nodes))} of trainer {trainer} belongs to another trainer")
+        raise RejectedAnswerError(
+            f"node {min(taken.intersection(nodes))} of trainer {trainer} belongs to another trainer"
+        )
     taken.update(nodes)
 
 

@@ -90,7 +90,9 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
         counts = tuple(len(placed) for placed in nodes)
         if counts != decision.counts:
-            still = tuple((a.trainer.id, n) for a, n in zip(state.active, nodes, strict=True) if named.get(a.trainer.id) == n)
+            still = tuple(
+                (a.trainer.id, n) for a, n in zip(state.active, nodes, strict=True) if named.get(a.trainer.id) == n
+            )
             decision = replace(decision, counts=counts, answer=None, nodes=still)
     check_placement(state.pool, held, decision.counts, nodes)
     node_classes.check_one_class(parts, nodes)

@@ -156,7 +156,9 @@ def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
     answer = _one_answer(in_order, answers) if len(answers) == len(decisions) else None
     kept = "; ".join(dict.fromkeys(d.kept for d in decisions if d.kept))
     blamed = tuple(name for d in decisions for name in d.blamed)
-    return Decision(in_order, min(wakes, default=None), answer, kept, blamed, tuple(n for d in decisions for n in d.nodes))
+    return Decision(
+        in_order, min(wakes, default=None), answer, kept, blamed, tuple(n for d in decisions for n in d.nodes)
+    )
 
 
 def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:

@@ -51,7 +51,7 @@ class CohortModel:
 
     def horizon(self, scale_up_s: float) -> float:
         """T: how far to look ahead if the most expensive growth takes ``scale_up_s``. This is not the T_fwd of Eqn 16."""
-        return self.horizon_s * max(scale_up_s / _PAPER_SCALE_UP_S, 0.1) ** 0.9
+        return self.horizon_s * math.pow(max(scale_up_s / _PAPER_SCALE_UP_S, 0.1), 0.9)
 
     def mean_to_hit_s(self, age_s: float) -> float:
         """The mean time to the next hit on a cohort of this age."""
