@@ -69,7 +69,7 @@ def literal_worth(t: Trainer, held: list[tuple[float, int]], stall_s: float, lef
 
 def best_by_hand(
     trainers: list[Trainer], held: list[list[tuple[float, int]]], stalls: list[float], age_s: float, k: int
-):
+) -> tuple[tuple[int, ...], Callable[[tuple[int, ...]], float]]:
     """The split of one free cohort with the largest sum of worths, by trying all."""
 
     def sum_of(split: tuple[int, ...]) -> float:
