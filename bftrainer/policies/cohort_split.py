@@ -14,7 +14,7 @@ from bftrainer.allocation.placement import in_name_order
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_legal
 from bftrainer.domain.state import Nodes, State
-from bftrainer.policies.cohort_worth import Array, CohortModel, Costs
+from bftrainer.policies.cohort_worth import Array, CohortModel, CohortCosts
 
 _EPSILON = 1e-9
 """Gains below this share of the best worth are rounding."""
@@ -46,7 +46,7 @@ class Division:
         self._frozen = np.zeros(len(trainers), dtype=bool)
         within_s = model.horizon(max(t.growth_s for t in trainers))
         left = [math.inf if (r := a.remaining_samples) is None else r for a in state.active]
-        self._costs = Costs(
+        self._costs = CohortCosts(
             _column([t.growth_s for t in trainers]), _column([t.scale_down_s for t in trainers]),
             _column(left), within_s, model,
         )  # fmt: skip

@@ -73,7 +73,7 @@ class CohortModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class CohortCosts:
     """Per trainer, shape (J, 1): R_up, R_dw and the remaining samples (infinite if unknown); the horizon and the model."""
 
     up_s: Array
