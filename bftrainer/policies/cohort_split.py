@@ -14,7 +14,7 @@ from bftrainer.allocation.placement import in_name_order
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_legal
 from bftrainer.domain.state import Nodes, State
-from bftrainer.policies.cohort_worth import Array, CohortModel, CohortCosts
+from bftrainer.policies.cohort_worth import Array, CohortCosts, CohortModel
 
 _EPSILON = 1e-9
 """Gains below this share of the best worth are rounding."""
