@@ -55,9 +55,7 @@ def measure(user: LabUser, minutes: float) -> None:
         options += ["--set", "scale_up_s = 2", "--set", "scale_down_s = 1"]
         program = [*PYTHON, str(STEPPER), f"{name}.json", f"{name}.steps", "1000000", "0.5"]
         bftrainer("submit", *options, "--", *program)
-    pilot = user.spawn(
-        *PYTHON, "-m", "bftrainer", "pilot", "--state", str(state), out=user.lab.root / "log" / "pilot"
-    )
+    pilot = user.spawn(*PYTHON, "-m", "bftrainer", "pilot", "--state", str(state), out=user.lab.root / "log" / "pilot")
     began_s = time.monotonic()
     while (passed_s := time.monotonic() - began_s) < minutes * 60 and pilot.poll() is None:
         print(f"{passed_s:.0f} s: {told(user, work)}", flush=True)
