@@ -285,10 +285,11 @@ def shared(to: Recorder) -> None:
         "modify account pilots set parent=science",
     ):
         sacctmgr(lab, words)
+    sacctmgr(lab, "add user root account=physics")
     sacctmgr(lab, "modify account science set GrpTRES=node=1")
     lab.submit("sleep 600", "-q", "scavenger", "-A", "pilots", "-N1", "-J", slurm_jobs.HOLDER_NAME)
     running(lab, 1)
-    lab.submit("sleep 600", "-q", "normal", "-A", "pilots", "-N1")
+    lab.submit("sleep 600", "-q", "normal", "-A", "physics", "-N1")
     wait_until(lambda: "AssocGrpNodeLimit" in lab.run("squeue", "-h", "-o", "%r"), "the limit")
     to.text("shared.waits", limit_waits.argv(MARK))
     to.text("shared.user", associations.argv("lab", user="root"))

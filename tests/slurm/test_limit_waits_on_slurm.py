@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def with_gpus(slurm_version: SlurmVersion) -> Iterator[Lab]:
     )
     for lab in started(settings, slurm_version):
         preemptible_qos(lab)
+        for words in (
+            "add account science",
+            "add account physics parent=science",
+            "modify account pilots set parent=science",
+        ):
+            sacctmgr(lab, words)
+        sacctmgr(lab, f"add user {getpass.getuser()} account=physics")
         yield lab
 
 
@@ -50,7 +58,7 @@ def test_holders_make_room_for_a_main_job_that_waits_for_a_limit(
     lab = with_gpus
     for name, value in lab.env.items():
         monkeypatch.setenv(name, value)
-    sacctmgr(lab, f"modify account pilots set GrpTRES={limit}")
+    sacctmgr(lab, f"modify account science set GrpTRES={limit}")
     it = machine(tmp_path, [], PILOT)
 
     def held() -> int:
@@ -60,15 +68,15 @@ def test_holders_make_room_for_a_main_job_that_waits_for_a_limit(
         it.submit("a", 100_000, 0.1, 4)
         pilot = it.pilot()
         wait_until(lambda: held() == 3, "as many holders as the limit allows", 60)
-        job = lab.submit("sleep 600", "-p", "main", "-q", "normal", "-A", "pilots", "-N2", "--gres=gpu:4", "-t", "10")
+        job = lab.submit("sleep 600", "-p", "main", "-q", "normal", "-A", "physics", "-N2", "--gres=gpu:4", "-t", "10")
         wait_until(lambda: lab.run("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "the main job", 60)
         assert held() <= 1
-        gone = [str(row["why"]) for row in it.rows("nodes", "--all") if row["released_s"] is not None]
+        gone = [str(row["reason"]) for row in it.rows("nodes", "--all") if row["released_s"] is not None]
         assert any(f"job {job} waits for a limit that holders use up ({reason})" in why for why in gone), gone
         lab.run("scancel", job)
         wait_until(lambda: held() == 3, "the nodes to be held again", 90)
         it.end(pilot)
     finally:
         it.close()
-        sacctmgr(lab, f"modify account pilots set GrpTRES={limit.partition('=')[0]}=-1")
+        sacctmgr(lab, f"modify account science set GrpTRES={limit.partition('=')[0]}=-1")
         lab.tidy_up()
