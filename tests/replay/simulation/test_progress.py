@@ -85,9 +85,9 @@ def test_paper_below_its_minimum_it_stands_and_growing_again_is_free() -> None:
 @pytest.mark.parametrize(("cost_model", "finish_s"), [(CostModel.STALL, 120.0), (CostModel.PAPER, 100.0)])
 def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
     trainer = run(cost_model, total=4000.0)
-    assert trainer.finishes_at() == math.inf
+    assert trainer.finishes_s == math.inf
     trainer.rescale(first(4), 0.0)
-    assert trainer.finishes_at() == finish_s
+    assert trainer.finishes_s == finish_s
     trainer.finish(finish_s)
     assert (trainer.samples, trainer.finished_s, trainer.nodes) == (4000.0, finish_s, 0)
     assert trainer.node_s == 4 * finish_s
@@ -96,7 +96,7 @@ def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
 def test_without_a_total_it_never_ends() -> None:
     trainer = run(CostModel.STALL, total=None)
     trainer.rescale(first(4), 0.0)
-    assert trainer.finishes_at() == math.inf
+    assert trainer.finishes_s == math.inf
 
 
 def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> None:
