@@ -74,7 +74,9 @@ class Watching:
             assert nodes <= before or nodes >= before, "a rescale that is not nested"
         self.held = {a.trainer.id: nodes for a, nodes in zip(state.active, plan.nodes, strict=True)}
         runs = self.world.runs.values()
-        trained = [min(run.samples if run.finished_s is not None else run.samples_at(event.at_s), run.total) for run in runs]
+        trained = [
+            min(run.samples if run.finished_s is not None else run.samples_at(event.at_s), run.total) for run in runs
+        ]
         assert self.world.totals().samples == pytest.approx(sum(trained)), "the totals are not those of the trainers"
         self.plans.append(plan)
 

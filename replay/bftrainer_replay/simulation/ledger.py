@@ -78,7 +78,8 @@ class Ledger:
                 totals=self.world.totals(),
                 taken_nodes=sum(self._held.get(a.trainer.id, 0) - len(a.nodes) for a in state.active) if left else 0,
                 invested_samples=sum(
-                    [self._investment(a, n) for a, n in zip(state.active, counts, strict=True) if n != len(a.nodes)], 0.0
+                    [self._investment(a, n) for a, n in zip(state.active, counts, strict=True) if n != len(a.nodes)],
+                    0.0,
                 ),
             )
         )

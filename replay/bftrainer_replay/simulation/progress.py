@@ -50,10 +50,10 @@ class ReplayedTrainer:
     """A trainer's progress: a line that bends only at rescales, so nothing is computed between them.
 
     What depends on the line alone is kept from one bend to the next: ``rate`` (samples per second on its present nodes after
-    any stall), ``steady_s`` (since when that is its rate) and ``finishes_s`` (when it reaches its samples or ends by itself, if
+    any stall), ``steady_s`` (max(since_s, ready_s)) and ``finishes_s`` (when it reaches its samples or ends by itself, if
     nothing changes; infinity if never).
 
-    Samples at time t are ``samples + rate * (t - steady_s)`` with ``steady_s = max(since_s, ready_s)``, and ``slow_rate`` per second between
+    Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per second between
     ``stalled_until_s`` and ``switch_s`` while new nodes start. ``lost_to_preemption`` and ``lost_to_rescale`` are in samples:
     lumps, or what the trainer would have processed during its stalls. Where stalls overlap, the loss counts as the
     preemption's.

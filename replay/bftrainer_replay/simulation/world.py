@@ -129,7 +129,8 @@ class ReplayWorld:
         """Outcome and costs up to now, over all trainers. A stall is counted when it ends or is cut short."""
         done, runs = self._finished, self._started.values()
         return ReplayTotals(
-            done.samples + sum([min(samples, run.total) for samples, run in zip(self._done.values(), runs, strict=True)]),
+            done.samples
+            + sum([min(samples, run.total) for samples, run in zip(self._done.values(), runs, strict=True)]),
             done.lost_to_preemption + sum([run.lost_to_preemption for run in runs]),
             done.lost_to_rescale + sum([run.lost_to_rescale for run in runs]),
         )

@@ -120,7 +120,9 @@ def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> Non
     st.sampled_from(CostModel),
     st.none() | st.sampled_from((500.0, 1e6)),
     st.sampled_from((None, 30.0)),
-    st.lists(st.tuples(st.sampled_from(("rescale", "lose", "settle")), st.integers(0, 8), st.floats(0.0, 50.0)), max_size=8),
+    st.lists(
+        st.tuples(st.sampled_from(("rescale", "lose", "settle")), st.integers(0, 8), st.floats(0.0, 50.0)), max_size=8
+    ),
 )
 def test_what_is_kept_between_bends_is_what_the_line_says(
     cost_model: CostModel, total: float | None, checkpoint_s: float | None, changes: list[tuple[str, int, float]]
