@@ -68,10 +68,10 @@ def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
-    """priority_j * O_j(n) / O_j(1): weighted speedup, so that a priority means the same for every model."""
+    """priority_j * O_j(n): with ``share_rate``, the weighted relative speed, which means the same for every model."""
     if trainer.priority == 0:
         raise InvalidValueError(f"trainer {trainer.id}: the 'priority' objective requires a priority above 0")
-    return _scaled(trainer.curve, one_node_rate(trainer) / trainer.priority)
+    return _scaled(trainer.curve, 1.0 / trainer.priority)
 
 
 def progress(trainer: Trainer, remaining: float | None) -> Curve:
@@ -117,10 +117,12 @@ OBJECTIVES = {
         Objective(DEFAULT_OBJECTIVE, throughput, unit="weighted samples", share_rate=equal_share_rate),
         Objective("throughput", throughput, unit="samples"),
         Objective("scaling-efficiency", scaling_efficiency, unit="one-node seconds"),
-        Objective("priority", priority, unit="weighted one-node seconds", needs=frozenset({Need.PRIORITY})),
+        # Weights multiply the relative speed, not the speedup over one node, in which a model whose single node thrashes, or is
+        # measured too slow, outweighs every priority.
+        Objective("priority", priority, None, "weighted samples", frozenset({Need.PRIORITY}), equal_share_rate),
         Objective("progress", progress, unit="shares of the remaining work", needs=frozenset({Need.LENGTH})),
         Objective("growth", throughput, growth_weight, "shares of the first loss", frozenset({Need.LENGTH})),
-        Objective("ageing", scaling_efficiency, aging_weight, unit="aged one-node seconds"),
+        Objective("ageing", throughput, aging_weight, "aged weighted samples", share_rate=equal_share_rate),
     )
 }
 

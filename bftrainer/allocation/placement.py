@@ -24,18 +24,26 @@ _FEW = 8
 
 
 def place(
-    pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], ends: Mapping[str, float] = NEVER
+    pool: Nodes,
+    held: Sequence[Nodes],
+    counts: Sequence[int],
+    ends: Mapping[str, float] = NEVER,
+    starting: Sequence[Nodes] = (),
 ) -> tuple[Nodes, ...]:
     """New node sets, one per trainer: a superset of the old one where it grows, a subset where it shrinks.
 
-    Shrinking trainers release their last nodes in name order; growing ones take the free nodes in name order, the first
+    Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer), then their last nodes in
+    name order; growing ones take the free nodes in name order, the first
     trainer first. Nodes with a known window end (``ends``, node -> time in s) are released first and taken last, the
     earliest end before others. Cost: O(free log free), where free is the number of nodes that change hands.
     """
     placed = list(held)
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
         if count < len(nodes):
-            placed[j] = frozenset(_lasting_first(in_name_order(nodes), ends)[:count])
+            order = _lasting_first(in_name_order(nodes), ends)
+            if starting and starting[j]:
+                order.sort(key=starting[j].__contains__)
+            placed[j] = frozenset(order[:count])
     growing = [j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)]
     if growing:
         wanted = sum(counts[j] - len(held[j]) for j in growing)

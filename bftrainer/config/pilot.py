@@ -222,6 +222,27 @@ class MetricsConfig(ConfigTable):
         return self
 
 
+class HintsConfig(ConfigTable):
+    """Hints to look at the scheduler at once: datagrams that Epilogs send (docs/hints.md). Anybody may send them."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """UDP port to listen on. Without it, there are no hints."""
+    address: str = ""
+    """Address to listen on. Empty: that of workers.interface. Only workers.allow_from may send."""
+    looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 20.0
+    """Maximum number of looks per minute that only a hint asks for. Each is charged to the budget of calls, too."""
+    poll_s: Positive = 30.0
+    """Interval between two polls while hints have announced the latest changes. At least times.poll_s is used."""
+
+    @field_validator("address")
+    @classmethod
+    def _address(cls, text: str) -> str:
+        try:
+            return str(ip_address(text)) if text else text
+        except ValueError:
+            raise InvalidValueError(f"expected an IP address to listen on, got {text!r}") from None
+
+
 class LogConfig(ConfigTable):
     """What the pilot prints: one line per decision and per other event."""
 
@@ -240,6 +261,7 @@ class PilotConfig(ConfigTable):
     learning: LearningConfig = LearningConfig()
     notices: NoticesConfig = NoticesConfig()
     metrics: MetricsConfig = MetricsConfig()
+    hints: HintsConfig = HintsConfig()
     log: LogConfig = LogConfig()
     classes: dict[str, NodeClassConfig] = Field(default_factory=dict)
 

@@ -57,7 +57,7 @@ def updated(state: State, measured: tuple[RateSeen | StallSeen, ...]) -> tuple[B
                 own = own.with_rate(seen.nodes, seen.samples_per_s, seen.seconds)
                 is_news = _is_news(trainer, own, seen.nodes)
             case StallSeen():
-                own = own.with_stall(seen.grew, seen.seconds)
+                own = own.with_stall(seen.grew, seen.seconds, seen.start_s)
                 is_news = True
         measurements[key] = own
         if is_news:
@@ -124,7 +124,7 @@ def wake_s(state: State) -> float | None:
             if not _is_known(measured) and explores_s > state.at_s:
                 due = explores_s if due is None else min(explores_s, due)
             continue
-        wait_s = 1.25 * (settings.window_s + max(a.trainer.scale_up_s, a.trainer.scale_down_s))
+        wait_s = 1.25 * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
         while a.sized_s + wait_s <= state.at_s:
             wait_s *= 2
         if wait_s <= PATIENCE_S and (due is None or a.sized_s + wait_s < due):
@@ -168,14 +168,20 @@ def _with_estimate(
     now = a.trainer if a.submitted is not None else submitted
     up = _settled(now.scale_up_s, middle(measured.ups) if measured.ups else submitted.scale_up_s)
     down = _settled(now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s)
+    start = submitted.start_s
+    if start is not None:
+        start = _settled(now.start_s or 0.0, middle(measured.starts) if measured.starts else start)
     if a.submitted is not None and not _moved(now.curve, curve):
         curve = now.curve
-    if curve is now.curve and (up, down, sizes) == (now.scale_up_s, now.scale_down_s, now.sizes):
+    old = (now.scale_up_s, now.scale_down_s, now.start_s, now.sizes)
+    if curve is now.curve and (up, down, start, sizes) == old:
         return a if a.submitted is not None else replace(a, submitted=submitted)
     asked = submitted.requested_nodes
     if asked is not None and sizes is not None and asked not in sizes:
         asked = largest_of(sizes, asked) or min(n for n in sizes if n)
-    estimated = replace(submitted, curve=curve, scale_up_s=up, scale_down_s=down, sizes=sizes, requested_nodes=asked)
+    estimated = replace(
+        submitted, curve=curve, scale_up_s=up, scale_down_s=down, start_s=start, sizes=sizes, requested_nodes=asked
+    )
     return replace(a, trainer=estimated, submitted=submitted)
 
 
@@ -231,7 +237,7 @@ def _elsewhere(a: Active, submitted: Trainer, measured: Measurements, pool: int,
     settings = submitted.learning
     assert settings is not None
     if _is_exploring(a):
-        patience_s = STEP * (settings.window_s + max(a.trainer.scale_up_s, a.trainer.scale_down_s))
+        patience_s = STEP * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
         is_over = at_s - a.sized_s > patience_s and not measured.knows(len(a.nodes))
         return None if _is_known(measured) or is_over else a.trainer.sizes
     if not _may_explore(a, measured, at_s):

@@ -15,6 +15,7 @@ from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
 from bftrainer.live.facts import Fact, Listener
 from bftrainer.live.heartbeat import Heartbeat
+from bftrainer.live.hints import Hints
 from bftrainer.live.job_chaining import JobChain, OwnJob
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
@@ -77,6 +78,7 @@ class PilotRuntime:
         signals: Signals,
         reread: Callable[[], PilotConfig | None] = lambda: None,
         steady: SteadyClock | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self._clock = clock = steady or SteadyClock(parts.clock)
         self._step_s = 0.0
@@ -97,11 +99,11 @@ class PilotRuntime:
         classes = NodeClassifier(config.classes, self.state)
         self.nodes = NodeManager(
             config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers),
-            parts.background, parts.clock.now_s,
+            parts.background, parts.clock.now_s, hints,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, clock, config.times.lease_s)
         self.trainers = TrainerManager(
-            registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()
+            registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s(), clock.to_wall
         )
         self._job_chain = (
             None if parts.own_job is None else JobChain(parts.own_job, config.times, parts.clock, self._note)

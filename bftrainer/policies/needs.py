@@ -12,7 +12,7 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
-__all__ = ["Need", "check_needs", "check_needs_of_all", "is_rigid", "refusal", "remaining"]
+__all__ = ["Need", "check_needs", "check_needs_of_all", "forward_of", "is_rigid", "refusal", "remaining"]
 
 
 def _lacks(trainer: Trainer, need: Need) -> bool:
@@ -57,6 +57,14 @@ def check_needs(policy: Policy, trainer: Trainer) -> None:
     """Raise :class:`InvalidValueError` if the policy cannot serve the trainer."""
     if (reason := refusal(policy, trainer)) is not None:
         raise InvalidValueError(reason)
+
+
+def forward_of(policy: Policy) -> float | None:
+    """T_fwd of a policy that solves Eqn 16, also within other policies; None for others."""
+    inner: object = policy
+    while (forward_s := getattr(inner, "forward_s", None)) is None and (inner := getattr(inner, "policy", None)):
+        pass
+    return None if forward_s is None else float(forward_s)
 
 
 def is_rigid(policy: Policy) -> bool:

@@ -14,6 +14,7 @@ from bftrainer.domain.ports import Clock, NodeHolder, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.live.derived import Derived
+from bftrainer.live.hints import Hints
 from bftrainer.live.nodes.backoff import BackOff, NodeBackoff
 from bftrainer.live.nodes.burst import Burst
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
@@ -26,6 +27,9 @@ from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.nodes.survey import Survey
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.background import AtOnce, Background
+
+_RELEASE_S = 3.0
+"""A node that is released is idle about so much later: the holder ends, and the scheduler takes note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class NodeManager:
         sharing: Sharing | None = None,
         background: Background | None = None,
         wall_s: Callable[[], float] | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self._config = config
         self._registry = registry
@@ -68,8 +73,9 @@ class NodeManager:
         self._wall_s = wall_s or clock.now_s
         self._classes = classes
         self._survey = Survey(
-            config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce()
-        )
+            config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce(),
+            hints,
+        )  # fmt: skip
         self._backoff = NodeBackoff(config.nodes.flap_back_off_s)
         self._fragments = FragmentBook(registry, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
@@ -150,7 +156,8 @@ class NodeManager:
 
     def poll_if_due(self) -> None:
         """Poll the scheduler if it is time, and take its answer once it is there."""
-        if self._survey.attend(self._config, frozenset(h.fragment.id for h in self._fragments.all())):
+        end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
+        if self._survey.attend(self._config, frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:

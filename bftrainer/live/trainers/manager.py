@@ -49,12 +49,20 @@ class TrainerManager:
     """All trainers that are not final, and final ones whose driver still runs."""
 
     def __init__(
-        self, registry: Registry, launcher: Launcher, classes: ClassLookup, slots: int, window_s: float, now_s: float
+        self,
+        registry: Registry,
+        launcher: Launcher,
+        classes: ClassLookup,
+        slots: int,
+        window_s: float,
+        now_s: float,
+        to_wall: Callable[[float], float],
     ) -> None:
         self._registry = registry
         self._launcher = launcher
         self._classes = classes
         self._slots = slots
+        self._to_wall = to_wall
         self._records: Table[TrainerRecord] = Table()
         self._retry_times, self._for_core, self._wants = Derived(retry_times), Derived(due_by), Derived(wanted_nodes)
         self._least_rescale_s = Derived(least_rescale_s)
@@ -82,6 +90,7 @@ class TrainerManager:
             state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
             state.view = self._launcher.look(record.name)
             state.desired_s = state.ordered_s = now_s
+            state.told_s = self._to_wall(now_s)
             self._records[record.name], self._states[record.name] = record, state
             self._set_target(record.name)
             self._note_refused(record.name, 0, now_s)
@@ -129,7 +138,8 @@ class TrainerManager:
             if it.view.alive:
                 # Its hosts file may be older than the plan: with no order remembered the next step writes the file again,
                 # and nodes that the driver still uses are not free before it says so.
-                it.ordered, it.ordered_s, it.started_class = frozenset(), now_s, it.desired_class
+                it.ordered, it.started_class = frozenset(), it.desired_class
+                it.ordered_s, it.told_s = now_s, self._to_wall(now_s)
                 it.leaving = nodes | {name for name in pool if id_of(name) in it.view.occupied}
 
     def admitted(self, names: Iterable[str], now_s: float) -> None:
@@ -181,7 +191,7 @@ class TrainerManager:
         return frozenset(lost)
 
     def _remark(self, record: TrainerRecord, view: DriverView, now_s: float) -> None:
-        text = remark(view, now_s)
+        text = remark(view, self._to_wall(now_s))
         if text != record.reason and (text or record.status is TrainerStatus.RUNNING):  # else why it waits stays
             self.change(record.name, TrainerChange(reason=text))
 
@@ -222,7 +232,7 @@ class TrainerManager:
             others = (nodes for n, nodes in holding.items() if n != name and not it.desired.isdisjoint(nodes))
             step = next_step(it, frozenset().union(*others), now_s)
             if step is not None and self._carry_out(name, step, now_s):
-                carried_out(it, step, now_s)
+                carried_out(it, step, now_s, self._to_wall(now_s))
                 holding[name] = holds(it, now_s)
 
     def _carry_out(self, name: str, step: Step, now_s: float) -> bool:

@@ -23,7 +23,7 @@ def _curve_modes() -> Iterable[str]:
 
 FORMAT = NameChoice("format", _formats)
 CURVE_MODES = NameChoice("curve mode", _curve_modes, several=True)
-COST_MODEL = click.Choice(["stall", "paper", "delay"])
+COST_MODEL = click.Choice(["stall", "paper", "delay", "overlap"])
 DECIDE_ON = click.Choice(["all", "pool"])
 SHAPE = click.Choice(["measured", "monotone", "concave"])
 WORKLOAD = click.Choice(["hpo", "diverse"])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority), in the format that "
+    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority,Tstart), in the format that "
     "`replay workload` writes.",
 )
 @curve_options

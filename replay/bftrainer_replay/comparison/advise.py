@@ -69,7 +69,7 @@ def recommend(base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arri
     alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
     measure = "outcome_samples" if alike else "outcome_one_node_h"
     choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
-    slowest_s = max(arrival.trainer.scale_up_s + arrival.trainer.scale_down_s for arrival in arrivals)
+    slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
     return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
 
 

@@ -18,13 +18,14 @@ import numpy as np
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.allocation.two_costs import check_forward
 from bftrainer.core.loop import run
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.domain.state import State
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.needs import check_needs, is_rigid
+from bftrainer.policies.needs import check_needs, forward_of, is_rigid
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
@@ -73,6 +74,8 @@ def play(
     """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy cannot serve a trainer."""
     for arrival in scenario.arrivals:
         check_needs(policy, arrival.trainer)
+    if (forward_s := forward_of(policy)) is not None:
+        check_forward((scenario.cost_model.costs_of(arrival.trainer) for arrival in scenario.arrivals), forward_s)
     began = time.perf_counter()
     checkpoint_s = scenario.checkpoint_s if is_rigid(policy) else None
     meter = Meter(scenario.noise, scenario.noise_seed)
@@ -188,6 +191,6 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
 def _free(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
     """The same trainers with their true curves and without rescale costs."""
     return tuple(
-        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0), actual=None)
+        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None), actual=None)
         for a in arrivals
     )

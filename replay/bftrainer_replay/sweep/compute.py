@@ -88,7 +88,9 @@ def policy_of(cell: Cell) -> Policy:
 
 def _with_costs(arrival: Arrival, factor: float) -> Arrival:
     own = arrival.trainer
-    trainer = replace(own, scale_up_s=factor * own.scale_up_s, scale_down_s=factor * own.scale_down_s)
+    start_s = None if own.start_s is None else factor * own.start_s
+    up_s, down_s = factor * own.scale_up_s, factor * own.scale_down_s
+    trainer = replace(own, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s)
     return replace(arrival, trainer=trainer)
 
 
