@@ -49,6 +49,7 @@ class Watching:
     """A journal that checks every plan against the state it was made for, and follows the sets from event to event."""
 
     max_parallel: int
+    world: ReplayWorld
     held: dict[str, frozenset[str]] = field(default_factory=dict)
     pool: frozenset[str] = frozenset()
     plans: list[Plan] = field(default_factory=list)
@@ -74,6 +75,11 @@ class Watching:
             assert active.nodes == before, "a preemption took more or less than the nodes that left"
             assert nodes <= before or nodes >= before, "a rescale that is not nested"
         self.held = {a.trainer.id: nodes for a, nodes in zip(state.active, plan.nodes, strict=True)}
+        runs = self.world.runs.values()
+        trained = [
+            min(run.samples if run.finished_s is not None else run.samples_at(event.at_s), run.total) for run in runs
+        ]
+        assert self.world.totals().samples == pytest.approx(sum(trained)), "the totals are not those of the trainers"
         self.plans.append(plan)
 
 
@@ -123,7 +129,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 def watched(scenario: Scenario, policy: str) -> tuple[Watching, ReplayWorld]:
     world = ReplayWorld(scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on)
-    journal = Watching(scenario.max_parallel)
+    journal = Watching(scenario.max_parallel, world)
     run(world, State(max_parallel=scenario.max_parallel), build_policy(policy, SETTINGS), journal)
     return journal, world
 
