@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from bftrainer.allocation.placement import in_name_order
 from bftrainer.allocation.two_costs import is_limited
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
@@ -60,6 +61,8 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
     held = sorted((s for s in found.shares if s.after or s.before), key=lambda s: -s.after)
     shown = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in held[:6])
     table.append(("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else "")))
+    if (named := _named(found)) is not None:
+        table.append(("nodes named", ", ".join(named) or "none"))
     if stake is not None:
         rate, gain = quantity(stake.rate), quantity(stake.gain)
         change, cost = _change(share.before, share.after), quantity(stake.cost)
@@ -90,6 +93,12 @@ def rescale_costs(trainer: Trainer, forward_s: float) -> str:
     return f"{shown}; limited by T_fwd" if is_limited(trainer, forward_s) else shown
 
 
+def _named(found: Explanation) -> list[str] | None:
+    """The nodes that the policy chose by name for the trainer; None if it left the choice to the core."""
+    nodes = dict(found.entry.plan.decision.nodes).get(found.trainer)
+    return None if nodes is None else in_name_order(nodes)
+
+
 def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]:
     """The JSON object of an explanation. ``nodes`` are those of the decision, also after the pilot's end (``has_ended``)."""
     entry, stake, answer = found.entry, found.stake, found.entry.plan.decision.answer
@@ -100,6 +109,8 @@ def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]
         "objective": entry.settings.objective, "forward_s": entry.settings.forward_s,
         "counts": {s.id: s.after for s in found.shares}, "pilot_has_ended": has_ended,
     }  # fmt: skip
+    if (named := _named(found)) is not None:
+        table["nodes_named"] = named
     if stake is not None:
         table["stake"] = {
             "unit": stake.unit, "per_s": stake.rate, "gain": stake.gain, "rescale_cost": stake.cost,

@@ -72,6 +72,8 @@ def observe(state: State, event: Event) -> State:
 def decide(state: State, policy: Policy, event: Event) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
 
+    Trainers whose nodes the policy names get these; the others get theirs by name order.
+
     Every node class is decided independently. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
     breaks a rule.
     """
@@ -79,14 +81,19 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
     ends = dict(state.window_ends) if state.window_ends else NEVER
     held = [a.nodes for a in state.active]
+    named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
+    chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
     starting = [_starting(a) for a in state.active]
-    nodes = node_classes.place_by_class(parts, held, decision.counts, ends, starting)
+    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting)
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
         counts = tuple(len(placed) for placed in nodes)
         if counts != decision.counts:
-            decision = replace(decision, counts=counts, answer=None)
+            still = tuple(
+                (a.trainer.id, n) for a, n in zip(state.active, nodes, strict=True) if named.get(a.trainer.id) == n
+            )
+            decision = replace(decision, counts=counts, answer=None, nodes=still)
     check_placement(state.pool, held, decision.counts, nodes)
     node_classes.check_one_class(parts, nodes)
     return Plan(decision, nodes, memory)

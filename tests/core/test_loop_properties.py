@@ -36,6 +36,7 @@ POOL_POLICIES = (
     "fcfs-rigid",
     "loss-phase",
     "flowcon",
+    "cohort",
 )
 SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=60.0, seed=7)
 NODES = tuple(f"n{i:02d}" for i in range(12))
