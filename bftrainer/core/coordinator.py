@@ -18,6 +18,7 @@ from bftrainer.errors import InvalidValueError
 from bftrainer.estimation.update import updated, wake_s, with_estimates
 
 _ID = attrgetter("id")
+_NONE: Nodes = frozenset()
 
 
 def observe(state: State, event: Event) -> State:
@@ -29,7 +30,7 @@ def observe(state: State, event: Event) -> State:
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
     passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
-    active = tuple(_later(a, event.at_s, passed_s, done, losses) for a in active)
+    active = tuple([_later(a, event.at_s, passed_s, done, losses) for a in active])
     new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
@@ -37,7 +38,8 @@ def observe(state: State, event: Event) -> State:
                 _check_pool_change(pool, change)
                 pool = (pool - change.left) | change.joined
                 classes = node_classes.changed(classes, change)
-                active = tuple(_without(a, change.left, event.at_s) for a in active)
+                if change.left:
+                    active = tuple([_without(a, change.left, event.at_s) for a in active])
             case TrainerSubmitted(trainer):
                 new.append(trainer)
             case TrainerFinished(trainer_id):
@@ -118,7 +120,7 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     steps = [
         Rescale(a.trainer.id, old, a.nodes, forced)
         for a in after.active
-        if (old := held.get(a.trainer.id, frozenset())) != a.nodes
+        if (old := held.get(a.trainer.id, _NONE)) is not a.nodes and old != a.nodes
     ]
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
 
@@ -165,12 +167,19 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
     """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
     if not new:
         return queue
-    taken = {a.trainer.id for a in active}.union(map(_ID, queue))
+    ids: set[str] = set()
     for trainer in new:
-        if trainer.id in taken:
-            raise InvalidValueError(f"trainer id {trainer.id!r} is taken, expected a new one")
-        taken.add(trainer.id)
+        if trainer.id in ids:
+            raise _taken(trainer.id)
+        ids.add(trainer.id)
+    for known in (queue, [a.trainer for a in active]):
+        if not ids.isdisjoint(map(_ID, known)):  # the queue may be long: no set of all its ids
+            raise _taken(next(trainer.id for trainer in known if trainer.id in ids))
     return (*queue, *new)
+
+
+def _taken(trainer_id: str) -> InvalidValueError:
+    return InvalidValueError(f"trainer id {trainer_id!r} is taken, expected a new one")
 
 
 def _finished(

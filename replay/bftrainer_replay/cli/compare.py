@@ -119,7 +119,8 @@ def compare(
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
-    from bftrainer_replay.simulation.play import Scenario, no_cost_bound, static_outcome
+    from bftrainer_replay.simulation.bounds import bounds_of
+    from bftrainer_replay.simulation.play import Scenario, static_outcome
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
@@ -141,9 +142,9 @@ def compare(
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
         static = static_outcome(scenario, on_time=begin("static nodes"))
-        bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
+        bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
         for name, policy in chosen.items():
-            ranking.append(rank_policy(name, scenario, policy, static, bound, begin(f"replay under {name}")))
+            ranking.append(rank_policy(name, scenario, policy, static, bounds, begin(f"replay under {name}")))
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in names if name not in chosen)

@@ -120,7 +120,8 @@ def run(
     from bftrainer.plugins import build_policy, find_objective
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.report.replay_output import write_all
-    from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
+    from bftrainer_replay.simulation.bounds import bounds_of
+    from bftrainer_replay.simulation.play import Scenario, play, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.simulation.world import DecideOn
@@ -144,8 +145,8 @@ def run(
     with progress_over_time(window.start_s, window.end_s) as begin:
         outcome = play(scenario, chosen, on_time=begin(f"replay under {policy}"))
         static = static_outcome(scenario, on_time=begin("static nodes"))
-        bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
-    summary = summarize(policy, scenario, outcome, static, bound)
+        bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
+    summary = summarize(policy, scenario, outcome, static, bounds)
     try:
         files = write_all(out, scenario, outcome, summary)
     except OSError as error:
@@ -161,6 +162,11 @@ def run(
         console.print(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed idle, which "
             "lowers U. Add trainers, or reduce --hours."
+        )
+    if summary.bound_work_ran_out_at is not None:
+        console.print(
+            f"Without rescale costs, trainers ran out of work at {summary.bound_work_ran_out_at}: the no-cost bound of more "
+            "trainers is higher."
         )
     console.print(f"Written: {', '.join(str(path) for path in files)}", soft_wrap=True, highlight=False)
 
@@ -186,6 +192,7 @@ def _percent(fraction: float | None) -> str:
 _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("efficiency U", lambda s: _percent(s.efficiency)),
     ("  no-cost bound", lambda s: _percent(s.no_cost_bound)),
+    ("  start bound", lambda s: _percent(s.start_bound)),
     ("outcome, million samples", lambda s: f"{s.outcome_samples / 1e6:,.0f}"),
     ("  in one-node hours", lambda s: f"{s.outcome_one_node_h:,.0f}"),
     ("  static nodes, million samples", lambda s: f"{s.static_outcome_samples / 1e6:,.0f}"),
