@@ -13,12 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from bftrainer.allocation.two_costs import check_forward
 from bftrainer.core.loop import run
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.needs import check_needs, forward_of, is_rigid
+from bftrainer.policies.needs import check_needs, is_rigid
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
@@ -65,9 +64,7 @@ def play(
 ) -> ReplayOutcome:
     """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy cannot serve a trainer."""
     for arrival in scenario.arrivals:
-        check_needs(policy, arrival.trainer)
-    if (forward_s := forward_of(policy)) is not None:
-        check_forward((scenario.cost_model.costs_of(arrival.trainer) for arrival in scenario.arrivals), forward_s)
+        check_needs(policy, scenario.cost_model.costs_of(arrival.trainer))
     began = time.perf_counter()
     checkpoint_s = scenario.checkpoint_s if is_rigid(policy) else None
     meter = Meter(scenario.noise, scenario.noise_seed)
