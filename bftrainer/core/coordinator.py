@@ -18,6 +18,7 @@ from bftrainer.errors import InvalidValueError
 from bftrainer.estimation.update import updated, wake_s, with_estimates
 
 _ID = attrgetter("id")
+_NONE: Nodes = frozenset()
 
 
 def observe(state: State, event: Event) -> State:
@@ -29,7 +30,7 @@ def observe(state: State, event: Event) -> State:
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
     passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
-    active = tuple(_later(a, event.at_s, passed_s, done, losses) for a in active)
+    active = tuple([_later(a, event.at_s, passed_s, done, losses) for a in active])
     new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
@@ -37,7 +38,8 @@ def observe(state: State, event: Event) -> State:
                 _check_pool_change(pool, change)
                 pool = (pool - change.left) | change.joined
                 classes = node_classes.changed(classes, change)
-                active = tuple(_without(a, change.left, event.at_s) for a in active)
+                if change.left:
+                    active = tuple([_without(a, change.left, event.at_s) for a in active])
             case TrainerSubmitted(trainer):
                 new.append(trainer)
             case TrainerFinished(trainer_id):
@@ -72,6 +74,8 @@ def observe(state: State, event: Event) -> State:
 def decide(state: State, policy: Policy, event: Event) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
 
+    Trainers whose nodes the policy names get these; the others get theirs by name order.
+
     Every node class is decided independently. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
     breaks a rule.
     """
@@ -79,14 +83,19 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
     ends = dict(state.window_ends) if state.window_ends else NEVER
     held = [a.nodes for a in state.active]
+    named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
+    chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
     starting = [_starting(a) for a in state.active]
-    nodes = node_classes.place_by_class(parts, held, decision.counts, ends, starting)
+    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting)
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
         counts = tuple(len(placed) for placed in nodes)
         if counts != decision.counts:
-            decision = replace(decision, counts=counts, answer=None)
+            still = tuple(
+                (a.trainer.id, n) for a, n in zip(state.active, nodes, strict=True) if named.get(a.trainer.id) == n
+            )
+            decision = replace(decision, counts=counts, answer=None, nodes=still)
     check_placement(state.pool, held, decision.counts, nodes)
     node_classes.check_one_class(parts, nodes)
     return Plan(decision, nodes, memory)
@@ -111,7 +120,7 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     steps = [
         Rescale(a.trainer.id, old, a.nodes, forced)
         for a in after.active
-        if (old := held.get(a.trainer.id, frozenset())) != a.nodes
+        if (old := held.get(a.trainer.id, _NONE)) is not a.nodes and old != a.nodes
     ]
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
 
@@ -158,12 +167,19 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
     """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
     if not new:
         return queue
-    taken = {a.trainer.id for a in active}.union(map(_ID, queue))
+    ids: set[str] = set()
     for trainer in new:
-        if trainer.id in taken:
-            raise InvalidValueError(f"trainer id {trainer.id!r} is taken, expected a new one")
-        taken.add(trainer.id)
+        if trainer.id in ids:
+            raise _taken(trainer.id)
+        ids.add(trainer.id)
+    for known in (queue, [a.trainer for a in active]):
+        if not ids.isdisjoint(map(_ID, known)):  # the queue may be long: no set of all its ids
+            raise _taken(next(trainer.id for trainer in known if trainer.id in ids))
     return (*queue, *new)
+
+
+def _taken(trainer_id: str) -> InvalidValueError:
+    return InvalidValueError(f"trainer id {trainer_id!r} is taken, expected a new one")
 
 
 def _finished(

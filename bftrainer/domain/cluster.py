@@ -89,6 +89,15 @@ class PendingJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitWait:
+    """A main-queue job that waits for a limit for which holders count, too. It needs the nodes of ``size`` holders."""
+
+    job: str
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """Nodes that are set aside from ``starts_s`` to ``ends_s``."""
 
@@ -116,6 +125,7 @@ class Observation:
     reservations: tuple[Reservation, ...] = ()
     hidden: frozenset[Hidden] = frozenset()
     planned_s: float | None = None
+    limit_waits: tuple[LimitWait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

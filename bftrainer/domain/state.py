@@ -99,6 +99,10 @@ class Decision:
     ``wake_at_s`` requests a :class:`~bftrainer.domain.events.TimerDue` event at that time. ``answer`` is the answer of the
     solver, if there was one. ``kept`` is the error of the policy if the counts are not its own but the present ones, and
     ``blamed`` are the trainers that cause it.
+
+    ``nodes`` has (trainer id, its nodes) for trainers whose nodes the policy names; the others are placed by the core. A named
+    set is as large as the count, a superset or subset of the present one (Eqn 6), and takes nodes only that are free or given
+    up by another named trainer (:func:`~bftrainer.allocation.check.check_decision`).
     """
 
     counts: tuple[int, ...]
@@ -106,6 +110,7 @@ class Decision:
     answer: Answer | None = None
     kept: str = ""
     blamed: tuple[str, ...] = ()
+    nodes: tuple[tuple[str, Nodes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from typing import Any
 from bftrainer.domain import events, measurements, model, problem, rescaling, state
 from bftrainer.errors import InvalidValueError, Reason
 from bftrainer.persistence.field_types import field_checks
-from bftrainer.policies import flowcon, gather, guard, loss_phase
+from bftrainer.policies import cohort, flowcon, gather, guard, loss_phase
 from bftrainer.system.printable import printable
 
 WIRE: Mapping[str, type] = {
@@ -62,6 +62,7 @@ WIRE: Mapping[str, type] = {
     "bftrainer.policies.flowcon:Lists": flowcon.Lists,
     "bftrainer.policies.flowcon:Member": flowcon.FlowConMember,
     "bftrainer.policies.flowcon:Stage": flowcon.Stage,
+    "bftrainer.policies.cohort:Cohorts": cohort.Cohorts,
 }
 """Name on the wire -> class. A name never changes and is never used for another class."""
 
@@ -72,7 +73,7 @@ RENAMED: Mapping[type, Mapping[str, str]] = {
 """Class -> {field or enum member: its name on the wire}, where the two differ."""
 
 ADDED: Mapping[type, frozenset[str]] = {
-    state.Decision: frozenset({"kept", "blamed"}),
+    state.Decision: frozenset({"kept", "blamed", "nodes"}),
     state.Active: frozenset({"rescaling"}),
     model.Trainer: frozenset({"start_s"}),
     events.StallSeen: frozenset({"start_s"}),

@@ -43,9 +43,9 @@ def test_delay_shrinking_is_free_and_completion_is_predicted_inside_the_delay() 
     run = ReplayedTrainer(trainer(total=1000.0), CostModel.DELAY, since_s=0.0)
     run.rescale(first(2), 0.0)
     run.rescale(first(8), 60.0)  # 800 done
-    assert run.finishes_at() == 70.0
+    assert run.finishes_s == 70.0
     run.rescale(first(1), 65.0)
-    assert run.finishes_at() == 75.0
+    assert run.finishes_s == 75.0
 
 
 def test_a_killed_job_goes_back_to_its_last_checkpoint() -> None:

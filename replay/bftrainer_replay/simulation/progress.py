@@ -22,6 +22,7 @@ With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -45,9 +46,21 @@ class CostModel(Enum):
         return trainer if trainer.start_s is None else replace(trainer, scale_up_s=trainer.growth_s, start_s=None)
 
 
+def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
+    """T_fwd has to be above this for growth ever to pay: the longest rescale under ``overlap``, else below 0."""
+    if model is not CostModel.OVERLAP:
+        return -1.0
+    told = [model.costs_of(trainer) for trainer in trainers]
+    return max((max(trainer.growth_s, trainer.scale_down_s) for trainer in told), default=-1.0)
+
+
 @dataclass(slots=True)
 class ReplayedTrainer:
     """A trainer's progress: a line that bends only at rescales, so nothing is computed between them.
+
+    What depends on the line alone is kept from one bend to the next: ``rate`` (samples per second on its present nodes after
+    any stall), ``steady_s`` (max(since_s, ready_s)) and ``finishes_s`` (when it reaches its samples or ends by itself, if
+    nothing changes; infinity if never).
 
     Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per second between
     ``stalled_until_s`` and ``switch_s`` while new nodes start. ``lost_to_preemption`` and ``lost_to_rescale`` are in samples:
@@ -80,6 +93,10 @@ class ReplayedTrainer:
     node_s: float = 0.0
     waits_since_s: float | None = None
     waited_s: float = 0.0
+    total: float = field(init=False)
+    rate: float = field(init=False)
+    steady_s: float = field(init=False)
+    finishes_s: float = field(init=False)
     _rates: tuple[float, ...] = field(init=False)
     _costs: Trainer = field(init=False)
     _rescaling: Rescaling | None = None
@@ -87,33 +104,36 @@ class ReplayedTrainer:
     def __post_init__(self) -> None:
         self._rates = rates(self.trainer)
         self._costs = _stalls(self.trainer, self.cost_model)
-
-    @property
-    def rate(self) -> float:
-        """Samples per second on its present nodes after any stall."""
-        return self._rates[self.nodes]
+        self.total = math.inf if self.trainer.samples_total is None else self.trainer.samples_total
+        self._bend()
 
     def samples_at(self, at_s: float) -> float:
         """Samples done by ``at_s``, less lumps."""
-        done = self.samples + self.rate * max(at_s - max(self.since_s, self.ready_s), 0.0)
+        done = self.samples
+        if at_s > self.steady_s:
+            done += self.rate * (at_s - self.steady_s)
         if self.slow_rate:
             done += self.slow_rate * max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
         return done
 
-    def finishes_at(self) -> float:
-        """When the trainer reaches its samples or ends by itself, if nothing changes; infinity if never."""
+    def _bend(self) -> None:
+        """Every change of nodes, samples or stalls ends here: what holds until the next one."""
+        self.rate = self._rates[self.nodes]
+        self.steady_s = max(self.since_s, self.ready_s)
+        self.finishes_s = self._finishes_at()
+
+    def _finishes_at(self) -> float:
         stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
-        rate, total = self.rate, self.trainer.samples_total
-        if rate <= 0 or total is None:
+        if self.rate <= 0 or self.total == math.inf:
             return stops_s
-        left = max(total - self.samples, 0.0)
+        left = max(self.total - self.samples, 0.0)
         if self.slow_rate:
             begin_s = max(self.since_s, self.stalled_until_s)
             slowly = self.slow_rate * max(self.switch_s - begin_s, 0.0)
             if left <= slowly:
                 return min(stops_s, begin_s + left / self.slow_rate)
             left -= slowly
-        return min(stops_s, max(self.since_s, self.ready_s) + left / rate)
+        return min(stops_s, self.steady_s + left / self.rate)
 
     def settle(self, at_s: float) -> None:
         """Credit the samples done up to ``at_s`` and count those lost to stalls."""
@@ -125,6 +145,7 @@ class ReplayedTrainer:
         self.lost_to_rescale += self.rate * max(stalled - preempted, 0.0) + (self.rate - self.slow_rate) * slow
         self.node_s += self.nodes * (at_s - self.since_s)
         self.samples, self.since_s = samples, at_s
+        self._bend()
 
     def lose_nodes(self, left: Nodes, at_s: float) -> None:
         """The scheduler takes nodes of the trainer."""
@@ -158,12 +179,12 @@ class ReplayedTrainer:
     def finish(self, at_s: float) -> None:
         """The trainer has reached its samples (the excess is discarded) or ended by itself; its nodes are free."""
         self.settle(at_s)
-        total = self.trainer.samples_total
         self.stopped = self.started_s is not None and at_s >= self.started_s + self.stops_after_s
-        if total is not None:
-            self.samples = min(self.samples, total) if self.stopped else total
+        if self.trainer.samples_total is not None:
+            self.samples = min(self.samples, self.total) if self.stopped else self.total
         self.finished_s = at_s
         self.held, self.nodes = frozenset(), 0
+        self._bend()
 
     def longest_wait_s(self, at_s: float) -> float:
         """The longest time at 0 nodes between admission and ``at_s``, or its end."""
@@ -190,6 +211,7 @@ class ReplayedTrainer:
             self.slow_rate = 0.0 if now.switch_s is None else self._rates[len(now.training)]
             self._rescaling = now
         self.held, self.nodes = after, len(after)
+        self._bend()
 
 
 def _stalls(trainer: Trainer, model: CostModel) -> Trainer:

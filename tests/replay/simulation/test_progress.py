@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from node_names import first, last
 
 from bftrainer.domain.model import Curve, Trainer
@@ -85,9 +88,9 @@ def test_paper_below_its_minimum_it_stands_and_growing_again_is_free() -> None:
 @pytest.mark.parametrize(("cost_model", "finish_s"), [(CostModel.STALL, 120.0), (CostModel.PAPER, 100.0)])
 def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
     trainer = run(cost_model, total=4000.0)
-    assert trainer.finishes_at() == math.inf
+    assert trainer.finishes_s == math.inf
     trainer.rescale(first(4), 0.0)
-    assert trainer.finishes_at() == finish_s
+    assert trainer.finishes_s == finish_s
     trainer.finish(finish_s)
     assert (trainer.samples, trainer.finished_s, trainer.nodes) == (4000.0, finish_s, 0)
     assert trainer.node_s == 4 * finish_s
@@ -96,7 +99,7 @@ def test_the_end_is_predicted(cost_model: CostModel, finish_s: float) -> None:
 def test_without_a_total_it_never_ends() -> None:
     trainer = run(CostModel.STALL, total=None)
     trainer.rescale(first(4), 0.0)
-    assert trainer.finishes_at() == math.inf
+    assert trainer.finishes_s == math.inf
 
 
 def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> None:
@@ -110,3 +113,35 @@ def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> Non
     run.lose_nodes(last(run.held, 1), 100.0)
     assert run.longest_wait_s(120.0) == 30.0
     assert run.longest_wait_s(145.0) == 45.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(CostModel),
+    st.none() | st.sampled_from((500.0, 1e6)),
+    st.sampled_from((None, 30.0)),
+    st.lists(
+        st.tuples(st.sampled_from(("rescale", "lose", "settle")), st.integers(0, 8), st.floats(0.0, 50.0)), max_size=8
+    ),
+)
+def test_what_is_kept_between_bends_is_what_the_line_says(
+    cost_model: CostModel, total: float | None, checkpoint_s: float | None, changes: list[tuple[str, int, float]]
+) -> None:
+    curve = Curve((1, 8), (10.0, 80.0))
+    told = Trainer("t", curve, 1, 8, 20.0, 10.0, total, start_s=7.0)
+    trainer = ReplayedTrainer(told, cost_model, since_s=0.0, checkpoint_s=checkpoint_s)
+    now_s = 0.0
+    for what, nodes, passed_s in changes:
+        now_s += passed_s
+        if what == "rescale":
+            trainer.rescale(first(nodes), now_s)
+        elif what == "lose" and trainer.nodes:
+            trainer.lose_nodes(last(trainer.held, min(nodes + 1, trainer.nodes)), now_s)
+        else:
+            trainer.settle(now_s)
+        from_scratch = copy.copy(trainer)
+        from_scratch._bend()
+        assert trainer == from_scratch
+        assert trainer.steady_s == max(trainer.since_s, trainer.ready_s)
+        if math.isfinite(trainer.finishes_s):
+            assert trainer.samples_at(trainer.finishes_s) == pytest.approx(max(total or 0.0, trainer.samples))
