@@ -3,6 +3,7 @@
 
     make latency                                                    all launchers, by polling
     python tests/slurm/latency.py --launchers restart --runs 6      a part of it
+    python tests/slurm/latency.py --hints                           with hints instead of polling alone
     python tests/slurm/latency.py --python OTHER/.venv/bin/python   the pilot of another version, measured alike
     python tests/slurm/latency.py --import-s 5                      with imports that take 5 s longer
 
@@ -34,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from latency_times import BACK, UP, WHOLE, Measured, measured
 from live_machine import Machine, machine
-from slurm_lab import Lab, Settings, wait_until
+from slurm_lab import Lab, Settings, free_ports, wait_until
 from slurm_versions import VERSIONS
 
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
@@ -56,6 +57,7 @@ allow_root = true
 [slurm]
 partition = "scavenge"
 """
+HINT = Path(__file__).resolve().parents[2] / "jobscripts" / "hint.sh"
 NAME, KEPT, TAKEN, SIZE = "t", 4, 2, 4
 PACE_S = 0.05
 
@@ -69,7 +71,6 @@ class Options:
     poll_s: float
     import_s: float
     config: str
-    epilog: str
     keep: Path | None
 
 
@@ -208,13 +209,16 @@ def main() -> int:
         "--python", default=sys.executable, help="interpreter with the bftrainer to measure (default this)"
     )
     options.add_argument("--config", type=Path, help="tables to append to the pilot's configuration")
-    options.add_argument("--epilog", default="/bin/true", help="Slurm's Epilog (default /bin/true)")
+    options.add_argument("--hints", action="store_true", help="an Epilog that sends hints, and a pilot that hears them")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     options.add_argument("--keep", type=Path, help="keep the pilots' state directories here, for `bftrainer plot t`")
     options.add_argument("--json", type=Path, help="also write the times to this file; what it contains is kept")
     chosen = options.parse_args()
     more = chosen.config.read_text() if chosen.config else ""
-    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.epilog, chosen.keep)
+    (port,) = free_ports(1)
+    if chosen.hints:
+        more += f'[hints]\nport = {port}\naddress = "127.0.0.1"\n'
+    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.keep)
     found: dict[str, list[Measured]] = {}
     if chosen.json and chosen.json.exists():
         for name, runs in json.loads(chosen.json.read_text()).items():
@@ -223,7 +227,12 @@ def main() -> int:
     began, busy = time.monotonic(), _busy_s()
     with tempfile.TemporaryDirectory(prefix="latency-lab-") as folder:
         Path(folder).chmod(0o755)
-        lab = Lab(Path(folder), Settings(epilog=one.epilog), VERSIONS[chosen.slurm])
+        epilog = "/bin/true"
+        if chosen.hints:
+            epilog = f"{folder}/hint.sh"
+            Path(epilog).write_text(HINT.read_text().replace("10.0.0.1/7717", f"127.0.0.1/{port}"))
+            Path(epilog).chmod(0o755)
+        lab = Lab(Path(folder), Settings(epilog=epilog), VERSIONS[chosen.slurm])
         lab.start()
         os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
         try:
