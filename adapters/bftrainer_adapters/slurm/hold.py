@@ -33,6 +33,7 @@ from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
 STEPS_END_S = 3.0
+_SUBMISSIONS_AT_ONCE = 4
 
 _Parsed = TypeVar("_Parsed")
 TRAITS = SchedulerTraits(
@@ -160,6 +161,11 @@ class _Slurm:
     def is_limit(self, reason: str) -> bool:
         """Slurm's words for limits of a QOS, an association or a user."""
         return jobs.is_limit(reason)
+
+    @property
+    def submissions_at_once(self) -> int:
+        """One where the site limits calls: the budget is asked before each batch."""
+        return 1 if self.calls.is_limited else _SUBMISSIONS_AT_ONCE
 
     def submit(self, request: NodeRequest) -> str:
         """Run sbatch once (8 ms)."""
