@@ -7,6 +7,7 @@ ended jobs are listed, too, and the scheduler is asked by id for a job that it n
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,7 @@ from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 from bftrainer_adapters.holding.node_times import NodeTimes
+from bftrainer_adapters.holding.submissions import FIRST, submit_all
 
 _END_AGAIN_S = 5.0
 ROUND_S = 2.0
@@ -70,33 +72,43 @@ class JobHolder:
         self._admission.settings = settings
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """One job per request, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the next call."""
+        """One job per request, some at once, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the
+        next call.
+        """
         began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
-        failed = 0
+        failed, at_once = 0, min(FIRST, self._jobs.submissions_at_once)
         why_no_holder = self._why_no_holder() if requests and self._found_old else ""
         taken = {held.fragment.node for held in self._held.by_name.values()} if requests else set()
         waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.by_name.values())
-        for request in requests:
-            if self._clock.elapsed_s() - began_s >= ROUND_S or self._jobs.wait_s(CallKind.SUBMIT):
-                break
-            refusal = self._reason_against(request, why_no_holder, taken, waiting)
-            if refusal is None:
-                try:
-                    fragments.append(self._submit(request))
-                    taken.add(request.node)
+        rest = deque(requests)
+        while rest and self._clock.elapsed_s() - began_s < ROUND_S and not self._jobs.wait_s(CallKind.SUBMIT):
+            batch: list[NodeRequest] = []
+            while rest and len(batch) < at_once:
+                request = rest.popleft()
+                if refusal := self._reason_against(request, why_no_holder, taken, waiting + len(batch)):
+                    refusals.append(refusal)
+                    continue
+                batch.append(request)
+                taken.add(request.node)
+                self._admission.submitted(self._clock.elapsed_s())
+            for request, job in zip(batch, submit_all(self._submit, batch), strict=True):
+                if isinstance(job, str):
+                    fragments.append(self._submitted(request, job))
                     waiting, failed = waiting + 1, 0
                     continue
-                except PostponedError:
-                    break  # calls are limited: the node is not to blame
-                except (CommandError, SchedulerError) as error:
-                    failed += 1
-                    now_s = self._clock.elapsed_s()
-                    refusal = Refusal(request.node, str(error), self._admission.failed(request.node, str(error), now_s))
-                    if failed >= self._traits.failures_in_a_row:
-                        why_no_holder = f"not tried: {self._traits.submit} has just failed"
-            refusals.append(refusal)
+                self._admission.not_submitted()
+                taken.remove(request.node)
+                if isinstance(job, PostponedError):
+                    rest.clear()  # calls are limited: the node is not to blame
+                    continue
+                failed += 1
+                wait_s = self._admission.failed(request.node, str(job), self._clock.elapsed_s())
+                refusals.append(Refusal(request.node, str(job), wait_s))
+                if failed >= self._traits.failures_in_a_row:
+                    why_no_holder = f"not tried: {self._traits.submit} has just failed"
+            at_once = min(2 * at_once, self._jobs.submissions_at_once)
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
@@ -173,13 +185,14 @@ class JobHolder:
             return Refusal(request.node, why_no_holder, self._settings.back_off_s)
         return self._admission.reason_against(request, request.node in taken, waiting, self._clock.elapsed_s())
 
-    def _submit(self, request: NodeRequest) -> Fragment:
-        end_s = self._times.end_s(request.node_class)
-        job = self._jobs.submit(replace(request, window_s=request.window_s - end_s))
+    def _submit(self, request: NodeRequest) -> str:
+        """In a thread: nothing here is changed."""
+        return self._jobs.submit(replace(request, window_s=request.window_s - self._times.end_s(request.node_class)))
+
+    def _submitted(self, request: NodeRequest, job: str) -> Fragment:
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
-        held.node_class, held.release_s = request.node_class, end_s
-        self._admission.submitted(held.since_s)
+        held.node_class, held.release_s = request.node_class, self._times.end_s(request.node_class)
         return held.fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:

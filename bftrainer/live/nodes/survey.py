@@ -183,7 +183,7 @@ class Survey:
         poll, self._poll = self._poll, None
         try:
             seen = poll.answer.result()
-            complaint, held = self._read(seen, config), self._held
+            complaint, held = self._read(seen, config, poll.begun_s), self._held
         except PostponedError as error:
             self._silent_s += poll.took_s
             self._looks = self._looks.postponed(elapsed + max(error.retry_s, config.times.poll_s / 10))
@@ -205,9 +205,9 @@ class Survey:
             next_s = elapsed + end_s + _AFTER_END_S - now_s
         slower = min(2.0 ** min(self._polls.failures, 10), _SLOWEST_POLL)
         stretch = slower * self._random.uniform(0.9, 1.1)
-        self._looks = self._looks.looked(poll.begun_s, news, rules, stretch, confirms=bool(self._idle.fresh)).expecting(
-            next_s
-        )
+        self._looks = self._looks.looked(poll.begun_s, news, rules, stretch).expecting(next_s)
+        if self._idle.fresh:
+            self._looks = self._looks.expecting(min(self._idle.fresh.values()) + config.nodes.confirm_s)
         return True
 
     def _ask(self, config: PilotConfig) -> _Seen:
@@ -215,7 +215,7 @@ class Survey:
         observation, at_s = self._scheduler.observe(), self._clock.now_s()
         return _Seen(observation, at_s, self._sharing.look(config.nodes))
 
-    def _read(self, answer: _Seen, config: PilotConfig) -> str:
+    def _read(self, answer: _Seen, config: PilotConfig, begun_s: float) -> str:
         """Take over an observation. Returns the complaint about a peer pilot, if any."""
         seen = answer.observation
         pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | {id_of(name) for name in self._held})
@@ -229,7 +229,7 @@ class Survey:
         self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s
         if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:
             self._clock_offset_s = offset_s
-        self._idle, _ = debounce(self._idle, frozenset(free))
+        self._idle, _ = debounce(self._idle, frozenset(free), begun_s, config.nodes.confirm_s)
         self._candidates = Table()
         for node in sorted(self._idle.offered):
             node_class = self._classes.of_node(node) or ""
@@ -252,4 +252,4 @@ class Survey:
         if error != polls.error:  # once, not at every poll of a long outage
             self._registry.note(now_s, "poll failed", "", error)
         self._polls = replace(polls, failures=polls.failures + 1, error=error)
-        self._idle, _ = debounce(self._idle, None)
+        self._idle, _ = debounce(self._idle, None, 0.0, 0.0)

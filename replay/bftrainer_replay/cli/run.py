@@ -11,7 +11,7 @@ import click
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.cli.choices import OBJECTIVE, POLICY, SOLVER
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import COST_MODEL, DECIDE_ON
+from bftrainer_replay.cli.choices import DECIDE_ON, cost_model_option
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
@@ -66,13 +66,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="relative-speed, throughput, scaling-efficiency, priority, progress or module:function.",
 )
-@click.option(
-    "--cost-model",
-    type=COST_MODEL,
-    default="stall",
-    show_default=True,
-    help="How the cost of a rescale is modeled.",
-)
+@cost_model_option
 @click.option(
     "--decide-on",
     type=DECIDE_ON,

@@ -29,6 +29,16 @@ class ReportPlan:
         every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives)
         return tuple(dict.fromkeys(every))
 
+    def beyond(self, rescale_s: float) -> ReportPlan:
+        """Without values of T_fwd and of costs with which growth would never pay, which a replay refuses."""
+        return ReportPlan(
+            self.base,
+            *(
+                tuple(cell for cell in cells if cell is self.base or cell.looks_beyond(rescale_s))
+                for cells in (self.policies, self.forward, self.parallel, self.costs, self.objectives)
+            ),
+        )
+
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
         """For each piece of the log: the replays, the runs on constant nodes for each P_jmax, and the base's bounds.
 

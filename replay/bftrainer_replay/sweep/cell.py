@@ -52,6 +52,10 @@ class Cell:
     noise: float = 0.0
     lessons: str = "model"
 
+    def looks_beyond(self, rescale_s: float) -> bool:
+        """Whether T_fwd is longer than a rescale that takes ``rescale_s`` before ``cost_factor`` applies."""
+        return self.forward_s > self.cost_factor * rescale_s
+
 
 @dataclass(frozen=True)
 class Inputs:
