@@ -16,8 +16,9 @@ from bftrainer.domain.state import Plan, State
 from bftrainer.live.time_lines import TimeLineBook
 from bftrainer.persistence.journal import LiveJournal, TimedPolicy
 from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus, Usage
+from bftrainer.persistence.stages import StageReached
 from bftrainer.persistence.store import Store
-from bftrainer.persistence.time_lines import StageReached, time_lines
+from bftrainer.persistence.time_lines import time_lines
 from bftrainer.protocol.worker_times import TrainingTimes
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from bftrainer.domain.fragments import id_of
 from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds
 from bftrainer.domain.state import Plan, State
-from bftrainer.persistence.time_lines import StageReached, TimeLine
+from bftrainer.persistence.stages import StageReached
+from bftrainer.persistence.time_lines import TimeLine
 from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
 
 Complete = Callable[[str, dict[NodeStage, float]], None]

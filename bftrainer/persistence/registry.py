@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import StoreError, UserError
+from bftrainer.persistence.stages import StageReached, add_stages
 from bftrainer.persistence.store import Store
-from bftrainer.persistence.time_lines import StageReached, add_stages
 from bftrainer.protocol.bounds import MAX_SAMPLES
 from bftrainer.protocol.metrics import Metric
 from bftrainer.protocol.worker_times import TrainingTimes

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from bftrainer.domain.node_stages import NodeStage
+from bftrainer.persistence.registry import FragmentRecord, Registry
+from bftrainer.persistence.stages import StageReached
 from bftrainer.persistence.store import Store
-
-if TYPE_CHECKING:
-    from bftrainer.persistence.registry import FragmentRecord, Registry
 
 _BY_WORD = {stage.value: stage for stage in NodeStage}
 MOST = 100_000
 """Fragments that are read at most, the latest ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageReached:
-    """A fragment has reached an instant of its time line, for a trainer (empty: none was concerned)."""
-
-    fragment: str
-    stage: NodeStage
-    at_s: float
-    trainer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +23,6 @@ class TimeLine:
     node: str
     trainer: str = ""
     instants: dict[NodeStage, float] = field(default_factory=dict)
-
-
-def add_stages(store: Store, reached: Iterable[StageReached]) -> None:
-    """Write instants, in one transaction."""
-    with store.writing("stages") as db:
-        db.executemany(
-            "INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)",
-            [(it.fragment, it.stage.value, it.at_s, it.trainer) for it in reached],
-        )
 
 
 def time_lines(registry: Registry, *, open_only: bool = False, last: int = MOST) -> tuple[TimeLine, ...]:

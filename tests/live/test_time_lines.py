@@ -19,8 +19,9 @@ from bftrainer.live.facts import DecisionMade, Fact, FragmentTimed, Listener, Te
 from bftrainer.live.metrics import Metrics
 from bftrainer.live.nodes.first_seen import FirstSeen
 from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.stages import StageReached
 from bftrainer.persistence.store import Store, open_store
-from bftrainer.persistence.time_lines import StageReached, time_lines
+from bftrainer.persistence.time_lines import time_lines
 from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
 from bftrainer.system.processes import this_process
 

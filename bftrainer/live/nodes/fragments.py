@@ -11,7 +11,7 @@ from bftrainer.live.derived import Derived, Table
 from bftrainer.live.nodes.backoff import NodeBackoff
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.time_lines import StageReached
+from bftrainer.persistence.stages import StageReached
 
 
 @dataclass(frozen=True, slots=True)
