@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -39,11 +40,12 @@ def time_lines(registry: Registry, *, open_only: bool = False, last: int = MOST)
 def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
     if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'stages'"):
         return []  # written by an earlier version
-    rows = store.read("SELECT * FROM stages")
+    names = json.dumps(list(fragments))
+    rows = store.read("SELECT * FROM stages WHERE fragment IN (SELECT value FROM json_each(?))", names)
     return [
         StageReached(row["fragment"], _BY_WORD[row["stage"]], row["at_s"], row["trainer"])
         for row in rows
-        if row["fragment"] in fragments and row["stage"] in _BY_WORD  # a later version may know more stages
+        if row["stage"] in _BY_WORD  # a later version may know more stages
     ]
 
 
