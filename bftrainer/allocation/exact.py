@@ -153,24 +153,32 @@ def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
     """
     low = keep.argmax(axis=1)
     room = pool - int(low.sum())
+    keep = keep & (np.arange(keep.shape[1]) <= low[:, None] + room)
     best = np.zeros(1, dtype=np.int64)
-    stages: list[tuple[int, list[int], Ints]] = []
+    stages: list[tuple[int, Ints, Ints]] = []
     for j in reversed(np.flatnonzero(keep.sum(axis=1) > 1).tolist()):
-        extras = (np.flatnonzero(keep[j]) - low[j]).tolist()
+        extras = np.flatnonzero(keep[j]) - low[j]
         stages.append((j, extras, best))
-        longer = np.full(min(len(best) + extras[-1], room + 1), _ILLEGAL, dtype=np.int64)
-        for extra in extras:
-            reach = longer[extra : extra + len(best)]
-            np.maximum(reach, best[: len(reach)] + scores[j, low[j] + extra], out=reach)
-        best = longer
+        best = _extended(best, extras, scores[j, low[j] + extras], room)
     counts: Ints = low.copy()
     left = int(best.argmax())
     value = int(best[left])
     for j, extras, before in reversed(stages):
-        for extra in reversed(extras):
+        for extra in reversed(extras.tolist()):
             rest = left - extra
             if 0 <= rest < len(before) and int(before[rest]) + int(scores[j, low[j] + extra]) == value:
                 counts[j] += extra
                 left, value = rest, int(before[rest])
                 break
     return counts
+
+
+def _extended(best: Ints, extras: Ints, scores: Ints, room: int) -> Ints:
+    """One more stage: the maximum of best[m - extra] + score over the trainer's surviving counts, for all m within ``room``."""
+    most = int(extras[-1])
+    length = min(len(best) + most, room + 1)
+    padded = np.full(most + length, _ILLEGAL, dtype=np.int64)
+    padded[most : most + len(best)] = best
+    shifted = padded[np.arange(length)[:, None] + (most - extras)]
+    longer: Ints = (shifted + scores).max(axis=1)
+    return longer
