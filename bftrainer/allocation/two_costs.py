@@ -16,13 +16,11 @@ T_fwd / W_j^up is 12 or more, and 0.002 % where W_j^up is 1 s (``tests/replay/si
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import PendingStart, TrainerDemand
 from bftrainer.domain.rescaling import Rescaling
-from bftrainer.errors import InvalidValueError
 
 MOST = 0.9
 """Start and switch count as this share of T_fwd at most: beyond T_fwd no start would ever pay off, not even from 0 nodes."""
@@ -55,15 +53,3 @@ def with_two_costs(
 def is_limited(trainer: Trainer, forward_s: float) -> bool:
     """Whether T_fwd is too short for the trainer's start and switch, so that they count as less."""
     return trainer.start_s is not None and max(trainer.growth_s, trainer.scale_down_s) >= forward_s
-
-
-def check_forward(trainers: Iterable[Trainer], forward_s: float) -> None:
-    """Raise :class:`InvalidValueError` for a T_fwd within which growth never pays off, not even a start from 0 nodes."""
-    slow = [t for t in trainers if is_limited(t, forward_s)]
-    if slow:
-        worst = max(slow, key=lambda t: max(t.growth_s, t.scale_down_s))
-        longest_s = max(worst.growth_s, worst.scale_down_s)
-        raise InvalidValueError(
-            f"a forward-looking time of {forward_s:g} s: trainer {worst.id} needs {longest_s:g} s for a rescale, so growing "
-            f"would never pay off; set it above {longest_s:g} s"
-        )

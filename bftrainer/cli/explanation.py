@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from bftrainer.allocation.placement import in_name_order
+from bftrainer.allocation.two_costs import is_limited
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
 from bftrainer.client.state_dir import pilot_has_ended
@@ -15,6 +16,7 @@ from bftrainer.persistence.registry import TrainerStatus
 
 if TYPE_CHECKING:
     from bftrainer.allocation.what_if import WhatIf
+    from bftrainer.domain.model import Trainer
     from bftrainer.persistence.registry import Registry, TrainerRecord
 
 
@@ -67,6 +69,7 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
         table += [
             ("value", f"{rate} {stake.unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
             ("rescaling cost", f"{change} nodes: {cost} {stake.unit}"),
+            *(() if found.told is None else [("counted as", rescale_costs(found.told, entry.settings.forward_s))]),
             ("more nodes", _what_if(stake.more, stake.unit)),
             ("fewer nodes", _what_if(stake.less, stake.unit)),
         ]
@@ -77,6 +80,17 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
         table.append(("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms"))
         table += [("fallback from", f"{f.solver}: {f.reason.value} ({f.detail})") for f in answer.fallbacks]
     return table
+
+
+def rescale_costs(trainer: Trainer, forward_s: float) -> str:
+    """The seconds that a rescale costs in the problem."""
+    if trainer.start_s is None:
+        return f"a stall of all nodes, {trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
+    shown = (
+        f"{trainer.start_s:.3g} s in which new nodes start and the others train on, then a stall of all nodes, "
+        f"{trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
+    )
+    return f"{shown}; limited by T_fwd" if is_limited(trainer, forward_s) else shown
 
 
 def _named(found: Explanation) -> list[str] | None:
@@ -101,6 +115,7 @@ def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]
         table["stake"] = {
             "unit": stake.unit, "per_s": stake.rate, "gain": stake.gain, "rescale_cost": stake.cost,
             "more": _what_if_dict(stake.more), "less": _what_if_dict(stake.less),
+            **({} if found.told is None else {"costs_s": _costs_dict(found.told)}),
         }  # fmt: skip
     if answer is not None:
         table["solver"] = {
@@ -124,6 +139,10 @@ def _what_if_dict(found: WhatIf | None) -> dict[str, object] | None:
         return None
     others = {s.id: {"before": s.before, "after": s.after, "gain": s.gain} for s in found.others}
     return {"nodes": found.count, "change": found.change, "own": found.own, "others": others}
+
+
+def _costs_dict(trainer: Trainer) -> dict[str, float | None]:
+    return {"start": trainer.start_s, "up": trainer.scale_up_s, "down": trainer.scale_down_s}
 
 
 def _change(before: int, after: int) -> str:

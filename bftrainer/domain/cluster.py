@@ -87,6 +87,15 @@ class PendingJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitWait:
+    """A main-queue job that waits for a limit for which holders count, too. It needs the nodes of ``size`` holders."""
+
+    job: str
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """Nodes that are set aside from ``starts_s`` to ``ends_s``."""
 
@@ -114,6 +123,7 @@ class Observation:
     reservations: tuple[Reservation, ...] = ()
     hidden: frozenset[Hidden] = frozenset()
     planned_s: float | None = None
+    limit_waits: tuple[LimitWait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,11 +60,16 @@ class Measurements:
         return replace(self, points=(*self.points[:i], new, *self.points[i + bool(old.windows) :]))
 
     def with_stall(self, grew: bool, seconds: float, start_s: float | None = None) -> Measurements:
-        """These measurements and one more stall; with ``start_s``, the switch after a start that took this long."""
+        """These measurements and one more stall; with ``start_s``, the switch after a start that took this long.
+
+        A stall without ``start_s`` may be that of a start from 0 nodes, which includes the start: it counts until a start was
+        measured.
+        """
         if grew and start_s is not None:
-            self = replace(self, starts=(*self.starts[1 - WINDOWS :], start_s))
+            ups = (*self.ups[1 - WINDOWS :], seconds) if self.starts else (seconds,)
+            return replace(self, ups=ups, starts=(*self.starts[1 - WINDOWS :], start_s))
         if grew:
-            return replace(self, ups=(*self.ups[1 - WINDOWS :], seconds))
+            return self if self.starts else replace(self, ups=(*self.ups[1 - WINDOWS :], seconds))
         return replace(self, downs=(*self.downs[1 - WINDOWS :], seconds))
 
     def noise(self) -> float:

@@ -11,14 +11,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from bftrainer.domain.events import RateSeen, StallSeen
-from bftrainer.domain.measurements import Measurements, middle
+from bftrainer.domain.measurements import Measurements
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_of, sizes_of
 from bftrainer.domain.state import Active, State
 from bftrainer.estimation.estimates import estimate
+from bftrainer.estimation.rescale_costs import TOLERANCE, with_costs
 
-TOLERANCE = 0.02
-"""An estimated curve or cost is replaced when it has changed by more than this, relative."""
 MAX_KEPT = 128
 """Measured models kept; the one updated longest ago is dropped first."""
 SCALES_AS = 0.9
@@ -166,22 +165,18 @@ def _with_estimate(
     if sizes != submitted.sizes and sizes is not None and measured.at(sizes[0]) is not None:
         curve = _optimistic(curve, sizes[0], submitted.max_nodes)
     now = a.trainer if a.submitted is not None else submitted
-    up = _settled(now.scale_up_s, middle(measured.ups) if measured.ups else submitted.scale_up_s)
-    down = _settled(now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s)
-    start = submitted.start_s
-    if start is not None:
-        start = _settled(now.start_s or 0.0, middle(measured.starts) if measured.starts else start)
+    costs = with_costs(submitted, now, measured)
     if a.submitted is not None and not _moved(now.curve, curve):
         curve = now.curve
-    old = (now.scale_up_s, now.scale_down_s, now.start_s, now.sizes)
-    if curve is now.curve and (up, down, start, sizes) == old:
+    if curve is now.curve and costs is now and sizes == now.sizes:
         return a if a.submitted is not None else replace(a, submitted=submitted)
     asked = submitted.requested_nodes
     if asked is not None and sizes is not None and asked not in sizes:
         asked = largest_of(sizes, asked) or min(n for n in sizes if n)
     estimated = replace(
-        submitted, curve=curve, scale_up_s=up, scale_down_s=down, start_s=start, sizes=sizes, requested_nodes=asked
-    )
+        submitted, curve=curve, scale_up_s=costs.scale_up_s, scale_down_s=costs.scale_down_s, start_s=costs.start_s,
+        sizes=sizes, requested_nodes=asked,
+    )  # fmt: skip
     return replace(a, trainer=estimated, submitted=submitted)
 
 
@@ -246,10 +241,6 @@ def _elsewhere(a: Active, submitted: Trainer, measured: Measurements, pool: int,
     down = tuple(n for n in legal if here / STEP**1.5 <= n <= here / 2)
     up = tuple(n for n in legal if 2 * here <= n <= here + max(int(settings.share * pool), here))
     return down or ((here, *up) if up else None)
-
-
-def _settled(now: float, new: float) -> float:
-    return new if abs(new - now) > TOLERANCE * max(now, 1e-9) else now
 
 
 def _moved(old: Curve, new: Curve) -> bool:

@@ -22,6 +22,7 @@ from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.nodes.sharing import Sharing, claim_hosts
 from bftrainer.live.notices import Notices
 from bftrainer.live.reload import changed, described, merged
+from bftrainer.live.short_horizon import ShortHorizon
 from bftrainer.live.signals import Signals
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.ticks import TickTimer
@@ -110,6 +111,8 @@ class PilotRuntime:
         )
         self._notices = Notices(config.notices, registry, parts.state_dir, parts.clock.now_s(), clock.elapsed_s)
         listeners.append(self._notices.hear)
+        short = ShortHorizon(lambda: self._config.decisions.forward_s, self._note_cost)
+        listeners.append(short.hear)
         spool = Spool(parts.state_dir)
         self.world = LiveWorld(
             registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.heartbeat,
@@ -215,3 +218,6 @@ class PilotRuntime:
 
     def _note(self, text: str) -> None:
         self._registry.note(self._clock.now_s(), "hand-over", "", text)
+
+    def _note_cost(self, trainer: str, text: str) -> None:
+        self._registry.note(self._clock.now_s(), "cost", trainer, text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bftrainer.allocation.two_costs import is_limited
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
@@ -30,6 +31,12 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
     for need in sorted(getattr(policy, "needs", frozenset()), key=lambda need: need.name):
         if _lacks(trainer, need):
             return f"trainer {trainer.id}: {_who(policy, need)} requires {need.value}"
+    if (forward_s := forward_of(policy)) is not None and is_limited(trainer, forward_s):
+        longest_s = max(trainer.growth_s, trainer.scale_down_s)
+        return (
+            f"trainer {trainer.id}: a rescale takes {longest_s:g} s (start_s + scale_up_s, or scale_down_s), but decisions "
+            f"look {forward_s:g} s ahead (T_fwd), so that growing would never pay off; set forward_s above {longest_s:g}"
+        )
     return None
 
 

@@ -17,9 +17,11 @@ from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Plan, State
 from bftrainer.plugins import build_policy
 from bftrainer.policies.settings import PolicySettings
+from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.simulation.bounds import no_cost_bound, start_bound
 from bftrainer_replay.simulation.losses import LossCurve
-from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play
+from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.upper_bound import upper_bound
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
@@ -111,6 +113,7 @@ def trainers(draw: st.DrawFn, name: str) -> Trainer:
         draw(st.sampled_from((50.0, 5_000.0, 1e6))),
         sizes=None if sizes is None else tuple(sorted(sizes)),
         reports_loss=True,
+        start_s=draw(st.sampled_from((None, 0.0, 30.0))),
     )
 
 
@@ -187,5 +190,16 @@ def test_nothing_beats_the_upper_bound(policy: str, scenario: Scenario) -> None:
     """Trainers that differ, come later and run out of work."""
     outcome = play(scenario, build_policy(policy, SETTINGS))
     trainers = [arrival.trainer for arrival in sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)]
-    bound = upper_bound(scenario.window, trainers, scenario.max_parallel)
+    bound = upper_bound(pool_sizes_of(scenario.window), trainers, scenario.max_parallel)
     assert outcome.totals.samples <= bound * (1 + 1e-6) + 1e-3
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@settings(max_examples=40, deadline=None)
+@given(scenarios() | alike_with_work_to_spare())
+def test_nothing_beats_the_start_bound(policy: str, scenario: Scenario) -> None:
+    """A node that joined less than R_up (or start and switch) ago trains nobody."""
+    bound = start_bound(scenario)
+    assert (bound is None) == (scenario.cost_model is CostModel.PAPER)
+    if bound is not None:
+        assert play(scenario, build_policy(policy, SETTINGS)).totals.samples <= bound * (1 + 1e-6) + 1e-3

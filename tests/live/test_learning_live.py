@@ -31,10 +31,10 @@ def running(fragments: str, said_s: float, view: DriverView | None = None) -> Dr
     return replace(view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
 
 
-def fed(views: list[DriverView], window_s: float = 10.0) -> list[Seen]:
+def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Seen]:
     it, seen = MeterReading(), []
     for view in views:
-        it, more = read(it, "t", view, window_s)
+        it, more = read(it, "t", view, window_s, decided_s=decided_s)
         seen += more
     return seen
 
@@ -81,6 +81,19 @@ def test_a_start_costs_from_the_drivers_first_word() -> None:
     started = DriverView(alive=True, said_s=90.0)
     stalls = [s for s in fed([started, *steady("a", 98, 130, 0.0)]) if isinstance(s, StallSeen)]
     assert [(s.grew, s.seconds) for s in stalls] == [(True, pytest.approx(8.0))]
+
+
+def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
+    """Decided at 122; the old node trains until 130, and the new ones from 131. The driver may restart its workers for that."""
+    before = steady("a", 100, 130, 0.0)
+    for gap in ([], [replace(before[-1], on=frozenset(), said_s=130.5, trains=False)]):
+        seen = fed([*before, *gap, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=122.0)
+        (stall,) = (s for s in seen if isinstance(s, StallSeen))
+        assert (stall.grew, stall.seconds, stall.start_s) == (True, pytest.approx(1.0), pytest.approx(8.0))
+    shrunk = fed([*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0)
+    assert [s.start_s for s in shrunk if isinstance(s, StallSeen)] == [None]
+    alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
+    assert [s.start_s for s in alone if isinstance(s, StallSeen)] == [None], "nothing trained meanwhile"
 
 
 def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:

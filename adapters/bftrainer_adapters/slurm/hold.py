@@ -25,11 +25,12 @@ from bftrainer_adapters.slurm import jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.jobs import HolderJob
+from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
-from bftrainer_adapters.slurm.setup import config_argv, next_turn_s
+from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
-from bftrainer_adapters.slurm.time_limit import TimeLimit, longest_here_s
+from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
 STEPS_END_S = 3.0
 
@@ -68,6 +69,10 @@ class SlurmHolder(JobHolder):
         """What an observation showed; called from its thread."""
         self.without_a_job(frozenset(node.name for node in nodes if node.availability is not Availability.BUSY))
 
+    def shared_limits(self) -> SharedLimits:
+        """Limits for which main-queue jobs count, too; called from the thread of observations."""
+        return self._slurm.shared
+
     def claim_hosts(self, hosts: tuple[str, ...]) -> None:
         """New holders show in their comments that these hosts are this pilot's."""
         self._slurm.hosts = hosts
@@ -104,6 +109,7 @@ class _Slurm:
     user: str = field(default_factory=own_name)
 
     next_turn_s: float = 0.0
+    shared: SharedLimits = field(default_factory=SharedLimits)
 
     def __post_init__(self) -> None:
         self.limit = TimeLimit(self._longest_s)
@@ -137,7 +143,10 @@ class _Slurm:
                 return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
             return self._run(argv, CallKind.LIST)
 
-        return longest_here_s(self.settings, self.calls.config(self.settings.timeout_s), self.user, ask)
+        text = self.calls.config(self.settings.timeout_s)
+        at = limits_here(self.settings, text, self.user, ask)
+        self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
+        return max(at.longest[0], 60.0)
 
     def why_no_holder(self) -> str:
         """Empty: `doctor` has checked that preemption ends holders."""

@@ -14,18 +14,17 @@ from bftrainer.system import command
 from bftrainer_adapters.slurm.accounting import Ask, read_accounting
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, partitions_argv
-from bftrainer_adapters.slurm.site_limits import holders_of
+from bftrainer_adapters.slurm.site_limits import Holders, holders_of
 
 AGAIN_S = 60.0
 _TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
 
 
-def longest_here_s(settings: SlurmSettings, config_text: str, user: str, ask: Ask) -> float:
-    """Infinite where nothing limits it. Raises CommandError or SchedulerError if that cannot be found out."""
+def limits_here(settings: SlurmSettings, config_text: str, user: str, ask: Ask) -> Holders:
+    """What limits holders here. Raises CommandError or SchedulerError if that cannot be found out."""
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
     accounts = read_accounting(settings, config_text, user, ask)
-    at = holders_of(settings, parse_config(config_text), partitions, accounts.qos or {}, accounts.associations)
-    return max(at.longest[0], 60.0)
+    return holders_of(settings, parse_config(config_text), partitions, accounts.qos or {}, accounts.associations)
 
 
 @dataclass

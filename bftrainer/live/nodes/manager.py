@@ -172,6 +172,7 @@ class NodeManager:
             self._candidates(self._survey.candidates(), self._backoff.nodes()),
             self._survey.asleep,
             self._survey.peer_holders,
+            self._survey.limit_waits,
             trainers,
             demand,
             self._survey.answers,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.cluster import LimitWait, NodeRequest
 from bftrainer.domain.state import Nodes
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.fragments import HeldFragment
@@ -34,14 +34,23 @@ class DemandCap:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitWaits:
+    """Main-queue jobs that wait for a limit for which holders count, and when that was observed (0: there are none)."""
+
+    at_s: float = 0.0
+    jobs: tuple[LimitWait, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
-    and nodes that were left idle to save power.
+    nodes that were left idle to save power, and the observation of limits for which fragments were given back last.
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
     caps: tuple[DemandCap, ...] = ()
     left_idle: tuple[str, ...] = ()
+    limits_at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ class NodeFacts:
     candidates: tuple[Candidate, ...] = ()
     asleep: frozenset[str] = frozenset()
     peer_holders: tuple[str, ...] = ()
+    limit_waits: LimitWaits = field(default_factory=LimitWaits)
     trainers: frozenset[str] = frozenset()
     demand: PoolDemand = field(default_factory=PoolDemand)
     answers: bool = True

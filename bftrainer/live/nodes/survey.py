@@ -18,7 +18,7 @@ from bftrainer.live.derived import Table
 from bftrainer.live.hints import Hints, NoHints
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.looks import Looks, News, rules_of
-from bftrainer.live.nodes.node_facts import Candidate
+from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
 from bftrainer.live.nodes.selection import asleep, idle_nodes, next_end_s, offered, window_ends_here
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.persistence.registry import Registry
@@ -92,6 +92,7 @@ class Survey:
         self._candidates: Table[Candidate] = Table()
         self._window_ends: tuple[tuple[str, float], ...] = ()
         self._asleep: frozenset[str] = frozenset()
+        self._limit_waits = LimitWaits()
         self._clock_offset_s: float | None = None
         self._seen_s = -math.inf
 
@@ -131,6 +132,11 @@ class Survey:
     @property
     def peer_holders(self) -> tuple[str, ...]:
         return self._sharing.holders
+
+    @property
+    def limit_waits(self) -> LimitWaits:
+        """Main-queue jobs that wait for a limit for which our holders count."""
+        return self._limit_waits
 
     @property
     def asleep(self) -> frozenset[str]:
@@ -218,6 +224,7 @@ class Survey:
         free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)
         self._window_ends = tuple(window_ends_here(seen, pilot_jobs, answer.at_s).items())
         self._asleep = asleep(seen, config.nodes)
+        self._limit_waits = LimitWaits(answer.at_s, seen.limit_waits) if seen.limit_waits else LimitWaits()
         # Nothing above offers a node; nothing below fails.
         self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s
         if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:

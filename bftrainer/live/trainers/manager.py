@@ -198,7 +198,10 @@ class TrainerManager:
     def _hear(self, name: str, now_s: float, refused_before: int) -> None:
         """Measure what a trainer has reported, and note what of it cannot be used."""
         try:
-            if text := self._meters.hear(name, self._states[name].view, now_s):
+            it = self._states[name]
+            is_there = it.view.on == {id_of(fragment) for fragment in it.desired}
+            decided_s = self._to_wall(it.desired_s) if is_there else None
+            if text := self._meters.hear(name, it.view, now_s, decided_s):
                 self._registry.note(now_s, "clock", name, text)
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
             self._give_up(name, f"its reports cannot be measured: {type(error).__name__}: {error}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.workload_options import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @log_options
 @workload_options
 @node_type_option
+@cost_model_option
 @full_option
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -38,6 +40,7 @@ def advise(
     choice: LogChoice,
     table: WorkloadTable,
     node_type: str | None,
+    cost_model: str,
     full: bool,
     jobs: int,
     as_json: bool,
@@ -59,6 +62,7 @@ def advise(
     from bftrainer_replay.figures.advice import losses_figure
     from bftrainer_replay.figures.style import png
     from bftrainer_replay.figures.sweep_results import pictures
+    from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell, tasks_of
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
     from bftrainer_replay.sweep.parallel import enough_trainers
@@ -68,8 +72,10 @@ def advise(
     curves, _ = origin_of_curves(table, node_type)
     window = window_of(choice)
     click.echo(f"note: training rates from {curves}", err=True)
-    base = Cell("log", source.name, max_parallel=enough_trainers(window, pilot_trainers(window, source, 0)))
-    cells = cells_to_try(base)
+    trainers, costs = pilot_trainers(window, source, 0), CostModel(cost_model)
+    base = Cell("log", source.name, max_parallel=enough_trainers(window, trainers), cost_model=costs)
+    cells = cells_to_try(base, too_long_s(costs, trainers))
+    base = cells[0]
     sample = sample_of(window, source, cells, full=full, base=base)
     on_pieces = [each for cell in cells for each in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source], on_pieces)

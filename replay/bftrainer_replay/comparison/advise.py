@@ -54,10 +54,13 @@ class Advice:
         return next(choice for choice in self.choices if choice.name == name)
 
 
-def cells_to_try(base: Cell) -> tuple[Cell, ...]:
-    """The base, and the base with one setting changed."""
+def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
+    """The base, and the base with one setting changed; every T_fwd is longer than ``rescale_s``."""
+    beyond = [s for s in FORWARD_S if s > rescale_s] or [2 * rescale_s, 4 * rescale_s, 8 * rescale_s]
+    if base.forward_s <= rescale_s:
+        base = replace(base, forward_s=beyond[0])
     varied = (
-        *(replace(base, forward_s=s) for s in FORWARD_S),
+        *(replace(base, forward_s=s) for s in beyond),
         *(replace(base, max_parallel=p) for p in numbers_to_try(base.max_parallel)),
         *(replace(base, objective=o) for o in OBJECTIVES),
     )

@@ -68,7 +68,11 @@ def log_page(
         ],
         read_detail(base.result["detail"]),
         window,
-        None if base.no_cost_bound is None else Level(f"no-cost bound {base.no_cost_bound:.1%}", base.no_cost_bound),
+        [
+            Level(f"{name} {bound:.1%}", bound)
+            for name, bound in (("no-cost bound", base.no_cost_bound), ("start bound", base.start_bound))
+            if bound is not None
+        ],
     )
     at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
     chapters = (

@@ -22,6 +22,7 @@ With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -43,6 +44,14 @@ class CostModel(Enum):
         if self is CostModel.OVERLAP:
             return trainer if trainer.start_s is not None else replace(trainer, start_s=0.0)
         return trainer if trainer.start_s is None else replace(trainer, scale_up_s=trainer.growth_s, start_s=None)
+
+
+def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
+    """T_fwd has to be above this for growth ever to pay: the longest rescale under ``overlap``, else below 0."""
+    if model is not CostModel.OVERLAP:
+        return -1.0
+    told = [model.costs_of(trainer) for trainer in trainers]
+    return max((max(trainer.growth_s, trainer.scale_down_s) for trainer in told), default=-1.0)
 
 
 @dataclass(slots=True)

@@ -21,10 +21,11 @@ from bftrainer.errors import UnknownNameError
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.simulation.bounds import no_cost_bound
 from bftrainer_replay.simulation.curve_error import CURVE_MODES, with_curve_error
 from bftrainer_replay.simulation.ledger import Ledger
 from bftrainer_replay.simulation.meter import Meter
-from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
+from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.world import ReplayWorld
 from bftrainer_replay.workload.curves import read_curves

@@ -149,7 +149,7 @@ def test_a_horizon_within_which_growth_never_pays_is_refused() -> None:
     window = LogWindow(0.0, 300.0, nodes(4), (), 4, "by hand")
     trainer = Trainer("t", Curve((1, 4), (10.0, 40.0)), 1, 4, 5.0, 5.0, start_s=25.0)
     policy = BFTrainer(Exact(), OBJECTIVES["throughput"], 30.0)
-    with pytest.raises(InvalidValueError, match="trainer t needs 30 s for a rescale"):
+    with pytest.raises(InvalidValueError, match=r"trainer t: a rescale takes 30 s .* set forward_s above 30"):
         play(Scenario(window, (Arrival(0.0, trainer),), 1, CostModel.OVERLAP), policy)
     served = play(Scenario(window, (Arrival(0.0, trainer),), 1, CostModel.OVERLAP), replace(policy, forward_s=31.0))
     assert served.totals.samples == 270 * 40
