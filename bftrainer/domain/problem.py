@@ -61,6 +61,10 @@ class TrainerDemand:
         if not 0 <= self.current <= self.max_nodes:
             raise InvalidValueError(f"holds {self.current} nodes, expected 0 to max_nodes {self.max_nodes}")
 
+    def __hash__(self) -> int:
+        """Demands are looked up at every event. Almost always two that differ have another trainer, curve or C_j."""
+        return hash((self.id, self.value, self.current))
+
     def is_legal(self, n: int) -> bool:
         """Whether ``n`` nodes is a legal size (Eqn 3)."""
         if self.sizes is not None:
