@@ -105,16 +105,12 @@ class Looks:
             return News.NOTHING
         return News.ANNOUNCED if self.hint_s >= self.begun_s - REPEATS_S[-1] else News.UNANNOUNCED
 
-    def looked(
-        self, begun_s: float, news: News, rules: LookRules, stretch: float = 1.0, *, confirms: bool = False
-    ) -> Looks:
-        """A look that began at ``begun_s`` has ended. ``stretch`` is for chance, and for failures. ``confirms``: a node is
-        offered only after another look.
-        """
+    def looked(self, begun_s: float, news: News, rules: LookRules, stretch: float = 1.0) -> Looks:
+        """A look that began at ``begun_s`` has ended. ``stretch`` is for chance, and for failures."""
         announced = {News.NOTHING: self.announced, News.ANNOUNCED: self.announced + 1}.get(news, 0)
         allowance = self._allowed(begun_s, rules) - (1.0 if begun_s < self.unhinted_s else 0.0)
         unhinted_s = begun_s + stretch * rules.interval_s(announced)
-        is_answered = news is News.ANNOUNCED and not confirms and begun_s >= self.hint_s + REPEATS_S[0]
+        is_answered = news is News.ANNOUNCED and begun_s >= self.hint_s + REPEATS_S[0]
         again_s = (at_s for wait_s in REPEATS_S if (at_s := self.hint_s + wait_s) > begun_s)
         return replace(
             self,

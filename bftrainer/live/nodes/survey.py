@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
@@ -12,11 +13,13 @@ from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import NodeRequest, Observation, PeerPilot
 from bftrainer.domain.fragments import id_of, node_of
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.live.derived import Table
 from bftrainer.live.hints import Hints, NoHints
 from bftrainer.live.nodes.classifier import NodeClassifier
+from bftrainer.live.nodes.first_seen import FirstSeen
 from bftrainer.live.nodes.looks import Looks, News, rules_of
 from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
 from bftrainer.live.nodes.selection import asleep, idle_nodes, next_end_s, offered, window_ends_here
@@ -95,6 +98,7 @@ class Survey:
         self._limit_waits = LimitWaits()
         self._clock_offset_s: float | None = None
         self._seen_s = -math.inf
+        self._first_seen = FirstSeen()
 
     @property
     def answers(self) -> bool:
@@ -147,6 +151,10 @@ class Survey:
         """Idle nodes that the configuration allows and that have not been requested since the last poll."""
         return self._candidates.values()
 
+    def first_seen(self, node: str) -> Mapping[NodeStage, float]:
+        """Since when a candidate has been idle."""
+        return self._first_seen.of(node)
+
     def requested(self, node: str) -> None:
         """Not a candidate before the next poll."""
         if node in self._candidates:
@@ -183,7 +191,7 @@ class Survey:
         poll, self._poll = self._poll, None
         try:
             seen = poll.answer.result()
-            complaint, held = self._read(seen, config), self._held
+            complaint, held = self._read(seen, config, poll.begun_s), self._held
         except PostponedError as error:
             self._silent_s += poll.took_s
             self._looks = self._looks.postponed(elapsed + max(error.retry_s, config.times.poll_s / 10))
@@ -205,9 +213,9 @@ class Survey:
             next_s = elapsed + end_s + _AFTER_END_S - now_s
         slower = min(2.0 ** min(self._polls.failures, 10), _SLOWEST_POLL)
         stretch = slower * self._random.uniform(0.9, 1.1)
-        self._looks = self._looks.looked(poll.begun_s, news, rules, stretch, confirms=bool(self._idle.fresh)).expecting(
-            next_s
-        )
+        self._looks = self._looks.looked(poll.begun_s, news, rules, stretch).expecting(next_s)
+        if self._idle.fresh:
+            self._looks = self._looks.expecting(min(self._idle.fresh.values()) + config.nodes.confirm_s)
         return True
 
     def _ask(self, config: PilotConfig) -> _Seen:
@@ -215,7 +223,7 @@ class Survey:
         observation, at_s = self._scheduler.observe(), self._clock.now_s()
         return _Seen(observation, at_s, self._sharing.look(config.nodes))
 
-    def _read(self, answer: _Seen, config: PilotConfig) -> str:
+    def _read(self, answer: _Seen, config: PilotConfig, begun_s: float) -> str:
         """Take over an observation. Returns the complaint about a peer pilot, if any."""
         seen = answer.observation
         pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | {id_of(name) for name in self._held})
@@ -229,7 +237,8 @@ class Survey:
         self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s
         if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:
             self._clock_offset_s = offset_s
-        self._idle, _ = debounce(self._idle, frozenset(free))
+        self._first_seen = self._first_seen.looked(free, seen.nodes, answer.at_s, self._clock_offset_s)
+        self._idle, _ = debounce(self._idle, frozenset(free), begun_s, config.nodes.confirm_s)
         self._candidates = Table()
         for node in sorted(self._idle.offered):
             node_class = self._classes.of_node(node) or ""
@@ -252,4 +261,4 @@ class Survey:
         if error != polls.error:  # once, not at every poll of a long outage
             self._registry.note(now_s, "poll failed", "", error)
         self._polls = replace(polls, failures=polls.failures + 1, error=error)
-        self._idle, _ = debounce(self._idle, None)
+        self._idle, _ = debounce(self._idle, None, 0.0, 0.0)

@@ -10,7 +10,7 @@ from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
-from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, sentences, span_text
+from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, fillable, sentences, span_text
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
@@ -101,7 +101,7 @@ def log_page(
     )
     return Page(
         title, "\n".join(sentences(found, plan, sample, rows, prices)), _warnings(window, base, warning), tiles,
-        chapters, commands, bar(found, base),
+        chapters, commands, bar(found, base), fillable(found),
     )  # fmt: skip
 
 
