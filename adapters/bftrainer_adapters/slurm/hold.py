@@ -65,6 +65,7 @@ class SlurmHolder(JobHolder):
         if isinstance(settings, SlurmSettings):
             self._slurm.settings = settings
             self._slurm.calls.reconfigure(settings.calls_per_minute)
+            self._slurm.limit.update()
 
     def saw(self, nodes: tuple[NodeView, ...]) -> None:
         """What an observation showed; called from its thread."""
@@ -184,6 +185,7 @@ class _Slurm:
         found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.limit.noted(reason)
+        self.limit.update_if_due()
         return found
 
     def unknown(self, ids: list[str]) -> frozenset[str]:

@@ -209,6 +209,21 @@ def test_nothing_is_asked_where_no_limit_is_shared() -> None:
     assert shared_limits(at, "lab", SCIENCE.ask).own_partition == "scavenge", "pilots wait there, and no main job"
 
 
+def test_limits_are_read_again_each_hour_and_sooner_where_that_failed() -> None:
+    now_s, answers, asked = [0.0], [1800.0, None, 900.0, 600.0], list[float]()
+
+    def read() -> float:
+        asked.append(now_s[0])
+        if (answer := answers[len(asked) - 1]) is None:
+            raise SchedulerError("made up")
+        return answer
+
+    limit = TimeLimit(read, lambda: now_s[0])
+    for now_s[0] in (0.0, 600.0, 3599.0, 3600.0, 4199.0, 4200.0, 7799.0, 7800.0):
+        limit.update_if_due()
+    assert (asked, limit.longest_s) == ([0.0, 3600.0, 4200.0, 7800.0], 600.0)
+
+
 def test_which_association_counts() -> None:
     own = associations.Association("pilots", "ann")
     of_partition = replace(own, partition="scavenge")
