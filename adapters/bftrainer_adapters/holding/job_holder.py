@@ -15,11 +15,12 @@ from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
 from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, why_left
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, ready_since, why_left
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
@@ -93,9 +94,10 @@ class JobHolder:
                 batch.append(request)
                 taken.add(request.node)
                 self._admission.submitted(self._clock.elapsed_s())
+            sent_s = self._clock.now_s()
             for request, job in zip(batch, submit_all(self._submit, batch), strict=True):
                 if isinstance(job, str):
-                    fragments.append(self._submitted(request, job))
+                    fragments.append(self._submitted(request, job, sent_s))
                     waiting, failed = waiting + 1, 0
                     continue
                 self._admission.not_submitted()
@@ -187,10 +189,15 @@ class JobHolder:
 
     def _submit(self, request: NodeRequest) -> str:
         """In a thread: nothing here is changed."""
-        return self._jobs.submit(replace(request, window_s=request.window_s - self._times.end_s(request.node_class)))
+        return self._jobs.submit(self._within_window(request))
 
-    def _submitted(self, request: NodeRequest, job: str) -> Fragment:
+    def _within_window(self, request: NodeRequest) -> NodeRequest:
+        return replace(request, window_s=request.window_s - self._times.end_s(request.node_class))
+
+    def _submitted(self, request: NodeRequest, job: str, sent_s: float) -> Fragment:
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
+        held.limit_s = 60.0 * limit_minutes(self._within_window(request).window_s, self._settings.longest_s)
+        held.reached = ((NodeStage.SUBMITTED, sent_s),)
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
         held.node_class, held.release_s = request.node_class, self._times.end_s(request.node_class)
         return held.fragment
@@ -199,8 +206,9 @@ class JobHolder:
         why = self._files.leaving(held.name)
         if why is not None and held.phase is not FragmentPhase.GONE:
             held.become(FragmentPhase.LEAVING, now_s, why_left(why))
-        elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
+        elif held.phase is FragmentPhase.PENDING and not held.released and (mark := self._files.ready(held.name)):
             held.become(FragmentPhase.READY, now_s)
+            held.reached += ready_since(mark)
             took_s = None if held.asked_s is None else now_s - held.asked_s
             self._admission.ready(held.fragment.node, took_s, held.node_class)
 
@@ -292,7 +300,7 @@ class JobHolder:
 
     def _explain(self, held: HolderJobState, now_s: float) -> None:
         """Add the end of its output to the reason of a holder that ended before its payload started."""
-        if held.released or self._files.is_ready(held.name):
+        if held.released or self._files.ready(held.name):
             return
         self._admission.failed(held.fragment.node, "", now_s)
         words = self._files.last_words(held.fragment.node, held.fragment.id)

@@ -204,6 +204,8 @@ class NodeManager:
         for fragment in acquired.fragments:
             self._survey.requested(fragment.node)
         self._fragments.update(acquired.fragments, now_s)
+        for fragment in acquired.fragments:
+            self._registry.fragment_seen(fragment.name, self._survey.first_seen(fragment.node))
         for refusal in acquired.refusals:
             self._registry.note(now_s, "refused", refusal.node, refusal.reason)
             self._backoff.until(refusal.node, now_s + max(refusal.retry_s, self._config.times.poll_s))

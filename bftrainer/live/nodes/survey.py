@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
@@ -12,11 +13,13 @@ from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import NodeRequest, Observation, PeerPilot
 from bftrainer.domain.fragments import id_of, node_of
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.live.derived import Table
 from bftrainer.live.hints import Hints, NoHints
 from bftrainer.live.nodes.classifier import NodeClassifier
+from bftrainer.live.nodes.first_seen import FirstSeen
 from bftrainer.live.nodes.looks import Looks, News, rules_of
 from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
 from bftrainer.live.nodes.selection import asleep, idle_nodes, next_end_s, offered, window_ends_here
@@ -95,6 +98,7 @@ class Survey:
         self._limit_waits = LimitWaits()
         self._clock_offset_s: float | None = None
         self._seen_s = -math.inf
+        self._first_seen = FirstSeen()
 
     @property
     def answers(self) -> bool:
@@ -146,6 +150,10 @@ class Survey:
     def candidates(self) -> tuple[Candidate, ...]:
         """Idle nodes that the configuration allows and that have not been requested since the last poll."""
         return self._candidates.values()
+
+    def first_seen(self, node: str) -> Mapping[NodeStage, float]:
+        """Since when a candidate has been idle."""
+        return self._first_seen.of(node)
 
     def requested(self, node: str) -> None:
         """Not a candidate before the next poll."""
@@ -229,6 +237,7 @@ class Survey:
         self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s
         if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:
             self._clock_offset_s = offset_s
+        self._first_seen = self._first_seen.looked(free, seen.nodes, answer.at_s, self._clock_offset_s)
         self._idle, _ = debounce(self._idle, frozenset(free), begun_s, config.nodes.confirm_s)
         self._candidates = Table()
         for node in sorted(self._idle.offered):
