@@ -91,8 +91,9 @@ slurm-versions: environment-dev
 	@sh .ci/slurm-versions.sh install
 	@status=0; for version in $(VERSIONS); do \
 		echo "== Slurm: $$version"; \
-		$(RUN) -m pytest -n $(WORKERS) --dist worksteal --slurm $$version tests/slurm tests/contract || status=1; \
-	done; exit $$status
+		$(RUN) -m pytest -n $(WORKERS) --dist worksteal --slurm $$version \
+			--junitxml build/slurm-versions/$$version.xml tests/slurm tests/contract || status=1; \
+	done; $(RUN) tests/slurm_table.py build/slurm-versions/*.xml; exit $$status
 
 docs: environment-dev
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet

@@ -58,7 +58,7 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
             raise RejectedAnswerError(f"placed {len(new)} nodes, but {count} were decided")
-        if not (new <= old or new >= old):
+        if new is not old and not (new <= old or new >= old):
             raise RejectedAnswerError(
                 f"a rescale moves a trainer from {sorted(old - new)[0]} to {sorted(new - old)[0]}"
             )

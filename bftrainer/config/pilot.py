@@ -73,6 +73,8 @@ class NodesConfig(ConfigTable):
     """Times without new requests, local time: "08:00-18:00" or "mon-fri 08:00-18:00". Held nodes are kept."""
     node_class: str | None = None
     """Use only nodes of this class: a table [classes.NAME], or a hardware class such as "4 a100" or "32 cpus"."""
+    confirm_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+    """Look again after this many seconds when a node becomes idle, and request it if it still is. 0: request it at once."""
     min_window_s: NotNegative = 60.0
     """Shortest backfill window worth a request, in seconds."""
     leave_before_s: NotNegative = 15.0
@@ -229,7 +231,7 @@ class HintsConfig(ConfigTable):
     """UDP port to listen on. Without it, there are no hints."""
     address: str = ""
     """Address to listen on. Empty: that of workers.interface. Only workers.allow_from may send."""
-    looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 20.0
+    looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 30.0
     """Maximum number of looks per minute that only a hint asks for. Each is charged to the budget of calls, too."""
     poll_s: Positive = 30.0
     """Interval between two polls while hints have announced the latest changes. At least times.poll_s is used."""

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import bftrainer
 from live_house import House, house, spec
 
+from bftrainer.allocation.exact import Exact
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.domain.model import Curve
 from bftrainer.domain.state import Active, State
+from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.trainers.meter import MeterBook, MeterReading, Seen, read
-from bftrainer.persistence.journal import entries, last_state
+from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.protocol.reports import DriverView
 from bftrainer.system.users import own_name
+from bftrainer_replay.recording.own_journal import live_run
+from bftrainer_replay.simulation.play import play
+from bftrainer_replay.simulation.progress import CostModel
 
 # --- the meter: a trainer that does 10 samples/s per node
 
@@ -220,3 +227,22 @@ def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
     assert state.measurements == ()
     with closing(home.store()) as store:
         assert not any(entry.event.measured for entry in entries(store))
+
+
+def test_a_replay_of_its_own_journal_does_what_the_run_did(home: House) -> None:
+    """Nodes come and go; the trainers of this house never stall, and the replay is told so."""
+    home.cluster.give("n1", "n2")
+    costs = {"samples_per_s": 10.0, "scale_up_s": 0.0, "scale_down_s": 0.0}
+    trains(home, {"a": line(10.0), "b": line(20.0)})
+    home.submit(spec("a", **costs), spec("b", **{**costs, "samples_per_s": 20.0}))
+    home.at(40, lambda: home.cluster.give("n3", "n4"))
+    home.at(80, lambda: home.cluster.take("n2"))
+    home.pilot(160)
+    with closing(home.store()) as store:
+        run = live_run(store, CostModel.OVERLAP)
+    policy = policy_of(run.settings, RecordingAllocator(Exact()))
+    replayed = play(run.scenario, policy).totals.samples
+    assert run.scenario.window.span_s > 80
+    assert run.samples == pytest.approx(replayed, rel=0.03)
+    found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
+    assert found["live"] / found["replayed"] == pytest.approx(run.samples / replayed)

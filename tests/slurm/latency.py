@@ -3,15 +3,15 @@
 
     make latency                                                    all launchers, by polling
     python tests/slurm/latency.py --launchers restart --runs 6      a part of it
+    python tests/slurm/latency.py --hints                           with hints instead of polling alone
     python tests/slurm/latency.py --python OTHER/.venv/bin/python   the pilot of another version, measured alike
     python tests/slurm/latency.py --import-s 5                      with imports that take 5 s longer
 
 A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these and ends at a random
 moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log, the payload's
 marks, the audit and the journal of the pilot, the events of the driver, the steps of the trainer; so any version can be
-measured. The
-models are tiny and the steps are paced, but on a machine of 2 cores the imports of the workers compete: the last line says how
-busy the processors were. Ctrl-C prints what has been measured.
+measured. The models are tiny and the steps are paced, but on a machine of 2 cores the imports of the workers compete: the last
+line says how busy the processors were. Ctrl-C prints what has been measured.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ import argparse
 import json
 import os
 import random
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +35,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from latency_times import BACK, UP, WHOLE, Measured, measured
 from live_machine import Machine, machine
-from slurm_lab import Lab, Settings, wait_until
+from slurm_lab import Lab, Settings, free_ports, wait_until
 from slurm_versions import VERSIONS
 
+from bftrainer.domain.node_stages import p95
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 
 SCRIPTS = {"horovod": "horovod_steps.py", "torchrun": "torch_steps.py", "restart": "chain_steps.py"}
@@ -55,6 +58,7 @@ allow_root = true
 [slurm]
 partition = "scavenge"
 """
+HINT = Path(__file__).resolve().parents[2] / "jobscripts" / "hint.sh"
 NAME, KEPT, TAKEN, SIZE = "t", 4, 2, 4
 PACE_S = 0.05
 
@@ -68,7 +72,8 @@ class Options:
     poll_s: float
     import_s: float
     config: str
-    epilog: str
+    keep: Path | None
+    hints: bool
 
 
 def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
@@ -84,9 +89,13 @@ def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
                 own.children.append(subprocess.Popen(argv, cwd=own.work, stdout=log, stderr=log))
             _until_training(own, SIZE, time.time(), "the first steps")
             for _ in range(options.runs):
-                time.sleep(random.uniform(1.0, 1.0 + options.poll_s))  # any phase of the polls
+                time.sleep(
+                    random.uniform(1.0, 1.0 + (3.0 if options.hints else options.poll_s))
+                )  # any phase of the polls
                 yield _one_run(lab, own)
             own.end(own.children[0])
+            if options.keep:
+                shutil.copytree(own.state, options.keep / launcher, ignore=shutil.ignore_patterns("*.sock"))
         finally:
             lab.run("scancel", keep)
             own.close()
@@ -172,12 +181,6 @@ def _until_training(own: Machine, size: int, since_s: float, what: str) -> None:
         raise
 
 
-def p95(values: Sequence[float]) -> float:
-    """Nearest rank."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-95 * len(ordered) // 100) - 1)]
-
-
 def table(found: dict[str, list[Measured]]) -> str:
     """Median and 95th percentile of each stage, and of the whole."""
     lines = [f"| seconds until, median / p95 | {' | '.join(found)} |", f"|---|{'---|' * len(found)}"]
@@ -204,20 +207,30 @@ def main() -> int:
         "--python", default=sys.executable, help="interpreter with the bftrainer to measure (default this)"
     )
     options.add_argument("--config", type=Path, help="tables to append to the pilot's configuration")
-    options.add_argument("--epilog", default="/bin/true", help="Slurm's Epilog (default /bin/true)")
+    options.add_argument("--hints", action="store_true", help="an Epilog that sends hints, and a pilot that hears them")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
+    options.add_argument("--keep", type=Path, help="keep the pilots' state directories here, for `bftrainer plot t`")
     options.add_argument("--json", type=Path, help="also write the times to this file; what it contains is kept")
     chosen = options.parse_args()
     more = chosen.config.read_text() if chosen.config else ""
-    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.epilog)
+    (port,) = free_ports(1)
+    if chosen.hints:
+        more += f'[hints]\nport = {port}\naddress = "127.0.0.1"\n'
+    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.keep, chosen.hints)
     found: dict[str, list[Measured]] = {}
     if chosen.json and chosen.json.exists():
         for name, runs in json.loads(chosen.json.read_text()).items():
             found[name] = [Measured(**run) for run in runs]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the cluster must not stay
     began, busy = time.monotonic(), _busy_s()
     with tempfile.TemporaryDirectory(prefix="latency-lab-") as folder:
         Path(folder).chmod(0o755)
-        lab = Lab(Path(folder), Settings(epilog=one.epilog), VERSIONS[chosen.slurm])
+        epilog = "/bin/true"
+        if chosen.hints:
+            epilog = f"{folder}/hint.sh"
+            Path(epilog).write_text(HINT.read_text().replace("10.0.0.1/7717", f"127.0.0.1/{port}"))
+            Path(epilog).chmod(0o755)
+        lab = Lab(Path(folder), Settings(epilog=epilog), VERSIONS[chosen.slurm])
         lab.start()
         os.environ.update(lab.env | {"PATH": f"{lab.env['PATH']}:{os.environ['PATH']}"})
         try:
@@ -225,6 +238,9 @@ def main() -> int:
                 for run in stories(lab, launcher, one):
                     found.setdefault(launcher, []).append(run)
                     print(f"{launcher}: {_in_words(run)}", file=sys.stderr, flush=True)
+                    if chosen.json:
+                        text = json.dumps({name: [vars(it) for it in runs] for name, runs in found.items()})
+                        chosen.json.write_text(text + "\n")
         except KeyboardInterrupt:
             pass
         finally:
@@ -234,8 +250,6 @@ def main() -> int:
     print(
         f"\n{os.cpu_count()} processors, {100 * shares:.0f} % busy; {sum(len(r.up) for v in found.values() for r in v)} nodes"
     )
-    if chosen.json:
-        chosen.json.write_text(json.dumps({name: [vars(run) for run in runs] for name, runs in found.items()}) + "\n")
     return 0
 
 

@@ -33,6 +33,7 @@ from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
 STEPS_END_S = 3.0
+_SUBMISSIONS_AT_ONCE = 4
 
 _Parsed = TypeVar("_Parsed")
 TRAITS = SchedulerTraits(
@@ -64,6 +65,7 @@ class SlurmHolder(JobHolder):
         if isinstance(settings, SlurmSettings):
             self._slurm.settings = settings
             self._slurm.calls.reconfigure(settings.calls_per_minute)
+            self._slurm.limit.update()
 
     def saw(self, nodes: tuple[NodeView, ...]) -> None:
         """What an observation showed; called from its thread."""
@@ -160,6 +162,11 @@ class _Slurm:
         """Slurm's words for limits of a QOS, an association or a user."""
         return jobs.is_limit(reason)
 
+    @property
+    def submissions_at_once(self) -> int:
+        """One where the site limits calls: the budget is asked before each batch."""
+        return 1 if self.calls.is_limited else _SUBMISSIONS_AT_ONCE
+
     def submit(self, request: NodeRequest) -> str:
         """Run sbatch once (8 ms)."""
         way = "script first" if self.script_first else "payload first"
@@ -178,6 +185,7 @@ class _Slurm:
         found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.limit.noted(reason)
+        self.limit.update_if_due()
         return found
 
     def unknown(self, ids: list[str]) -> frozenset[str]:

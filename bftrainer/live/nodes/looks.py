@@ -16,9 +16,9 @@ from enum import Enum
 
 from bftrainer.config.pilot import PilotConfig
 
-REPEATS_S = (0.3, 1.2, 3.0)
+REPEATS_S = (0.15, 1.5)
 """Looks after a hint, until one finds a newly idle node: the scheduler hears of an Epilog's end a moment after its hint."""
-BURST = 4.0
+BURST = 6.0
 """So many hinted looks may follow one another; the allowance is full with them."""
 TRUSTED_AFTER = 3
 
@@ -78,6 +78,10 @@ class Looks:
         """Whether looks without a hint are rarer for now."""
         return self.announced >= TRUSTED_AFTER
 
+    def wait_s(self, rules: LookRules, now_s: float) -> float:
+        """Seconds until the next look."""
+        return max(self.due_s(rules) - now_s, 0.0)
+
     def hinted(self, now_s: float) -> Looks:
         """A hint has come."""
         return replace(self, hint_s=now_s, hinted_s=min(self.hinted_s, now_s + REPEATS_S[0]))
@@ -105,16 +109,12 @@ class Looks:
             return News.NOTHING
         return News.ANNOUNCED if self.hint_s >= self.begun_s - REPEATS_S[-1] else News.UNANNOUNCED
 
-    def looked(
-        self, begun_s: float, news: News, rules: LookRules, stretch: float = 1.0, *, confirms: bool = False
-    ) -> Looks:
-        """A look that began at ``begun_s`` has ended. ``stretch`` is for chance, and for failures. ``confirms``: a node is
-        offered only after another look.
-        """
+    def looked(self, begun_s: float, news: News, rules: LookRules, stretch: float = 1.0) -> Looks:
+        """A look that began at ``begun_s`` has ended. ``stretch`` is for chance, and for failures."""
         announced = {News.NOTHING: self.announced, News.ANNOUNCED: self.announced + 1}.get(news, 0)
         allowance = self._allowed(begun_s, rules) - (1.0 if begun_s < self.unhinted_s else 0.0)
         unhinted_s = begun_s + stretch * rules.interval_s(announced)
-        is_answered = news is News.ANNOUNCED and not confirms and begun_s >= self.hint_s + REPEATS_S[0]
+        is_answered = news is News.ANNOUNCED and begun_s >= self.hint_s + REPEATS_S[0]
         again_s = (at_s for wait_s in REPEATS_S if (at_s := self.hint_s + wait_s) > begun_s)
         return replace(
             self,

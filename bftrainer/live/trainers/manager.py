@@ -173,6 +173,7 @@ class TrainerManager:
                 if it.view.ranks_disagree and not was.ranks_disagree:
                     self._registry.note(now_s, "report", name, disagreement_text(it.view.ranks_disagree))
                 self._hear(name, now_s, len(was.refused))
+                self._registry.trainer_reported(name, was.times, it.view.times)
                 if fresh := it.view.withheld - was.withheld:
                     lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
             record = self._records[name]

@@ -50,7 +50,7 @@ def advise(
 
     Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the objective do. Writes
     DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (how much worse other values
-    do), and the figures of the underlying replays.
+    do), DIR/cohorts.png (how long nodes that joined together stay), and the figures of the underlying replays.
 
     \b
     Example:
@@ -58,8 +58,10 @@ def advise(
       bftrainer advise log.csv.gz --out advice
     """
     from bftrainer.system.files import write_atomically
+    from bftrainer_replay.analysis.cohorts import cohort_hits, fitted
     from bftrainer_replay.comparison.advise import cells_to_try, config_lines, recommend
     from bftrainer_replay.figures.advice import losses_figure
+    from bftrainer_replay.figures.cohorts import cohorts_figure
     from bftrainer_replay.figures.style import png
     from bftrainer_replay.figures.sweep_results import pictures
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
@@ -91,6 +93,8 @@ def advise(
         for name, data in pictures(tuple(rows.values())).items():
             write_atomically(out / name, data)
         write_atomically(out / "losses.png", png(losses_figure(advice)))
+        hits = cohort_hits(window)
+        write_atomically(out / "cohorts.png", png(cohorts_figure(hits, fitted(hits))))
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
     except OSError as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
+from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
 from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.world import Arrival
@@ -42,12 +43,16 @@ class SettingChoice:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit (``longest_s``)."""
+    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit (``longest_s``).
+
+    ``cohort`` is the policy of that name with constants fitted to the log; None if too few nodes leave.
+    """
 
     measure: str
     choices: tuple[SettingChoice, ...]
     min_window_s: float
     longest_s: float
+    cohort: str | None = None
 
     def choice(self, name: str) -> SettingChoice:
         """The choice for the setting ``name``."""
@@ -73,7 +78,9 @@ def recommend(base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arri
     measure = "outcome_samples" if alike else "outcome_one_node_h"
     choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
     slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
-    return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
+    model = fitted(cohort_hits(window))
+    cohort = None if model is None else policy_name(model)
+    return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window), cohort)
 
 
 def holder_limit_s(window: LogWindow) -> float:
@@ -87,8 +94,9 @@ def holder_limit_s(window: LogWindow) -> float:
 def config_lines(advice: Advice) -> str:
     """The advice as lines of the pilot's configuration, with the losses of other values as comments."""
     objective, forward, parallel = (advice.choice(name) for name in ("objective", "forward_s", "max_parallel"))
+    cohort = "" if advice.cohort is None else f'# if rescales cost a minute and more:\n# policy = "{advice.cohort}"\n'
     return (
-        f'[decisions]\n# {objective.others}\nobjective = "{objective.value}"\n'
+        f'[decisions]\n{cohort}# {objective.others}\nobjective = "{objective.value}"\n'
         f"# {forward.others}\nforward_s = {float(forward.value)!r}\n"
         f"# {parallel.others}\nmax_parallel = {parallel.value}\n\n[nodes]\nmin_window_s = {advice.min_window_s!r}\n\n"
         f'# with holder = "slurm":\n# [slurm]\n# longest_s = {advice.longest_s!r}\n'

@@ -189,7 +189,7 @@ PENDING = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
         (SCIENCE, "eve|physics|normal|main|2|AssocGrpCPUMinutesLimit", None),  # hours that are used up
         (SCIENCE, "eve|physics|normal|main|2|AssocGrpCPURunMinutesLimit", 2),
         (SCIENCE, "eve|physics|normal|main|2|Resources", None),
-        (Site(user=user(MaxJobs="3")), "ann|pilots|normal|main|3|AssocMaxJobsLimit", 1),
+        (Site(user=user(MaxJobs="3")), "ann|pilots|normal|main|10|AssocMaxJobsLimit", 1),
         (Site(user=user(MaxJobs="3")), "eve|pilots|normal|main|3|AssocMaxJobsLimit", None),
         (PARTQ, "eve|x|normal|main|3|QOSGrpNodeLimit", 3),
         (PARTQ, "eve|x|normal|other|3|QOSGrpNodeLimit", None),
@@ -207,6 +207,21 @@ def test_nothing_is_asked_where_no_limit_is_shared() -> None:
     by_partition = SlurmSettings(partition="scavenge")
     at = replace(limits_here(by_partition, CONFIG, "ann", SCIENCE.ask), by="preempt/partition_prio")
     assert shared_limits(at, "lab", SCIENCE.ask).own_partition == "scavenge", "pilots wait there, and no main job"
+
+
+def test_limits_are_read_again_each_hour_and_sooner_where_that_failed() -> None:
+    now_s, answers, asked = [0.0], [1800.0, None, 900.0, 600.0], list[float]()
+
+    def read() -> float:
+        asked.append(now_s[0])
+        if (answer := answers[len(asked) - 1]) is None:
+            raise SchedulerError("made up")
+        return answer
+
+    limit = TimeLimit(read, lambda: now_s[0])
+    for now_s[0] in (0.0, 600.0, 3599.0, 3600.0, 4199.0, 4200.0, 7799.0, 7800.0):
+        limit.update_if_due()
+    assert (asked, limit.longest_s) == ([0.0, 3600.0, 4200.0, 7800.0], 600.0)
 
 
 def test_which_association_counts() -> None:
