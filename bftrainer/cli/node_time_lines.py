@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bftrainer.cli.output import show_json, show_rows
 from bftrainer.client.state_dir import opened_registry
-from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, quantile, stage_seconds, whole_seconds
+from bftrainer.domain.node_stages import SUMMARIES, TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds, whole_seconds
 
 if TYPE_CHECKING:
     from bftrainer.persistence.time_lines import TimeLine
@@ -34,19 +33,15 @@ def show_time_lines(state: Path, everything: bool, as_json: bool) -> None:
     cells = [(line, [value for chain, _ in _CHAINS for value in _values(line, chain)]) for line in lines]
     columns = list(zip(*(values for _, values in cells), strict=True)) or [()] * len(heads)
     rows = [(line.fragment, line.trainer, *map(_shown, values)) for line, values in cells]
-    for name, share in (("median", 0.5), ("95 %", 0.95)):
-        rows.append((name, "", *(_shown(_quantile(values, share)) for values in columns)))
+    for name, of in SUMMARIES:
+        found = [[value for value in values if value is not None] for values in columns]
+        rows.append((name, "", *(_shown(of(values) if values else None) for values in found)))
     show_rows(("s", "trainer", *heads), rows, right=heads)
 
 
 def _values(line: TimeLine, chain: tuple[NodeStage, ...]) -> list[float | None]:
     seconds = stage_seconds(line.instants, chain)
     return [*(seconds.get(stage) for stage in chain[1:]), whole_seconds(line.instants, chain)]
-
-
-def _quantile(values: Sequence[float | None], share: float) -> float | None:
-    known = [value for value in values if value is not None]
-    return quantile(known, share) if known else None
 
 
 def _shown(value: float | None) -> str:

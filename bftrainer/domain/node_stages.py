@@ -7,7 +7,8 @@ instant that seems to be earlier than the one before it counts as that one (:fun
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from itertools import pairwise
 
@@ -72,7 +73,10 @@ def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | N
     return sum(stage_seconds(instants, chain).values())
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of the values does not exceed (nearest rank)."""
+def p95(values: Sequence[float]) -> float:
+    """The 95th percentile: the smallest value that 95 % of the values do not exceed (nearest rank)."""
     ordered = sorted(values)
-    return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
+    return ordered[max(math.ceil(0.95 * len(ordered)) - 1, 0)]
+
+
+SUMMARIES: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (("median", statistics.median), ("95 %", p95))

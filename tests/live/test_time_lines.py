@@ -13,7 +13,7 @@ from command_line import bftrainer
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, quantile, stage_seconds, whole_seconds
+from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, p95, stage_seconds, whole_seconds
 from bftrainer.domain.state import Active, Decision, Plan, State
 from bftrainer.live.facts import DecisionMade, Fact, FragmentTimed, Listener, TellingRegistry
 from bftrainer.live.metrics import Metrics
@@ -59,7 +59,9 @@ def one_life(registry: TellingRegistry, listeners: list[Listener]) -> None:
     trains = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14),))
     gone = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14, T0 + 60.2),))
     registry.trainer_reported("a", TrainingTimes(), starts)
-    registry.trainer_reported("a", starts, trains)
+    ended = TrainingTimes((WorkerTimes("7", T0 + 12, gone_s=T0 + 13),))  # and starts again: that is not the way back
+    registry.trainer_reported("a", starts, ended)
+    registry.trainer_reported("a", ended, trains)
     registry.fragment_asked_back(NAME, T0 + 60, "preempted")
     registry.trainer_reported("a", trains, gone)
     registry.fragment_released(NAME, T0 + 61, "preempted")
@@ -154,7 +156,7 @@ def test_instants_of_other_clocks_never_make_a_stage_negative() -> None:
     assert stage_seconds({NodeStage.SUBMITTED: 10.9}, TO_TRAINING) == {}
 
 
-def test_quantiles_are_values_that_were_measured() -> None:
-    assert quantile([3.0, 1.0, 2.0, 4.0], 0.5) == 2.0
-    assert quantile([3.0, 1.0, 2.0, 4.0], 0.95) == 4.0
-    assert quantile([3.0], 0.5) == 3.0
+def test_the_95th_percentile_is_a_value_that_was_measured() -> None:
+    assert p95([3.0, 1.0, 2.0, 4.0]) == 4.0
+    assert p95([float(n) for n in range(1, 101)]) == 95.0
+    assert p95([3.0]) == 3.0

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from live_machine import Machine, machine
 from slurm_lab import Lab, Settings, free_ports, wait_until
 from slurm_versions import VERSIONS
 
+from bftrainer.domain.node_stages import p95
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 
 SCRIPTS = {"horovod": "horovod_steps.py", "torchrun": "torch_steps.py", "restart": "chain_steps.py"}
@@ -72,6 +73,7 @@ class Options:
     import_s: float
     config: str
     keep: Path | None
+    hints: bool
 
 
 def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
@@ -87,7 +89,9 @@ def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
                 own.children.append(subprocess.Popen(argv, cwd=own.work, stdout=log, stderr=log))
             _until_training(own, SIZE, time.time(), "the first steps")
             for _ in range(options.runs):
-                time.sleep(random.uniform(1.0, 1.0 + options.poll_s))  # any phase of the polls
+                time.sleep(
+                    random.uniform(1.0, 1.0 + (3.0 if options.hints else options.poll_s))
+                )  # any phase of the polls
                 yield _one_run(lab, own)
             own.end(own.children[0])
             if options.keep:
@@ -177,12 +181,6 @@ def _until_training(own: Machine, size: int, since_s: float, what: str) -> None:
         raise
 
 
-def p95(values: Sequence[float]) -> float:
-    """Nearest rank."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-95 * len(ordered) // 100) - 1)]
-
-
 def table(found: dict[str, list[Measured]]) -> str:
     """Median and 95th percentile of each stage, and of the whole."""
     lines = [f"| seconds until, median / p95 | {' | '.join(found)} |", f"|---|{'---|' * len(found)}"]
@@ -218,7 +216,7 @@ def main() -> int:
     (port,) = free_ports(1)
     if chosen.hints:
         more += f'[hints]\nport = {port}\naddress = "127.0.0.1"\n'
-    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.keep)
+    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.keep, chosen.hints)
     found: dict[str, list[Measured]] = {}
     if chosen.json and chosen.json.exists():
         for name, runs in json.loads(chosen.json.read_text()).items():
