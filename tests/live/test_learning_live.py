@@ -97,6 +97,8 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
         seen = fed([*before, *gap, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=122.0)
         (stall,) = (s for s in seen if isinstance(s, StallSeen))
         assert (stall.grew, stall.seconds, stall.start_s) == (True, pytest.approx(1.0), pytest.approx(8.0))
+    stalled = fed([*before, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=99.0)
+    assert [s.start_s for s in stalled if isinstance(s, StallSeen)] == [None], "it stalled when that was decided"
     shrunk = fed([*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0)
     assert [s.start_s for s in shrunk if isinstance(s, StallSeen)] == [None]
     alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
