@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -73,7 +74,7 @@ def assumptions_chapter(
         ),
     ]
     if not sample.is_whole:
-        moves = f"{UsedNodes.of(base).share:.0%} used, ±{100 * used_spread(base):.0f} points"
+        moves = f"{UsedNodes.of(base).share:.0%} used, ±{max(math.ceil(100 * used_spread(base)), 1)} points"
         made.insert(0, ("Part of the log that is replayed", sample.text, "--full", moves))
     if window.note:
         made.append(("Nodes", window.note, "", ""))

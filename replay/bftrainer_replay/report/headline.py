@@ -31,16 +31,26 @@ _ALIKE = 0.003  # outcomes that differ by less are called equal
 
 @dataclass(frozen=True, slots=True)
 class UsedNodes:
-    """Node-hours of one replay: idle, in training, and left over."""
+    """Node-hours of one replay: idle, in training, and left over.
+
+    Pieces of a log may have fewer idle nodes than the log, and so many trainers can use only so many nodes. What training uses
+    of the nodes that it could use at most is therefore taken from the pieces, and how many these are from the whole log.
+    ``correction`` is what this does to the node-hours in training.
+    """
 
     idle_node_h: float
     used_node_h: float
+    correction: float = 1.0
 
     @classmethod
     def of(cls, row: SweepRow) -> UsedNodes:
         """From the results of a replay."""
         idle = float(row.result["resource_integral_node_h"])
-        return cls(idle, idle - float(row.result["unused_node_h"]))
+        used = idle - float(row.result["unused_node_h"])
+        if row.log_usable_share is None or not row.usable_node_h:
+            return cls(idle, used)
+        corrected = min(used / row.usable_node_h * row.log_usable_share, 1.0) * idle
+        return cls(idle, corrected, corrected / used if used else 1.0)
 
     @property
     def share(self) -> float:
@@ -49,8 +59,8 @@ class UsedNodes:
 
 
 def one_node_hours(row: SweepRow) -> float:
-    """The outcome in hours of a single dedicated node, which favors no model."""
-    return float(row.result["outcome_one_node_h"])
+    """The outcome in hours of a single dedicated node, which favors no model; corrected as the node-hours in training."""
+    return float(row.result["outcome_one_node_h"]) * UsedNodes.of(row).correction
 
 
 def used_spread(row: SweepRow) -> float:
@@ -58,13 +68,16 @@ def used_spread(row: SweepRow) -> float:
 
     Twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the log was replayed.
     """
-    parts = [UsedNodes.of(part) for part in row.parts]
+    scale = 1.0 if row.log_usable_share is None else row.log_usable_share
+    parts = [
+        (part.usable_node_h or UsedNodes.of(part).idle_node_h, UsedNodes.of(part).used_node_h) for part in row.parts
+    ]
     if len(parts) < 2:
         return 0.0
-    idle, used = sum(p.idle_node_h for p in parts), sum(p.used_node_h for p in parts)
-    without = [(used - p.used_node_h) / (idle - p.idle_node_h) for p in parts if idle > p.idle_node_h]
+    whole, used = sum(there for there, _ in parts), sum(own for _, own in parts)
+    without = [(used - own) / (whole - there) for there, own in parts if whole > there]
     mean = sum(without) / len(without) if without else 0.0
-    return 2 * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
+    return 2 * scale * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
 
 
 def sentences(
@@ -144,7 +157,11 @@ def _by(found: Characteristics) -> str:
 def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow, prices: SitePrices) -> str:
     used = UsedNodes.of(base)
     count = base.cell.max_parallel
-    spread = "" if sample.is_whole else f" (±{100 * used_spread(base):.0f} points: only parts of the log were replayed)"
+    spread = (
+        ""
+        if sample.is_whole
+        else f" (±{max(math.ceil(100 * used_spread(base)), 1)} points: only parts of the log were replayed)"
+    )
     work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
     return (
         f"Training with at most {count} trainers at once would have used {_share(used.share)} of the idle node-hours{spread} "

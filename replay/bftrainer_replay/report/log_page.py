@@ -163,8 +163,8 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
     nodes = UsedNodes.of(base)
     whole = found.node_hours / nodes.idle_node_h if base.parts else 1.0
 
-    def both(value: float) -> tuple[str, str]:
-        return f"{value * whole:,.0f}", f"{value * whole * months:,.0f}"
+    def both(value: float, scale: float = whole * nodes.correction) -> tuple[str, str]:
+        return f"{value * scale:,.0f}", f"{value * scale * months:,.0f}"
 
     table = PageTable(
         "per-month",
@@ -173,8 +173,8 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
         "favor models with cheap samples.",
         ("", "this log", "a month"),
         (
-            ("idle node-hours", *both(nodes.idle_node_h)),
-            ("node-hours in training", *both(nodes.used_node_h)),
+            ("idle node-hours", *both(nodes.idle_node_h, whole)),
+            ("node-hours in training", *both(nodes.used_node_h, whole)),
             ("million samples", *both(base.samples / 1e6)),
             ("trainings of 100 epochs of ImageNet", *both(base.samples / SAMPLES_TOTAL)),
             ("one-node hours of training", *both(float(result["outcome_one_node_h"]))),

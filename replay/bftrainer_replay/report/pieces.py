@@ -27,8 +27,9 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
     table = PageTable(
         "pieces",
         "Pieces of the log that were replayed",
-        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. The figures "
-        "at the top are those of all pieces together.",
+        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. For the "
+        "figures at the top, what it uses of the nodes that so many trainers can use at most is taken from all pieces together, "
+        "and how many nodes these are from the whole log.",
         ("from", "to", "mean idle nodes", "used", "U", "training over equal shares"),
         tuple(parts),
     )

@@ -90,6 +90,22 @@ def test_a_sum_of_pieces_counts_everything_once_and_says_how_far_a_draw_may_be_o
     assert used_spread(replace(total, parts=())) == 0.0
 
 
+def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() -> None:
+    """Two trainers of 8 nodes on a log with 40 idle nodes half of the time and 8 otherwise: 16 and 8 are usable."""
+
+    def row(hours: float, idle: float, used: float, usable: float) -> SweepRow:
+        result = {"resource_integral_node_h": hours * idle, "unused_node_h": hours * (idle - used)}
+        return SweepRow(Cell("log-01", "w", max_parallel=2), result, 1.0, usable_node_h=hours * usable)
+
+    parts = (row(6, 8, 6, 8), row(6, 8, 6.4, 8))  # both drawn where few nodes are idle
+    total = replace(row(12, 8, 6.2, 8), parts=parts, log_usable_share=(16 + 8) / (40 + 8))
+    found = UsedNodes.of(total)
+    assert found.share == pytest.approx(6.2 / 8 / 2)  # not 6.2 / 8
+    assert found.correction == pytest.approx(0.5)
+    assert UsedNodes.of(parts[0]).share == pytest.approx(6 / 8)
+    assert used_spread(total) == pytest.approx(0.5 * 2 * (0.4 / 8) / 2)
+
+
 def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
     trainers = [arrival.trainer for arrival in diverse([0.0] * 200, 0)]
     short, long = (cost_s(made_log(days, 100), trainers, 10) for days in (2, 8))
