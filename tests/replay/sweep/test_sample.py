@@ -10,7 +10,7 @@ import pytest
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
-from bftrainer_replay.report.headline import UsedNodes, used_spread
+from bftrainer_replay.report.used_nodes import UsedNodes, used_spread
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SUMMED, SweepRow, summed
 from bftrainer_replay.sweep.sample import cost_s, drawn, whole
