@@ -69,6 +69,8 @@ def run(words: list[str]) -> None:
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __annotations__={})
     sys.modules["__main__"] = main
+    if "__mp_main__" in sys.modules:
+        sys.modules["__mp_main__"] = main  # as multiprocessing has it
     try:
         if words[0] == "-m":
             sys.argv = words[1:]

@@ -46,7 +46,7 @@ class Checks:
         """Why it must not be forked, or nothing; the first time, the modules' files are noted."""
         if not self.files:
             library = own_library()
-            paths = {name: getattr(sys.modules[name], "__file__", None) or "" for name in set(sys.modules) - self.modules}
+            paths = {name: getattr(sys.modules[name], "__file__", None) or "" for name in set(sys.modules) - self.modules - {"__mp_main__"}}
             for name, path in paths.items():
                 if os.path.isabs(path) and not is_installed(path, library):
                     return "{} was imported, which is not installed: {}".format(name, path)
@@ -117,12 +117,16 @@ def have_changed(files):  # type: (dict[str, tuple[int, int]]) -> bool
 def shadowed(request):  # type: (dict[str, object]) -> str
     """Whether the script's folder has a module of a name that was imported from elsewhere: then it would have been first."""
     folder = own_folder(request["words"], str(request["cwd"]))  # type: ignore[arg-type]
+    if not os.path.isdir(folder):
+        return ""
     tops = {name.partition(".")[0] for name in sys.modules}
-    found = sorted({name.partition(".")[0] for name in os.listdir(folder)} & tops) if os.path.isdir(folder) else []
-    for name in found:
-        origin = getattr(sys.modules[name], "__file__", None)
-        if origin and not os.path.abspath(origin).startswith(folder + os.sep):
-            return "the script's folder has a module of its own that is called " + name
+    for entry in sorted(os.listdir(folder)):
+        name, _, kind = entry.partition(".")
+        there = kind.endswith(("py", "pyc", "so")) or os.path.exists(os.path.join(folder, entry, "__init__.py"))
+        if name in tops and there:
+            origin = getattr(sys.modules.get(name), "__file__", None)
+            if origin and os.path.dirname(os.path.abspath(origin)) not in (folder, os.path.join(folder, name)):
+                return "the script's folder has a module of its own that is called " + name
     return ""
 
 

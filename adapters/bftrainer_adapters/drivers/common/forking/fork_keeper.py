@@ -160,7 +160,7 @@ def _open_streams(unbuffered):  # type: (bool) -> None
         interactive = raw.isatty()
         new = io.TextIOWrapper(
             raw, old.encoding, old.errors, newline="\n",
-            line_buffering=interactive or number == 2, write_through=unbuffered and writes,
+            line_buffering=not unbuffered and (interactive or number == 2), write_through=unbuffered,
         )  # fmt: skip
         new.mode = "w" if writes else "r"
         setattr(sys, name, new)

@@ -139,6 +139,8 @@ class ForkServers:
                 status = started.process.poll()
                 if status is None or (status == 0 and time.monotonic() - started.at_s < IDLE_S):
                     return not self._refused
+                if started.process.stdin is not None:
+                    started.process.stdin.close()
                 self._refused = self._refused or status == REFUSES
                 failures = started.failures + (status != 0)
             if self._refused or failures >= _MOST_FAILURES:
