@@ -1,4 +1,4 @@
-"""Workers forked from a pre-imported interpreter: like new processes in all that a script can see, and never worse than those."""
+"""Workers forked from a pre-imported interpreter: like new processes in all that a script can see."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +28,8 @@ SEEN = """
 import json, os, random, signal, sys, threading
 import slowly
 kept = {k: v for k, v in os.environ.items() if k not in ("_", "SHLVL", "BFTRAINER_FORK_SERVER")}
-main = {k: str(v).split(" object at")[0] for k, v in vars(sys.modules["__main__"]).items() if k in ("__name__", "__file__", "__spec__", "__package__")}
+shown = ("__name__", "__file__", "__spec__", "__package__", "__doc__", "__cached__", "__annotations__")
+main = {k: str(v).split(" object at")[0] for k, v in vars(sys.modules["__main__"]).items() if k in shown}
 streams = [(s.name, s.mode, s.encoding, s.errors, s.line_buffering, s.write_through, s.newlines) for s in
            (sys.stdin, sys.stdout, sys.stderr)]
 print(json.dumps({
@@ -153,7 +153,8 @@ def test_many_workers_share_one_import_and_the_next_one_too(node: Node) -> None:
 
 def test_a_signal_for_the_worker_reaches_the_script(node: Node) -> None:
     node.write(
-        "import slowly, signal, sys, time\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(5))\nprint('up', flush=True)\ntime.sleep(99)"
+        "import slowly, signal, sys, time\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(5))\n"
+        "print('up', flush=True)\ntime.sleep(99)"
     )
     with node.starts() as start:
         worker = start()
@@ -267,7 +268,9 @@ def test_only_its_user_can_reach_the_socket_and_a_foreign_folder_is_not_used(nod
         assert (status, f"{place.parent} is not private" in log) == (0, True)
 
 
-@pytest.mark.parametrize("command", [["bash", "x.sh"], ["python", "-c", "pass"], ["python", "-X", "dev", "x.py"], ["x.py"]])
+@pytest.mark.parametrize(
+    "command", [["bash", "x.sh"], ["python", "-c", "pass"], ["python", "-X", "dev", "x.py"], ["x.py"]]
+)
 def test_other_commands_are_started_plainly(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("import os")
     assert modules_of(command, tmp_path) is None
@@ -277,7 +280,9 @@ def test_the_modules_of_a_script_and_of_a_module_without_importing_anything(tmp_
     package = tmp_path / "pack"
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('imported')")
-    (package / "train.py").write_text("import torch, os.path as p\nfrom a.b import c\nfrom . import d\nif 1:\n    import e")
+    (package / "train.py").write_text(
+        "import torch, os.path as p\nfrom a.b import c\nfrom . import d\nif 1:\n    import e"
+    )
     assert modules_of(["python3", "-u", "-m", "pack.train"], tmp_path) == ["torch", "os.path", "a.b"]
     assert modules_of(["python", "pack/train.py"], tmp_path) == ["torch", "os.path", "a.b"]
     assert modules_of(["python", "missing.py"], tmp_path) is None

@@ -82,7 +82,7 @@ def run(words: list[str]) -> None:
             main.__dict__.update(__file__=path, __loader__=loader, __cached__=None)
             with open(words[0], "rb") as file:  # noqa: PTH123
                 code = compile(file.read(), path, "exec", dont_inherit=True)
-            exec(code, main.__dict__)
+            exec(code, main.__dict__)  # noqa: S102 - the script
     except SystemExit:
         raise
     except BaseException as error:

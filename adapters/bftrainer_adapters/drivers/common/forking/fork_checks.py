@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-_HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm/")
+_HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm/")  # noqa: S108
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -46,7 +46,10 @@ class Checks:
         """Why it must not be forked, or nothing; the first time, the modules' files are noted."""
         if not self.files:
             library = own_library()
-            paths = {name: getattr(sys.modules[name], "__file__", None) or "" for name in set(sys.modules) - self.modules - {"__mp_main__"}}
+            paths = {
+                name: getattr(sys.modules[name], "__file__", None) or ""
+                for name in set(sys.modules) - self.modules - {"__mp_main__"}
+            }
             for name, path in paths.items():
                 if os.path.isabs(path) and not is_installed(path, library):
                     return "{} was imported, which is not installed: {}".format(name, path)
@@ -111,6 +114,7 @@ def state(path):  # type: (str) -> tuple[int, int]
 
 
 def have_changed(files):  # type: (dict[str, tuple[int, int]]) -> bool
+    """Whether a file is not what was imported."""
     return any(state(path) != before for path, before in files.items())
 
 

@@ -7,24 +7,24 @@ folder are handed over; signals are passed on; the end of either process is the 
 worker exists leads to the plain command, with a line in the log that says why.
 """
 
+import _socket
 import os
 import signal
 import sys
 import time
 
-import _socket
 import fork_facts
 
 _PASSED_ON = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM", "SIGWINCH", "SIGCONT")
 _LOST = 128 + signal.SIGKILL
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The server does not start this worker; the text says why."""
 
 
 def connect(path, appear_s, patience_s):  # type: (str, float, float) -> _socket.socket
-    """A connection to a server of the same user. Raises Refused and OSError."""
+    """A connection to a server of the same user. Raises RefusedError and OSError."""
     deadline_s = time.monotonic() + appear_s
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     while True:
@@ -33,20 +33,20 @@ def connect(path, appear_s, patience_s):  # type: (str, float, float) -> _socket
             break
         except OSError as error:
             if time.monotonic() > deadline_s:
-                raise Refused("no fork server has started ({})".format(error.strerror)) from None
+                raise RefusedError("no fork server has started ({})".format(error.strerror)) from None
             time.sleep(0.01)
     for folder in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
         if not fork_facts.is_private(folder):
-            raise Refused(folder + " is not private")
+            raise RefusedError(folder + " is not private")
     peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     if int.from_bytes(peer[4:8], sys.byteorder) != os.getuid():
-        raise Refused("the fork server is another user's")
+        raise RefusedError("the fork server is another user's")
     connection.settimeout(patience_s)
     return connection
 
 
 def ask(connection, late, options, command):  # type: (_socket.socket, list[str], int, list[str]) -> None
-    """Have the worker started. Raises Refused and OSError; after that the plain command may run, for the worker does not."""
+    """Have the worker started. Raises RefusedError and OSError: then it has not been, and will not be."""
     request = {
         "words": command[options:], "command": command, "environment": dict(os.environ), "cwd": os.getcwd(),
         "late": late, "facts": fork_facts.facts(),
@@ -57,7 +57,7 @@ def ask(connection, late, options, command):  # type: (_socket.socket, list[str]
     connection.sendall(data[sent:])
     answer = fork_facts.receive(connection)
     if answer != fork_facts.READY:
-        raise Refused(str(answer or "the fork server has ended"))
+        raise RefusedError(str(answer or "the fork server has ended"))
     connection.sendall(fork_facts.GO)
 
 
@@ -88,15 +88,16 @@ def end(status):  # type: (int) -> None
 
 
 def main():  # type: () -> None
+    """Have the worker started and follow it; or be it."""
     path, appear_s, patience_s, late, options = sys.argv[1:6]
     command = sys.argv[6:]
     try:
         connection = connect(path, float(appear_s), float(patience_s))
         ask(connection, late.split(","), int(options), command)
-    except (Refused, OSError) as error:
+    except (RefusedError, OSError) as error:
         sys.stderr.write("bftrainer: started without the fork server: {}\n".format(error))
         sys.stderr.flush()
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606
     end(follow(connection))
 
 

@@ -12,7 +12,18 @@ REFUSES = 3
 """A server's exit status: its imports have done what a fork cannot share."""
 READY = "ready"
 GO = b"\0"
-_STATUS = ("Umask:", "Uid:", "Gid:", "Groups:", "SigBlk:", "SigIgn:", "CapEff:", "NoNewPrivs:", "Seccomp:", "Cpus_allowed:")
+_STATUS = (
+    "Umask:",
+    "Uid:",
+    "Gid:",
+    "Groups:",
+    "SigBlk:",
+    "SigIgn:",
+    "CapEff:",
+    "NoNewPrivs:",
+    "Seccomp:",
+    "Cpus_allowed:",
+)
 _LATE = ("BFTRAINER_", "SLURM_", "SRUN_", "PMI_", "PMIX_", "LSB_", "LSF_", "LS_", "CSM_", "JSM_")
 _LATE_NAMES = {
     "_", "SHLVL", "PWD", "OLDPWD", "PYTHONUNBUFFERED", "GPU_DEVICE_ORDINAL", "CUDA_VISIBLE_DEVICES",

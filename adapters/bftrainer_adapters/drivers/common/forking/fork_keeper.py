@@ -20,6 +20,7 @@ def adopt_orphans():  # type: () -> None
 
 
 def die_with_parent():  # type: () -> None
+    """SIGKILL when the parent has ended."""
     _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
@@ -131,7 +132,7 @@ def run_worker(request, warm_start):  # type: (dict[str, object], object) -> Non
         sys.argv = words
     except Exception as error:  # no statement of the script has run yet
         os.write(2, "bftrainer: started without the fork server: {!r}\n".format(error).encode())
-        os.execvpe(command[0], command, environment)
+        os.execvpe(command[0], command, environment)  # noqa: S606
     if os.path.basename(words[0]) == "warm_start.py":
         warm_start.main()  # type: ignore[attr-defined]
     else:

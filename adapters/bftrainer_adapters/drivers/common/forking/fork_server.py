@@ -23,10 +23,10 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 if not getattr(sys.flags, "safe_path", False):
     del sys.path[0]
 sys.path[:0] = [_HERE, os.path.dirname(_HERE)]
-import fork_checks  # noqa: E402
-import fork_facts  # noqa: E402
-import fork_keeper  # noqa: E402
-import warm_start  # noqa: E402
+import fork_checks
+import fork_facts
+import fork_keeper
+import warm_start
 
 del sys.path[:2]
 
