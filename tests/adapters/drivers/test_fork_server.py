@@ -20,7 +20,8 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.forking import servers
-from bftrainer_adapters.drivers.common.forking.servers import ForkServers, modules_of
+from bftrainer_adapters.drivers.common.forking.script import beginning_of, parse
+from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
 PLAINLY = "started without the fork server"
@@ -273,7 +274,7 @@ def test_only_its_user_can_reach_the_socket_and_a_foreign_folder_is_not_used(nod
 )
 def test_other_commands_are_started_plainly(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("import os")
-    assert modules_of(command, tmp_path) is None
+    assert beginning_of(command, tmp_path) is None
 
 
 def test_the_modules_of_a_script_and_of_a_module_without_importing_anything(tmp_path: Path) -> None:
@@ -283,9 +284,42 @@ def test_the_modules_of_a_script_and_of_a_module_without_importing_anything(tmp_
     (package / "train.py").write_text(
         "import torch, os.path as p\nfrom a.b import c\nfrom . import d\nif 1:\n    import e"
     )
-    assert modules_of(["python3", "-u", "-m", "pack.train"], tmp_path) == ["torch", "os.path", "a.b"]
-    assert modules_of(["python", "pack/train.py"], tmp_path) == ["torch", "os.path", "a.b"]
-    assert modules_of(["python", "missing.py"], tmp_path) is None
+    for command in (["python3", "-u", "-m", "pack.train"], ["python", "pack/train.py"]):
+        found = beginning_of(command, tmp_path)
+        assert found is not None
+        assert found.modules == ("torch", "os.path", "a.b")
+    assert beginning_of(["python", "missing.py"], tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("'a docstring'", True),
+        ("SIZE = 3", True),
+        ("def f():\n    print()", True),
+        ("os.environ['A'] = '1'", True),
+        ("os.environ.setdefault('A', '1')", True),
+        ("os.environ['A'] = str(1)", False),
+        ("sys.path.insert(0, 'src')", False),
+        ("matplotlib.use('agg')", False),
+        ("x = f()", False),
+        ("sys.dont_write_bytecode = True", False),
+        ("if 1:\n    pass", False),
+        ("@f\ndef g(): pass", False),
+        ("class A(f()): pass", False),
+        ("del os", False),
+    ],
+)
+def test_imports_after_a_statement_that_could_matter_to_them_are_left_to_the_script(first: str, then: bool) -> None:
+    assert parse(f"import os\n{first}\nimport torch").modules == (("os", "torch") if then else ("os",))
+
+
+def test_variables_that_the_script_sets_first_are_set_before_the_imports(node: Node) -> None:
+    (node.installed / "slowly.py").write_text(
+        "import os\nseen = os.environ.get('A'), os.environ.get('HOME2', 'none')\n"
+    )
+    node.write("import os\nos.environ['A'] = '5'\nimport slowly\nprint(slowly.seen, os.environ['A'])")
+    assert node.run() == node.run(forked=False) == (0, "('5', 'none') 5\n")
 
 
 def test_a_server_that_does_not_start_delays_a_worker_and_no_more(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

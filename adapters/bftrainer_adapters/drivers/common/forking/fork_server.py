@@ -4,8 +4,9 @@ Three kinds of processes: this one, which imports nothing and outlives the other
 process; the server, which imports the modules, has no thread and listens on a socket; and a keeper for each worker, which
 is its parent, hands on its signals and its status, and ends with it. A server that dies costs no worker.
 
-Settings: ``socket`` (its folder is this fragment's), ``modules``, ``late`` (names of variables that workers get later),
-``most`` (servers per fragment), ``memory_bytes`` (limit for the server), ``idle_s``, ``tied`` (ends with standard input).
+Settings: ``socket`` (its folder is this fragment's), ``modules``, ``variables`` (set before the imports), ``late`` (names of
+variables that workers get later), ``most`` (servers per fragment), ``memory_bytes`` (limit for the server), ``idle_s``,
+``tied`` (ends with standard input).
 Status 0: another one serves, or nobody needed it; REFUSES: these modules cannot be served.
 """
 
@@ -72,7 +73,10 @@ class Server:
         return True
 
     def warm_up(self):  # type: () -> str
-        """Do the imports; why this interpreter must not be forked, or nothing."""
+        """Do what the script begins with; why this interpreter must not be forked, or nothing."""
+        for name, value, always in self.settings["variables"]:
+            if always or name not in os.environ:
+                os.environ[name] = value  # the worker's script sets it again
         for name in self.settings["modules"]:  # type: ignore[attr-defined]
             fork_checks.import_installed(name)
         if "torch" in sys.modules:

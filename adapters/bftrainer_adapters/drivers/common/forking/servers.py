@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.machinery
 import json
 import os
 import subprocess
@@ -19,8 +18,8 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
 from bftrainer_adapters.drivers.common.forking.fork_facts import REFUSES, early
+from bftrainer_adapters.drivers.common.forking.script import beginning_of
 from bftrainer_adapters.drivers.common.warm_command import option_count
-from bftrainer_adapters.drivers.common.warm_start import imported
 
 SWITCH = "BFTRAINER_FORK_SERVER"
 """Set to ``0`` in a trainer's ``env``, its workers are started plainly; ``1``: forked even without a holder."""
@@ -33,35 +32,6 @@ ENDS_S = 10.0
 _MOST_FAILURES = 2
 _PROGRAMS = Path(__file__).resolve().parent
 _READ_ON_IMPORT = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "PYTHON", "CUDA_", "TORCH_")
-
-
-def modules_of(command: Sequence[str], cwd: Path) -> list[str] | None:
-    """What the script imports in its outermost statements; None if it is no readable Python file."""
-    options = option_count(command)
-    if options is None:
-        return None
-    words = command[options:]
-    path = _module_file(words[1], cwd) if words[0] == "-m" else cwd / words[0]
-    if path is None or not path.is_file():
-        return None
-    try:
-        return imported(path.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return None
-
-
-def _module_file(name: str, cwd: Path) -> Path | None:
-    """The file of a module in the trainer's folder; no package of it is imported."""
-    folders: Sequence[str] = [str(cwd)]
-    spec = None
-    for part in name.split("."):
-        spec = importlib.machinery.PathFinder.find_spec(part, list(folders))
-        if spec is None:
-            return None
-        folders = spec.submodule_search_locations or []
-    if spec is not None and spec.submodule_search_locations:
-        return next((Path(folder) / "__main__.py" for folder in folders), None)
-    return Path(spec.origin) if spec is not None and spec.origin else None
 
 
 @dataclass(slots=True)
@@ -87,7 +57,7 @@ class ForkServers:
         self._refused = False
         chosen = dict(trainer.environment).get(SWITCH)
         wanted = settings.fork_servers > 0 and (chosen == "1" or (chosen != "0" and bool(settings.prefix)))
-        self._modules = modules_of(trainer.command, trainer.cwd) if wanted else None
+        self._begins = beginning_of(trainer.command, trainer.cwd) if wanted else None
         self._tied = not any("{fragment_id}" in word for word in settings.prefix)
         """Whether servers end with the driver: without holders, nothing else would end them before they are idle."""
 
@@ -96,7 +66,7 @@ class ForkServers:
     ) -> list[str] | None:
         """The command that has the node's server start ``command``; None if that has to be started plainly."""
         options = option_count(command)
-        if self._modules is None or options is None:
+        if self._begins is None or options is None:
             return None
         first = {name: value for name, value in variables.items() if name.startswith(_READ_ON_IMPORT)}
         first.pop("PYTHONUNBUFFERED", None)
@@ -125,7 +95,7 @@ class ForkServers:
         state = str(self._directory.path.parent)
         own = str(os.getpid()) if self._tied else ""
         place = _digest([state, host.node, host.fragment, own])
-        kind = _digest([python, self._trainer.setup, self._modules, sorted(environment.items())])
+        kind = _digest([python, self._trainer.setup, self._begins, sorted(environment.items())])
         return f"/tmp/bftrainer-{os.getuid()}/{place}/{kind}"  # noqa: S108 - both folders are 0700, and checked
 
     def _ensure(
@@ -154,9 +124,11 @@ class ForkServers:
     def _start(
         self, host: HostSlots, python: Sequence[str], socket: str, environment: Mapping[str, str], late: Sequence[str]
     ) -> subprocess.Popen[bytes] | None:
+        assert self._begins is not None, "looked at before"
         prefix = filled_prefix(self._settings.prefix, host)
         settings = {
-            "socket": socket, "modules": self._modules, "late": list(late), "most": self._settings.fork_servers,
+            "variables": self._begins.variables,
+            "socket": socket, "modules": self._begins.modules, "late": list(late), "most": self._settings.fork_servers,
             "memory_bytes": self._settings.fork_server_mb * 1_000_000, "idle_s": IDLE_S, "tied": self._tied,
         }  # fmt: skip
         program = [*python, str(_PROGRAMS / "fork_server.py"), json.dumps(settings)]
