@@ -23,6 +23,7 @@ from bftrainer_adapters.drivers.common.forking import servers
 from bftrainer_adapters.drivers.common.forking.script import beginning_of, parse
 from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
+from bftrainer_adapters.drivers.torchrun.main import TorchProgram
 
 PLAINLY = "started without the fork server"
 SEEN = """
@@ -336,3 +337,15 @@ def test_a_server_that_does_not_start_delays_a_worker_and_no_more(node: Node, mo
             status, log = node.ends(start())
             assert (status, log.splitlines()[-1], PLAINLY in log) == (0, "trained", True)
         until(lambda: node.ends(start()) == (0, "trained\n"))
+
+
+@pytest.mark.parametrize(
+    ("slots", "set_by_user", "given"), [(2, {}, "1"), (1, {}, None), (2, {"OMP_NUM_THREADS": "4"}, None)]
+)
+def test_warm_torchrun_workers_import_torch_with_the_number_of_threads(
+    slots: int, set_by_user: dict[str, str], given: str | None
+) -> None:
+    """OpenMP reads the variable when it is loaded."""
+    trainer = TrainerMessage("t", ("python", "x.py"), Path(), 1, 1, environment=set_by_user)
+    program = TorchProgram(trainer, "lo", None, ())
+    assert program.first_variables(HostSlots("n1", slots, "f1")).get("OMP_NUM_THREADS") == given
