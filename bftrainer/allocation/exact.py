@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -48,10 +49,16 @@ class Exact:
         require_feasible(problem)
         if not problem.demands:
             return Answer((), 0.0, self.name, Status.OPTIMAL)
-        table = gains(problem)[:, : problem.pool_size + 1]
-        counts = _optimum(_scores(problem, table), problem.pool_size)
-        value = math.fsum(_at(table, counts).tolist())
-        return Answer(tuple(counts.tolist()), value, self.name, Status.OPTIMAL)
+        counts, value = _solved(problem)
+        return Answer(counts, value, self.name, Status.OPTIMAL)
+
+
+@lru_cache(maxsize=64)
+def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
+    """Counts and their value. Three events in ten leave the problem as it was: a submission, or nothing was rescaled."""
+    table = gains(problem)[:, : problem.pool_size + 1]
+    counts = _optimum(_scores(problem, table), problem.pool_size)
+    return tuple(counts.tolist()), math.fsum(_at(table, counts).tolist())
 
 
 def _scores(problem: Problem, gained: Table) -> Ints:
@@ -153,24 +160,32 @@ def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
     """
     low = keep.argmax(axis=1)
     room = pool - int(low.sum())
+    keep = keep & (np.arange(keep.shape[1]) <= low[:, None] + room)
     best = np.zeros(1, dtype=np.int64)
-    stages: list[tuple[int, list[int], Ints]] = []
+    stages: list[tuple[int, Ints, Ints]] = []
     for j in reversed(np.flatnonzero(keep.sum(axis=1) > 1).tolist()):
-        extras = (np.flatnonzero(keep[j]) - low[j]).tolist()
+        extras = np.flatnonzero(keep[j]) - low[j]
         stages.append((j, extras, best))
-        longer = np.full(min(len(best) + extras[-1], room + 1), _ILLEGAL, dtype=np.int64)
-        for extra in extras:
-            reach = longer[extra : extra + len(best)]
-            np.maximum(reach, best[: len(reach)] + scores[j, low[j] + extra], out=reach)
-        best = longer
+        best = _extended(best, extras, scores[j, low[j] + extras], room)
     counts: Ints = low.copy()
     left = int(best.argmax())
     value = int(best[left])
     for j, extras, before in reversed(stages):
-        for extra in reversed(extras):
+        for extra in reversed(extras.tolist()):
             rest = left - extra
             if 0 <= rest < len(before) and int(before[rest]) + int(scores[j, low[j] + extra]) == value:
                 counts[j] += extra
                 left, value = rest, int(before[rest])
                 break
     return counts
+
+
+def _extended(best: Ints, extras: Ints, scores: Ints, room: int) -> Ints:
+    """One more stage: the maximum of best[m - extra] + score over the trainer's surviving counts, for all m within ``room``."""
+    most = int(extras[-1])
+    length = min(len(best) + most, room + 1)
+    padded = np.full(most + length, _ILLEGAL, dtype=np.int64)
+    padded[most : most + len(best)] = best
+    shifted = padded[np.arange(length)[:, None] + (most - extras)]
+    longer: Ints = (shifted + scores).max(axis=1)
+    return longer

@@ -28,21 +28,25 @@ def gains(problem: Problem) -> Table:
     """
     demands = problem.demands
     width = 1 + max((c.max_nodes for c in demands), default=0)
-    values = np.empty((len(demands), width))
-    for row, demand in zip(values, demands, strict=True):
-        row[:] = _legal_values(demand.value, demand.min_nodes, demand.max_nodes, demand.sizes, width)
+    if not demands:
+        return np.empty((0, width))
+    rows = [_legal_values(c.value, c.min_nodes, c.max_nodes, c.sizes, width) for c in demands]
+    values = np.concatenate(rows).reshape(len(demands), width)
     standing = np.array([c.standing for c in demands], dtype=np.int64)
-    if demands:
-        running = _values_at(values, demands, standing)
-        up = running * np.array([c.scale_up_s for c in demands])
-        down = running * np.array([c.scale_down_s for c in demands])
-        later = [(j, _later_gains(values[j], c, problem.forward_s)) for j, c in enumerate(demands) if c.has_two_costs]
-        np.multiply(values, problem.forward_s, out=values, where=values > -np.inf)
-        n = np.arange(width)
-        values -= np.where(n > standing[:, None], up[:, None], 0.0)
-        values -= np.where(n < standing[:, None], down[:, None], 0.0)
-        for j, row in later:
-            values[j] = row
+    running = _values_at(values, demands, standing)
+    up = running * [c.scale_up_s for c in demands]
+    down = running * [c.scale_down_s for c in demands]
+    later = [(j, _later_gains(values[j], c, problem.forward_s)) for j, c in enumerate(demands) if c.has_two_costs]
+    if problem.forward_s:
+        values *= problem.forward_s
+    else:
+        values[values > -np.inf] = 0.0
+    everyone = np.arange(len(demands))
+    stays = values[everyone, standing]
+    values -= np.where(np.arange(width) > standing[:, None], up[:, None], down[:, None])
+    values[everyone, standing] = stays
+    for j, row in later:
+        values[j] = row
     return values
 
 
@@ -98,7 +102,10 @@ def costs_of(demand: TrainerDemand) -> CostTerms:
 
 def rescale_cost(demand: TrainerDemand, n: int) -> float:
     """O_j(C_j) * R_j, the cost of a rescale from the standing count to ``n`` (Eqns 13, 16), or what replaces it."""
-    standing, cost = demand.standing, costs_of(demand)
+    standing = demand.standing
+    if n == standing and demand.pending is None:
+        return 0.0
+    cost = costs_of(demand)
     total = cost.up if n > standing else cost.down if n < cost.kept else 0.0
     if not demand.has_two_costs:
         return total
@@ -135,7 +142,12 @@ def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.ND
 @lru_cache(maxsize=16384)
 def _legal_values(curve: Curve, min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None, width: int) -> Table:
     row = np.full(width, -np.inf)
-    legal = np.array(sizes if sizes is not None else (0, *range(min_nodes, max_nodes + 1)))
+    legal = _legal_counts(min_nodes, max_nodes, sizes)
     row[legal] = np.interp(legal, (0, *curve.nodes), (0.0, *curve.per_s))
     row.flags.writeable = False
     return row
+
+
+@lru_cache(maxsize=1024)
+def _legal_counts(min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
+    return np.array(sizes if sizes is not None else (0, *range(min_nodes, max_nodes + 1)))

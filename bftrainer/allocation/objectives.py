@@ -41,20 +41,17 @@ class Objective:
         """The value curves of the admitted trainers."""
         trainers = [active.trainer for active in state.active]
         curves = [self.value(active.trainer, active.remaining_samples) for active in state.active]
-        curves = self.among(trainers, curves, len(state.pool))
+        relative = self.among(trainers, curves, len(state.pool))
         if self.weight is None:
-            return tuple(curves)
+            return tuple(relative)
         factors = (self.weight(active, state.at_s) for active in state.active)
-        return tuple(_scaled(curve, 1.0 / factor) for curve, factor in zip(curves, factors, strict=True))
+        return tuple(_scaled(curve, 1.0 / factor) for curve, factor in zip(relative, factors, strict=True))
 
-    def among(self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int) -> list[Curve]:
+    def among(self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int) -> Sequence[Curve]:
         """The value curves of trainers that share a pool, from each one's own ``value``."""
         if self.share_rate is None or not trainers:
-            return list(curves)
-        share = equal_share(trainers, pool_size)
-        rates = [self.share_rate(trainer, share) for trainer in trainers]
-        largest = max(rates)
-        return [_scaled(curve, rate / largest) if rate else curve for curve, rate in zip(curves, rates, strict=True)]
+            return curves
+        return _relative(self.share_rate, tuple(trainers), tuple(curves), pool_size)
 
 
 def throughput(trainer: Trainer, remaining: float | None) -> Curve:
@@ -150,6 +147,20 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 def one_node_rate(trainer: Trainer) -> float:
     """O_j(1), or O_j(N_min) / N_min where one node is too few; 1 for a trainer that makes no progress."""
     return trainer.curve.at(trainer.min_nodes) / trainer.min_nodes or 1.0
+
+
+@lru_cache(maxsize=64)
+def _relative(
+    share_rate: Callable[[Trainer, float], float],
+    trainers: tuple[Trainer, ...],
+    curves: tuple[Curve, ...],
+    pool_size: int,
+) -> tuple[Curve, ...]:
+    """The same for all events until the pool's size, the trainers or their curves change."""
+    share = equal_share(trainers, pool_size)
+    rates = [share_rate(trainer, share) for trainer in trainers]
+    largest = max(rates)
+    return tuple(_scaled(curve, rate / largest) if rate else curve for curve, rate in zip(curves, rates, strict=True))
 
 
 @lru_cache(maxsize=8192)

@@ -231,7 +231,7 @@ class HintsConfig(ConfigTable):
     """UDP port to listen on. Without it, there are no hints."""
     address: str = ""
     """Address to listen on. Empty: that of workers.interface. Only workers.allow_from may send."""
-    looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 20.0
+    looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 30.0
     """Maximum number of looks per minute that only a hint asks for. Each is charged to the budget of calls, too."""
     poll_s: Positive = 30.0
     """Interval between two polls while hints have announced the latest changes. At least times.poll_s is used."""

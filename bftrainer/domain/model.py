@@ -39,8 +39,12 @@ class Curve:
             if right <= left:
                 raise InvalidValueError(f"a curve's node counts must strictly increase, got {left} then {right}")
         for n, value in zip(self.nodes, self.per_s, strict=True):
-            if not math.isfinite(value) or value < 0:
+            if not 0 <= value < math.inf:
                 raise InvalidValueError(f"a curve's values must be finite and not negative, got {value} at {n} nodes")
+
+    def __hash__(self) -> int:
+        """Curves are looked up at every event. Almost always two that differ have different values."""
+        return hash(self.per_s)
 
     def at(self, n: int) -> float:
         """O_j(n) by linear interpolation. Raises :class:`InvalidValueError` beyond the last breakpoint."""
@@ -130,6 +134,10 @@ class Trainer:
         """Seconds from a decision until new nodes train: the start and the switch; R_j^up if they are one."""
         return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s
 
+    def __hash__(self) -> int:
+        """Trainers are looked up at every event. Almost always two that differ have different ids."""
+        return hash(self.id)
+
     def is_legal(self, n: int) -> bool:
         """Whether ``n`` nodes is a legal size (Eqn 3). 0, waiting, always is."""
         if n == 0 or self.sizes is None:
@@ -167,7 +175,7 @@ def check_covers(curve: Curve, min_nodes: int, max_nodes: int) -> None:
 def check_not_negative(**values: float) -> None:
     """Check that values are finite and not negative. Raises :class:`InvalidValueError`, with the name."""
     for name, value in values.items():
-        if not math.isfinite(value) or value < 0:
+        if not 0 <= value < math.inf:
             raise InvalidValueError(f"{name} must be finite and not negative, got {value}")
 
 

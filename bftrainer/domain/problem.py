@@ -55,10 +55,15 @@ class TrainerDemand:
     def __post_init__(self) -> None:
         check_sizes(self.min_nodes, self.max_nodes, self.sizes)
         check_covers(self.value, self.min_nodes, self.max_nodes)
-        check_not_negative(scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s)
-        check_not_negative(stalled_s=self.stalled_s, ramp_s=self.ramp_s)
+        check_not_negative(
+            scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s, stalled_s=self.stalled_s, ramp_s=self.ramp_s
+        )
         if not 0 <= self.current <= self.max_nodes:
             raise InvalidValueError(f"holds {self.current} nodes, expected 0 to max_nodes {self.max_nodes}")
+
+    def __hash__(self) -> int:
+        """Demands are looked up at every event. Almost always two that differ have another trainer, curve or C_j."""
+        return hash((self.id, self.value, self.current))
 
     def is_legal(self, n: int) -> bool:
         """Whether ``n`` nodes is a legal size (Eqn 3)."""

@@ -16,12 +16,16 @@ Complete = Callable[[str, dict[NodeStage, float]], None]
 
 
 class TimeLineBook:
-    """Instants by the host's clock. The first of each kind counts; of the last worker's end, the last."""
+    """Instants by the host's clock. The first of each kind counts.
+
+    The last worker's end counts on the way back only: workers also end where a trainer starts again.
+    """
 
     def __init__(self, open_lines: Iterable[TimeLine], complete: Complete) -> None:
         self._instants: dict[str, dict[NodeStage, float]] = {it.fragment: dict(it.instants) for it in open_lines}
         self._names = {id_of(name): name for name in self._instants}
         self._given = {name for name, instants in self._instants.items() if NodeStage.GIVEN in instants}
+        self._empty: dict[str, tuple[float, str]] = {}  # since when no worker runs there, and whose it was
         self._unwritten: list[StageReached] = []
         self._complete = complete
 
@@ -38,7 +42,7 @@ class TimeLineBook:
     def reached(self, fragment: str, stage: NodeStage, at_s: float, trainer: str = "") -> None:
         """Any other instant."""
         instants = self._instants.get(fragment)
-        if instants is None or (stage in instants and stage is not NodeStage.WORKERS_GONE):
+        if instants is None or stage in instants:
             return
         instants[stage] = at_s
         self._unwritten.append(StageReached(fragment, stage, at_s, trainer))
@@ -65,7 +69,9 @@ class TimeLineBook:
             if it.stepped_s is not None and (known is None or known.stepped_s is None):
                 self._stepped(name, trainer, it)
             if it.gone_s is not None:
-                self.reached(name, NodeStage.WORKERS_GONE, it.gone_s, trainer)
+                self._empty[name] = it.gone_s, trainer
+            else:
+                self._empty.pop(name, None)
 
     def _stepped(self, name: str, trainer: str, it: WorkerTimes) -> None:
         """The instants of the first worker count if they led to the first step."""
@@ -81,6 +87,8 @@ class TimeLineBook:
 
     def end(self, fragment: str, at_s: float) -> None:
         """The holder job is over."""
+        if (empty := self._empty.pop(fragment, None)) is not None:
+            self.reached(fragment, NodeStage.WORKERS_GONE, *empty)
         instants = self._instants.pop(fragment, None)
         if instants is not None:
             self._given.discard(fragment)

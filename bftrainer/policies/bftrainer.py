@@ -46,12 +46,13 @@ def demands_of(state: State, objective: Objective, forward_s: float = math.inf) 
     ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones start.
     """
     values = objective.of(state)
-    return tuple(
+    demands = [
         _demand(active.trainer, value, len(active.nodes))
         if active.trainer.start_s is None
         else _later_demand(active, value, state.at_s, forward_s)
         for active, value in zip(state.active, values, strict=True)
-    )
+    ]
+    return tuple(demands)
 
 
 def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:

@@ -43,9 +43,9 @@ def test_a_look_that_finds_what_was_announced_is_not_repeated() -> None:
 
 
 def test_a_second_hint_shortly_before_the_look_is_answered_by_a_look_of_its_own() -> None:
-    looks = Looks(0.0).looked(0.0, News.NOTHING, RULES).hinted(2.0).hinted(2.25)
-    assert looks.due_s(RULES) == pytest.approx(2.3)
-    assert looks.looked(2.3, News.ANNOUNCED, RULES).due_s(RULES) == pytest.approx(2.55)
+    looks = Looks(0.0).looked(0.0, News.NOTHING, RULES).hinted(2.0).hinted(2.1)
+    assert looks.due_s(RULES) == pytest.approx(2.15)
+    assert looks.looked(2.15, News.ANNOUNCED, RULES).due_s(RULES) == pytest.approx(2.25)
 
 
 def test_where_hints_announce_the_changes_unhinted_looks_are_rarer_until_one_does_not() -> None:

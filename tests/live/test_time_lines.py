@@ -59,7 +59,9 @@ def one_life(registry: TellingRegistry, listeners: list[Listener]) -> None:
     trains = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14),))
     gone = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14, T0 + 60.2),))
     registry.trainer_reported("a", TrainingTimes(), starts)
-    registry.trainer_reported("a", starts, trains)
+    ended = TrainingTimes((WorkerTimes("7", T0 + 12, gone_s=T0 + 13),))  # and starts again: that is not the way back
+    registry.trainer_reported("a", starts, ended)
+    registry.trainer_reported("a", ended, trains)
     registry.fragment_asked_back(NAME, T0 + 60, "preempted")
     registry.trainer_reported("a", trains, gone)
     registry.fragment_released(NAME, T0 + 61, "preempted")

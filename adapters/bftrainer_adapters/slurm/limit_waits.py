@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ _OF_ONE = re.compile(r"PerJob|PerNode|WallDuration|GrpWall|(?<!Run)Minutes|Submi
 class SharedLimit:
     """A limit for which holders and main-queue jobs of these accounts, or of a user, QOS or partition, count.
 
-    ``nodes`` is what it allows; a larger job would wait without holders, too.
+    ``nodes`` is what it allows, if it counts nodes or what is in them; a larger job would wait without holders, too.
     """
 
     nodes: float
@@ -52,11 +53,13 @@ def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) ->
     for source in at.sources:
         if not source.beside or not source.caps:
             continue
-        nodes = min(most_nodes(key, value, at.partition) for key, value in source.caps.items())
+        of_nodes = [most_nodes(key, value, at.partition) for key, value in source.caps.items() if "TRES" in key]
         if source.of_account and parents is None:
             parents = {it.account: it.parent for it in associations.parse(ask(associations.accounts_argv(cluster)))}
         accounts = below(source.of_account, parents or {}) if source.of_account else frozenset[str]()
-        found.append(SharedLimit(nodes, accounts, source.of_user, source.of_qos, source.of_partition))
+        found.append(
+            SharedLimit(min(of_nodes, default=math.inf), accounts, source.of_user, source.of_qos, source.of_partition)
+        )
     own_partition = "" if at.by == BY_QOS or at.partition is None else at.partition.name
     own_qos = at.qos.name if at.qos is not None and at.has_own_qos else ""
     return SharedLimits(tuple(found), own_qos, own_partition)
@@ -89,13 +92,13 @@ def _wait(record: str, shared: SharedLimits) -> LimitWait | None:
     is_pilots = qos == shared.own_qos if shared.own_qos else partitions == shared.own_partition
     if is_pilots or not _OF_ALL.match(reason) or _OF_ONE.search(reason):
         return None
-    of_association = reason.startswith("Assoc")
+    of_association, needed = reason.startswith("Assoc"), 1 if "Jobs" in reason else int(size)
     if not any(
-        int(size) <= limit.nodes and _counts(limit, user, account, qos, partitions.split(","), of_association)
+        needed <= limit.nodes and _counts(limit, user, account, qos, partitions.split(","), of_association)
         for limit in shared.limits
     ):
         return None
-    return LimitWait(job, 1 if "Jobs" in reason else int(size), reason)
+    return LimitWait(job, needed, reason)
 
 
 def _counts(

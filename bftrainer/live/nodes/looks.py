@@ -16,9 +16,9 @@ from enum import Enum
 
 from bftrainer.config.pilot import PilotConfig
 
-REPEATS_S = (0.3, 1.2, 3.0)
+REPEATS_S = (0.15, 1.5)
 """Looks after a hint, until one finds a newly idle node: the scheduler hears of an Epilog's end a moment after its hint."""
-BURST = 4.0
+BURST = 6.0
 """So many hinted looks may follow one another; the allowance is full with them."""
 TRUSTED_AFTER = 3
 
@@ -77,6 +77,10 @@ class Looks:
     def is_calm(self) -> bool:
         """Whether looks without a hint are rarer for now."""
         return self.announced >= TRUSTED_AFTER
+
+    def wait_s(self, rules: LookRules, now_s: float) -> float:
+        """Seconds until the next look."""
+        return max(self.due_s(rules) - now_s, 0.0)
 
     def hinted(self, now_s: float) -> Looks:
         """A hint has come."""

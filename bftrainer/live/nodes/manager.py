@@ -15,21 +15,20 @@ from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.live.derived import Derived
 from bftrainer.live.hints import Hints
-from bftrainer.live.nodes.backoff import BackOff, NodeBackoff
+from bftrainer.live.nodes.backoff import NodeBackoff
 from bftrainer.live.nodes.burst import Burst
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
 from bftrainer.live.nodes.ends import Ends, earliest, limit_ends, planned_ends
 from bftrainer.live.nodes.fragments import FragmentBook
-from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts, NodeMemory
+from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.nodes.survey import Survey
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.background import AtOnce, Background
 
-_RELEASE_S = 3.0
-"""A node that is released is idle about so much later: the holder ends, and the scheduler takes note."""
+_RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class NodeManager:
         self._window_ends = Derived(planned_ends)
         self._limit_ends = Derived(limit_ends)
         self._earliest = Derived(earliest)
-        self._candidates = Derived(_with_back_off)
+        self._candidates = Derived(with_back_off)
         self.look()
 
     @property
@@ -153,6 +152,11 @@ class NodeManager:
         times = self._config.times
         answered = self._survey.answered_for_s > 2 * times.poll_s
         return answered or self._clock.elapsed_s() - before.since_s > times.stale_after_s
+
+    @property
+    def next_look_s(self) -> float:
+        """Seconds until the next poll is due."""
+        return self._survey.next_look_s(self._config)
 
     def poll_if_due(self) -> None:
         """Poll the scheduler if it is time, and take its answer once it is there."""
@@ -244,8 +248,3 @@ class NodeManager:
         self._survey.reconfigure()
         refused = [h.name for h in self._fragments.all() if not may_be_held(h.node, config.nodes)]
         self.give_back(refused, "not among nodes.hosts, or excluded")
-
-
-def _with_back_off(candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]) -> tuple[Candidate, ...]:
-    until = {it.node: it.until_s for it in back_offs}
-    return tuple(replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c for c in candidates)

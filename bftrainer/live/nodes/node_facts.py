@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.cluster import LimitWait, NodeRequest
 from bftrainer.domain.state import Nodes
+from bftrainer.live.nodes.backoff import BackOff
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.fragments import HeldFragment
 
@@ -86,3 +87,9 @@ class Moment:
     now_s: float
     local_time: datetime
     silent_s: float = 0.0
+
+
+def with_back_off(candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]) -> tuple[Candidate, ...]:
+    """The candidates with the ends of their back-offs."""
+    until = {it.node: it.until_s for it in back_offs}
+    return tuple(replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c for c in candidates)

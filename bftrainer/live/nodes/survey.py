@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import NodeRequest, Observation, PeerPilot
+from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock, Scheduler
@@ -22,6 +21,7 @@ from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.first_seen import FirstSeen
 from bftrainer.live.nodes.looks import Looks, News, rules_of
 from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
+from bftrainer.live.nodes.polls import Poll, PollRecord, Seen
 from bftrainer.live.nodes.selection import asleep, idle_nodes, next_end_s, offered, window_ends_here
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.persistence.registry import Registry
@@ -30,37 +30,6 @@ from bftrainer.system.background import Background
 _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
 _OFFSET_JITTER_S = 3.0  # a poll takes its time
 _AFTER_END_S = 1.0  # the scheduler acts upon an end that is known
-
-
-@dataclass(frozen=True, slots=True)
-class PollRecord:
-    """How polls went. ``first_s`` is by the clock that never goes back; None before the first success.
-
-    ``error`` is the last failure's text (empty: none since a success), ``complaint`` what was last said of peer pilots.
-    """
-
-    first_s: float | None = None
-    failures: int = 0
-    error: str = ""
-    complaint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """An observation, the time on this host's clock at which it was complete, and the peer pilots if they matter."""
-
-    observation: Observation
-    at_s: float
-    peers: tuple[PeerPilot, ...] | None
-
-
-@dataclass(slots=True)
-class _Poll:
-    """A poll on its way since ``begun_s``."""
-
-    begun_s: float
-    answer: Future[_Seen]
-    took_s: float = 0.0
 
 
 class Survey:
@@ -80,7 +49,7 @@ class Survey:
         self._sharing = sharing
         self._classes = classes
         self._background = background
-        self._poll: _Poll | None = None
+        self._poll: Poll | None = None
         self._random = random.Random(config.decisions.seed)
         self._hints = hints or NoHints()
         self._looks = Looks(clock.elapsed_s())
@@ -164,6 +133,10 @@ class Survey:
         """Forget the candidates: they were selected by the old configuration."""
         self._candidates = Table()
 
+    def next_look_s(self, config: PilotConfig) -> float:
+        """Seconds until the next poll is due; infinite while one is on its way."""
+        return math.inf if self._poll is not None else self._looks.wait_s(rules_of(config), self._clock.elapsed_s())
+
     def attend(self, config: PilotConfig, fragments: frozenset[str], end_s: float = math.inf) -> bool:
         """Begin a poll if one is due, and take its answer once it is there. Returns whether an answer came.
 
@@ -185,7 +158,7 @@ class Survey:
                 self._looks = self._looks.expecting(elapsed + end_s - now_s)
             if elapsed < self._looks.due_s(rules):
                 return False
-            self._poll = _Poll(elapsed, self._background.start(lambda: self._ask(config)))
+            self._poll = Poll(elapsed, self._background.start(lambda: self._ask(config)))
         if not self._poll.answer.done():
             return False
         poll, self._poll = self._poll, None
@@ -218,12 +191,12 @@ class Survey:
             self._looks = self._looks.expecting(min(self._idle.fresh.values()) + config.nodes.confirm_s)
         return True
 
-    def _ask(self, config: PilotConfig) -> _Seen:
+    def _ask(self, config: PilotConfig) -> Seen:
         """In the background: nothing here is changed."""
         observation, at_s = self._scheduler.observe(), self._clock.now_s()
-        return _Seen(observation, at_s, self._sharing.look(config.nodes))
+        return Seen(observation, at_s, self._sharing.look(config.nodes))
 
-    def _read(self, answer: _Seen, config: PilotConfig, begun_s: float) -> str:
+    def _read(self, answer: Seen, config: PilotConfig, begun_s: float) -> str:
         """Take over an observation. Returns the complaint about a peer pilot, if any."""
         seen = answer.observation
         pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | {id_of(name) for name in self._held})

@@ -15,6 +15,7 @@ import click
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.other_guesses import other_guesses
 from bftrainer_replay.cli.price_options import price_options
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
@@ -128,6 +129,7 @@ def report(
         title or f"{choice.log.name}: training on idle nodes",
         commands,
         prices,
+        other_guesses(choice, window),
         warning,
     )
     try:

@@ -11,7 +11,7 @@ from bftrainer.domain.node_stages import SUMMARIES, TO_TRAINING, NodeStage, p95,
 from bftrainer.persistence.time_lines import TimeLine
 from bftrainer_replay.figures.style import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, SHADE, SKY, YELLOW, sheet
 
-MOST_NODES = 12
+MOST_NODES, MOST_LETTERS = 12, 12
 _ROOM = 1.5
 """Times the longest bar: the legend is beside the bars."""
 Known = tuple[TimeLine, dict[NodeStage, float]]
@@ -48,7 +48,7 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
     rows: list[tuple[str, dict[NodeStage, float]]] = []
     for label, of in SUMMARIES:
         rows.append((label, {stage: _summary(known, stage, of) for stage in TO_TRAINING[1:]}))
-    rows += [(line.fragment, seconds) for line, seconds in known[-MOST_NODES:]]
+    rows += [(line.node[:MOST_LETTERS], seconds) for line, seconds in known[-MOST_NODES:]]
     figure, (axes,) = sheet(f"{name}: from an idle node to its first step", _caption(known))
     for place, (_, seconds) in enumerate(rows):
         left, y = 0.0, -place - (0.6 if place >= len(SUMMARIES) else 0.0)

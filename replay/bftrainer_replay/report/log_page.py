@@ -51,11 +51,13 @@ def log_page(
     title: str,
     commands: tuple[str, ...],
     prices: SitePrices,
+    guesses: Mapping[str, str],
     warning: str = "",
 ) -> Page:
     """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s in samples of each bin of the piece shown.
 
     ``curves`` says where the throughput curves of ``trainers`` come from and on what nodes; ``warning`` is one about them.
+    ``guesses`` has the idle share under other options of the importer.
     """
     base = rows[plan.base]
     months = MONTH_H / found.span_h
@@ -76,7 +78,7 @@ def log_page(
     )
     at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
     chapters = (
-        assumptions_chapter(window, plan, sample, rows, trainers, curves),
+        assumptions_chapter(window, plan, sample, rows, trainers, curves, guesses),
         _idle(window, found),
         queue_chapter(found, window),
         *shared_chapter(window),

@@ -189,7 +189,7 @@ PENDING = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
         (SCIENCE, "eve|physics|normal|main|2|AssocGrpCPUMinutesLimit", None),  # hours that are used up
         (SCIENCE, "eve|physics|normal|main|2|AssocGrpCPURunMinutesLimit", 2),
         (SCIENCE, "eve|physics|normal|main|2|Resources", None),
-        (Site(user=user(MaxJobs="3")), "ann|pilots|normal|main|3|AssocMaxJobsLimit", 1),
+        (Site(user=user(MaxJobs="3")), "ann|pilots|normal|main|10|AssocMaxJobsLimit", 1),
         (Site(user=user(MaxJobs="3")), "eve|pilots|normal|main|3|AssocMaxJobsLimit", None),
         (PARTQ, "eve|x|normal|main|3|QOSGrpNodeLimit", 3),
         (PARTQ, "eve|x|normal|other|3|QOSGrpNodeLimit", None),

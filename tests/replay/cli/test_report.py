@@ -144,6 +144,12 @@ def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
     changed = {row["of"]: row["changed by"] for row in rows}
     assert changed["Concurrent trainers"] == "--max-parallel"
     assert any("--warm-up-h" in row["assumed"] or "--machine-nodes" in row["changed by"] for row in rows)
+    effects = " ".join(row["effect of other values"] for row in rows if row["of"] == "The log")
+    for option in ("--warm-up-h 24", "--debounce-s 60"):
+        shares = [float(found) for found in re.findall(rf"{option}: ([\d.]+)% idle", effects)]
+        again = bftrainer("replay", "characterize", tmp_path / "sacct.txt", *option.split(), "--json")
+        expected = [] if again.status else [100 * json.loads(again.out)["idle_share"]]
+        assert shares == pytest.approx(expected, abs=0.06)
     assert "V100" in next(row["assumed"] for row in rows if row["of"].startswith("Throughput"))
     cost = next(row["effect of other values"] for row in rows if row["of"] == "Cost of a rescale")
     assert re.fullmatch(
