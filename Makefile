@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
 .PHONY: help demo test check lint format types imports pytest bench stalls zero-impact clean environment environment-dev
-.PHONY: docs generated coverage fuzz slurm-versions
+.PHONY: docs generated coverage fuzz slurm-versions latency
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -20,6 +20,7 @@ help:
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
 	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
+	@echo "make latency measure the time from an idle node to the first training step there, on a real 8-node Slurm (20 minutes)"
 	@echo "make slurm-versions   run every test on a real Slurm on each version that there is (after make test; VERSIONS=sid for one)"
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
 	@echo "make generated write the man pages and shell completion files; run it after changing the command line"
@@ -80,13 +81,19 @@ RUNS = 20
 zero-impact: environment-dev
 	$(RUN) tests/slurm/zero_impact.py --runs $(RUNS)
 
+LATENCY_RUNS = 10
+latency: environment-dev
+	@sh .ci/horovod.sh install
+	$(RUN) tests/slurm/latency.py --runs $(LATENCY_RUNS)
+
 VERSIONS = installed trixie sid
 slurm-versions: environment-dev
 	@sh .ci/slurm-versions.sh install
 	@status=0; for version in $(VERSIONS); do \
 		echo "== Slurm: $$version"; \
-		$(RUN) -m pytest -n $(WORKERS) --dist worksteal --slurm $$version tests/slurm tests/contract || status=1; \
-	done; exit $$status
+		$(RUN) -m pytest -n $(WORKERS) --dist worksteal --slurm $$version \
+			--junitxml build/slurm-versions/$$version.xml tests/slurm tests/contract || status=1; \
+	done; $(RUN) tests/slurm_table.py build/slurm-versions/*.xml; exit $$status
 
 docs: environment-dev
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet

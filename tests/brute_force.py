@@ -25,8 +25,24 @@ def worth(demand: TrainerDemand, n: int, forward_s: float) -> float:
         return float(np.interp(k, (0, *demand.value.nodes), (0.0, *demand.value.per_s)))
 
     held = demand.current if demand.current >= demand.min_nodes else 0
-    seconds = demand.scale_up_s if n > held else demand.scale_down_s if n < held else 0.0
-    return forward_s * rate(n) - rate(held) * seconds
+    left_s = max(forward_s - demand.stalled_s, 0.0)
+    later = demand.ramp_s * max(rate(n) - rate(held), 0.0)
+    if demand.pending is None:
+        seconds = demand.scale_up_s if n > held else demand.scale_down_s if n < held else 0.0
+        return left_s * rate(n) - later - rate(held) * seconds
+    old = rate(demand.pending.training)
+    if n > held:  # all nodes wait for the later switch
+        return left_s * rate(n) - later - demand.ramp_s * (rate(held) - old) - ahead(demand, old, rate(n))
+    if n > demand.pending.training:
+        return left_s * rate(n) - later - ahead(demand, old, rate(n))
+    stall = old * demand.scale_down_s if n < demand.pending.training else 0.0
+    return left_s * rate(n) - later + demand.pending.switch_s * old - stall - ahead(demand, old, rate(n))
+
+
+def ahead(demand: TrainerDemand, old: float, new: float) -> float:
+    """Before the switch the old nodes train: what fewer of them lose until then."""
+    assert demand.pending is not None
+    return demand.pending.ahead_s * max(old - new, 0.0)
 
 
 def values(problem: Problem) -> Iterator[float]:

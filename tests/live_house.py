@@ -15,6 +15,7 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.core.loop import run
 from bftrainer.domain.state import State
+from bftrainer.live.hints import HintListener, Hints
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
@@ -74,6 +75,8 @@ class House:
 
     def pilot(self, seconds: float) -> State:
         store = self.store(writes=True)
+        listens = self.config.hints.port is not None
+        hints = HintListener(self.config.hints, self.config.workers, self.path, self.clock) if listens else None
         try:
             parts = PilotDependencies(
                 self.path, self.cluster, self.cluster, self.clock, peers=self.neighbours,
@@ -81,11 +84,13 @@ class House:
                 reconfigure=(lambda _: ()) if self.reconfigures else None,
             )  # fmt: skip
             until_s = self.clock.elapsed_s() + seconds
-            self.running = HousePilot(self, parts, Registry(store), until_s)
+            self.running = HousePilot(self, parts, Registry(store), until_s, hints)
             it = self.running
             return run(it.world, it.state, it.decisions.policy, it)
         finally:
             store.close()
+            if hints is not None:
+                hints.close()
 
     def reload(self, **tables: dict[str, Any]) -> None:
         """SIGHUP, after these keys have changed."""
@@ -125,9 +130,13 @@ class House:
 class HousePilot(PilotRuntime):
     """The real one, but for its drivers. It ends at a time, and lets the test look on."""
 
-    def __init__(self, home: House, parts: PilotDependencies, registry: Registry, until_s: float) -> None:
+    def __init__(
+        self, home: House, parts: PilotDependencies, registry: Registry, until_s: float, hints: Hints | None = None
+    ) -> None:
         self._home, self._until_s = home, until_s
-        super().__init__(parts, home.config, registry, [], home.launcher, Signals(), lambda: configuration(home.fresh))
+        super().__init__(
+            parts, home.config, registry, [], home.launcher, Signals(), lambda: configuration(home.fresh), hints=hints
+        )
 
     @property
     def must_end(self) -> bool:

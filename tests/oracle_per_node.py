@@ -112,7 +112,10 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
         points = {0: 0.0, demand.min_nodes: 0.0, demand.max_nodes: 0.0}  # Eqns 11, 12
         points.update((n, 0.0) for n in demand.value.nodes if demand.min_nodes < n < demand.max_nodes)
         curve = [(n, float(np.interp(n, (0, *demand.value.nodes), (0.0, *demand.value.per_s)))) for n in sorted(points)]
-        w = [model.add(1.0, integer=False, cost=scale * problem.forward_s * s) for _, s in curve]
+        w = [
+            model.add(1.0, integer=False, cost=scale * max(problem.forward_s - demand.stalled_s, 0.0) * s)
+            for _, s in curve
+        ]
         model.equal(1.0, [(v, 1.0) for v in w])
         model.equal(0.0, [*((v, float(n)) for v, (n, _) in zip(w, curve, strict=True)), *minus_n])
         segments = model.binaries(len(w) - 1)  # SOS2
@@ -121,12 +124,23 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
             model.at_most(0.0, [(v, 1.0), *((s, -1.0) for s in segments[max(0, i - 1) : i + 1])])
 
         running = float(np.interp(big_c, [n for n, _ in curve], [s for _, s in curve]))
-        z_u = model.add(1.0, integer=True, cost=-scale * running * demand.scale_up_s)  # Eqns 13, 14
-        z_d = model.add(1.0, integer=True, cost=-scale * running * demand.scale_down_s)
+        up, down, kept = running * demand.scale_up_s, running * demand.scale_down_s, big_c
+        e = model.add(np.inf, integer=False, cost=-scale * demand.ramp_s)  # two costs: e >= O(N) - O(C)
+        model.at_most(running, [*((v, s) for v, (_, s) in zip(w, curve, strict=True)), (e, -1.0)])
+        if demand.pending is not None:
+            kept = demand.pending.training
+            before = float(np.interp(kept, [n for n, _ in curve], [s for _, s in curve]))
+            up, down = demand.ramp_s * (running - before), before * demand.scale_down_s
+            b = model.add(np.inf, integer=False, cost=-scale * demand.pending.ahead_s)  # b >= O(B) - O(N)
+            model.at_most(-before, [*((v, -s) for v, (_, s) in zip(w, curve, strict=True)), (b, -1.0)])
+            stays = model.add(1.0, integer=True, cost=scale * before * demand.pending.switch_s)  # N <= B
+            model.at_most(kept + m, [*n_j, (stays, m)])
+        z_u = model.add(1.0, integer=True, cost=-scale * up)  # Eqns 13, 14
+        z_d = model.add(1.0, integer=True, cost=-scale * down)
         model.at_most(big_c, [*n_j, (z_u, -(m - big_c))])  # Eqn 15
         model.at_most(0.0, [*minus_n, (z_u, big_c + 1.0)])
-        model.at_most(m, [*n_j, (z_d, m - (big_c - 1.0))])
-        model.at_most(-big_c, [*minus_n, (z_d, -float(big_c))])
+        model.at_most(m, [*n_j, (z_d, m - (kept - 1.0))])
+        model.at_most(-kept, [*minus_n, (z_d, -float(kept))])
     for n in range(nodes_n):  # Eqn 5
         model.at_most(1.0, [(x[n], 1.0) for x in x_all])
     return _solved(model, x_all, scale, time_limit_s)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+from bftrainer.allocation.two_costs import with_two_costs
 from bftrainer.domain.model import Curve
 from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.domain.rescaling import Rescaling
 
 
 def mixed(rng: random.Random) -> Problem:
@@ -36,6 +39,30 @@ def mixed(rng: random.Random) -> Problem:
             )
         )
     return Problem(pool, rng.choice((0.0, 10.0, 120.0, 120.0, 3600.0)), tuple(demands))
+
+
+def overlapping(rng: random.Random) -> Problem:
+    """The same, of trainers whose old nodes train on while new ones start: most at rest, some stalled, some starting."""
+    problem = mixed(rng)
+    forward_s = max(problem.forward_s, 10.0)
+    return replace(
+        problem, forward_s=forward_s, demands=tuple(_overlapping(rng, c, forward_s) for c in problem.demands)
+    )
+
+
+def _overlapping(rng: random.Random, demand: TrainerDemand, forward_s: float) -> TrainerDemand:
+    start_s, at_s = rng.choice((0.0, rng.uniform(1, 30), rng.uniform(30, 200))), 1000.0
+    up_s, kind = min(demand.scale_up_s, 90.0), rng.random()
+    demand = replace(demand, scale_up_s=up_s)
+    stalled_s = at_s + rng.choice((0.0, rng.uniform(0, 40)))
+    left = None
+    if kind < 0.25:
+        left = Rescaling(frozenset(), stalled_s, stalled_s)
+    elif kind < 0.6 and demand.current and start_s:
+        training = frozenset(f"n{i}" for i in range(rng.randint(0, demand.current - 1)))
+        switch_s = at_s + rng.uniform(0.0, start_s)
+        left = Rescaling(training, stalled_s, max(stalled_s, switch_s + up_s), switch_s)
+    return with_two_costs(demand, start_s, left, at_s, forward_s)
 
 
 def listed(rng: random.Random, smallest: int, largest: int) -> tuple[int, ...]:

@@ -77,6 +77,8 @@ class Settings:
     private_data: str = ""
     service: int = 0
     """Further nodes, in a partition of that name only: where pilots sit, and no main job."""
+    cloud: int = 0
+    """Further nodes of everybody's partitions, in the state CLOUD: powered down, without a slurmd until a test starts it."""
     epilog: str = "/bin/true"
     """Any. Without one slurmctld (22.05.8) hears of a holder's end in an answer that makes it plan only at its next turn, up
     to 1 s later; with one, in a message that makes it start jobs at once (0.13 s after the notice instead of 0.53)."""
@@ -183,6 +185,10 @@ class Lab:
     @property
     def service_names(self) -> list[str]:
         return [f"svc{n:02d}" for n in range(1, self.settings.service + 1)]
+
+    @property
+    def cloud_names(self) -> list[str]:
+        return [f"cloud{n:02d}" for n in range(1, self.settings.cloud + 1)]
 
     def start(self) -> None:
         for name in FOLDERS:
@@ -326,7 +332,7 @@ class Lab:
 
     def _states(self) -> list[str]:
         with suppress(Exception):
-            return self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%T").split()
+            return self.run("sinfo", "-h", "-N", "-p", "main", "-n", ",".join(self.node_names), "-o", "%T").split()
         return []
 
     def _start(self, name: str, *arguments: str, **variables: str) -> None:
@@ -348,14 +354,15 @@ class Lab:
 
     def _write_configuration(self) -> None:
         host = socket.gethostname().split(".")[0]
-        names = [*self.node_names, *self.service_names]
+        names = [*self.node_names, *self.service_names, *self.cloud_names]
+        states = ["CLOUD" if name in self.cloud_names else "UNKNOWN" for name in names]
         controller, *ports = free_ports(1 + len(names))
         gpus = self.settings.gpus
         gres = f" Gres={gpus.gres}" if gpus else ""
         nodes = "\n".join(
             f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 Boards=1 SocketsPerBoard=1 "
-            f"CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 State=UNKNOWN{gres}"
-            for name, port in zip(names, ports, strict=True)
+            f"CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 State={state}{gres}"
+            for name, port, state in zip(names, ports, states, strict=True)
         )
         chosen = {
             "PrivateData": self.settings.private_data,
@@ -374,7 +381,7 @@ class Lab:
         text = _SLURM_CONF.format(
             host=host, port=controller, first_job=controller * 1000, user=getpass.getuser(), root=self.root,
             settings=self.settings, nodes=nodes, accounting=accounting,
-            more=more, of_main=",".join(self.node_names), of_service=self._service_partition(),
+            more=more, of_main=",".join([*self.node_names, *self.cloud_names]), of_service=self._service_partition(),
         )  # fmt: skip
         if self.settings.preempt == "preempt/qos":  # as the page on site setup has it: the QOS says who is preempted
             text = text.replace("PreemptMode=OFF ", "", 1)

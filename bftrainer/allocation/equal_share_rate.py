@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.model import Trainer
 from bftrainer.domain.sizes import sizes_of
 
 
@@ -27,7 +27,7 @@ def equal_share_rate(trainer: Trainer, share: float) -> float:
     point of a curve, such as one node that thrashes, does not make the other points look fast: n nodes are never worth more
     than max(1, n / share) times the share.
     """
-    nodes, per_s = _envelope(trainer.curve, *_points(trainer))
+    nodes, per_s = _corners(trainer)
     i = bisect_right(nodes, share)
     if i == len(nodes):
         return per_s[-1]
@@ -43,11 +43,11 @@ def _points(trainer: Trainer) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8192)
-def _envelope(curve: Curve, *points: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def _corners(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The corners of the envelope, rising from (0, 0)."""
     nodes, per_s = [0], [0.0]
-    for n in points:
-        rate = curve.at(n)
+    for n in _points(trainer):
+        rate = trainer.curve.at(n)
         if rate <= per_s[-1]:
             continue
         while len(nodes) > 1 and _below(nodes[-2], per_s[-2], nodes[-1], per_s[-1], n, rate):

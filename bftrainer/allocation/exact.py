@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -48,10 +49,16 @@ class Exact:
         require_feasible(problem)
         if not problem.demands:
             return Answer((), 0.0, self.name, Status.OPTIMAL)
-        table = gains(problem)[:, : problem.pool_size + 1]
-        counts = _optimum(_scores(problem, table), problem.pool_size)
-        value = math.fsum(_at(table, counts).tolist())
-        return Answer(tuple(counts.tolist()), value, self.name, Status.OPTIMAL)
+        counts, value = _solved(problem)
+        return Answer(counts, value, self.name, Status.OPTIMAL)
+
+
+@lru_cache(maxsize=64)
+def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
+    """Counts and their value. Three events in ten leave the problem as it was: a submission, or nothing was rescaled."""
+    table = gains(problem)[:, : problem.pool_size + 1]
+    counts = _optimum(_scores(problem, table), problem.pool_size)
+    return tuple(counts.tolist()), math.fsum(_at(table, counts).tolist())
 
 
 def _scores(problem: Problem, gained: Table) -> Ints:
@@ -153,24 +160,36 @@ def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
     """
     low = keep.argmax(axis=1)
     room = pool - int(low.sum())
+    keep = keep & (np.arange(keep.shape[1]) <= low[:, None] + room)
+    trainers, counts = np.nonzero(keep)
+    extras, gained = counts - low[trainers], scores[trainers, counts]
+    ends = [0, *np.cumsum(keep.sum(axis=1)).tolist()]
     best = np.zeros(1, dtype=np.int64)
-    stages: list[tuple[int, list[int], Ints]] = []
-    for j in reversed(np.flatnonzero(keep.sum(axis=1) > 1).tolist()):
-        extras = (np.flatnonzero(keep[j]) - low[j]).tolist()
-        stages.append((j, extras, best))
-        longer = np.full(min(len(best) + extras[-1], room + 1), _ILLEGAL, dtype=np.int64)
-        for extra in extras:
-            reach = longer[extra : extra + len(best)]
-            np.maximum(reach, best[: len(reach)] + scores[j, low[j] + extra], out=reach)
-        best = longer
-    counts: Ints = low.copy()
+    stages: list[tuple[int, Ints]] = []
+    for j in reversed(range(len(scores))):
+        own = slice(ends[j], ends[j + 1])
+        if ends[j + 1] - ends[j] > 1:
+            best, chosen = _extended(best, extras[own][::-1], gained[own][::-1], room)
+            stages.append((j, chosen))
+    found: Ints = low.copy()
     left = int(best.argmax())
-    value = int(best[left])
-    for j, extras, before in reversed(stages):
-        for extra in reversed(extras):
-            rest = left - extra
-            if 0 <= rest < len(before) and int(before[rest]) + int(scores[j, low[j] + extra]) == value:
-                counts[j] += extra
-                left, value = rest, int(before[rest])
-                break
-    return counts
+    for j, chosen in reversed(stages):
+        extra = int(chosen[left])
+        found[j] += extra
+        left -= extra
+    return found
+
+
+def _extended(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
+    """One more trainer: max best[m - extra] + gained over its surviving counts, and the extra of the maximum, for each m.
+
+    ``extras`` fall, so that of equal ones the larger is chosen.
+    """
+    most = int(extras[0])
+    length = min(len(best) + most, room + 1)
+    padded = np.full(most + length, _ILLEGAL, dtype=np.int64)
+    padded[most : most + len(best)] = best
+    m = np.arange(length)
+    totals = padded[m[:, None] + (most - extras)] + gained
+    chosen = totals.argmax(axis=1)
+    return totals[m, chosen], extras[chosen]

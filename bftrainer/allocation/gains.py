@@ -1,11 +1,15 @@
 """The gain of every count: T_fwd * O_j(n) - O_j(C_j) * R_j(n), the summand of Eqn 16 with R_j of Eqn 13.
 
+If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ - O_j(C_j) R_j(n), with the
+costs of :mod:`~bftrainer.allocation.two_costs`.
+
 Eqn 16 writes f_j for the value of a trainer. It is the O_j of sections 3.1 and 3.4.1, under the chosen objective.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -24,18 +28,25 @@ def gains(problem: Problem) -> Table:
     """
     demands = problem.demands
     width = 1 + max((c.max_nodes for c in demands), default=0)
-    values = np.empty((len(demands), width))
-    for row, demand in zip(values, demands, strict=True):
-        row[:] = _legal_values(demand.value, demand.min_nodes, demand.max_nodes, demand.sizes, width)
+    if not demands:
+        return np.empty((0, width))
+    rows = [_legal_values(c.value, c.min_nodes, c.max_nodes, c.sizes, width) for c in demands]
+    values = np.concatenate(rows).reshape(len(demands), width)
     standing = np.array([c.standing for c in demands], dtype=np.int64)
-    if demands:
-        running = _values_at(values, demands, standing)
-        up = running * np.array([c.scale_up_s for c in demands])
-        down = running * np.array([c.scale_down_s for c in demands])
-        np.multiply(values, problem.forward_s, out=values, where=values > -np.inf)
-        n = np.arange(width)
-        values -= np.where(n > standing[:, None], up[:, None], 0.0)
-        values -= np.where(n < standing[:, None], down[:, None], 0.0)
+    running = _values_at(values, demands, standing)
+    up = running * [c.scale_up_s for c in demands]
+    down = running * [c.scale_down_s for c in demands]
+    later = [(j, _later_gains(values[j], c, problem.forward_s)) for j, c in enumerate(demands) if c.has_two_costs]
+    if problem.forward_s:
+        values *= problem.forward_s
+    else:
+        values[values > -np.inf] = 0.0
+    everyone = np.arange(len(demands))
+    stays = values[everyone, standing]
+    values -= np.where(np.arange(width) > standing[:, None], up[:, None], down[:, None])
+    values[everyone, standing] = stays
+    for j, row in later:
+        values[j] = row
     return values
 
 
@@ -48,15 +59,76 @@ def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
     """The summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
     if not demand.is_legal(n):
         return -np.inf
-    return forward_s * demand.value.at(n) - rescale_cost(demand, n)
+    return seconds(demand, forward_s) * demand.value.at(n) - rescale_cost(demand, n)
+
+
+def seconds(demand: TrainerDemand, forward_s: float) -> float:
+    """T_fwd - s_j: the seconds within T_fwd in which the trainer trains on its new count, if it is not rescaled now."""
+    return max(forward_s - demand.stalled_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CostTerms:
+    """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp`` for each unit above O_j(C_j).
+
+    With a pending start, ``kept`` is B_j; ``canceled`` is the gain of B_j nodes or fewer, and ``ahead`` what each unit below
+    O_j(B_j) costs.
+    """
+
+    up: float
+    down: float
+    kept: int
+    ramp: float = 0.0
+    ahead: float = 0.0
+    canceled: float = 0.0
+
+
+def costs_of(demand: TrainerDemand) -> CostTerms:
+    """The costs of one demand, in the objective's unit."""
+    running, pending = demand.value.at(demand.standing), demand.pending
+    if pending is None:
+        up, down = running * demand.scale_up_s, running * demand.scale_down_s
+        return CostTerms(up, down, demand.standing, demand.ramp_s)
+    before = demand.value.at(pending.training)
+    return CostTerms(
+        demand.ramp_s * (running - before),
+        before * demand.scale_down_s,
+        pending.training,
+        demand.ramp_s,
+        pending.ahead_s,
+        before * pending.switch_s,
+    )
 
 
 def rescale_cost(demand: TrainerDemand, n: int) -> float:
-    """O_j(C_j) * R_j, the cost of a rescale from the standing count to ``n`` (Eqns 13, 16)."""
+    """O_j(C_j) * R_j, the cost of a rescale from the standing count to ``n`` (Eqns 13, 16), or what replaces it."""
     standing = demand.standing
-    if n == standing:
+    if n == standing and demand.pending is None:
         return 0.0
-    return demand.value.at(standing) * (demand.scale_up_s if n > standing else demand.scale_down_s)
+    cost = costs_of(demand)
+    total = cost.up if n > standing else cost.down if n < cost.kept else 0.0
+    if not demand.has_two_costs:
+        return total
+    value = demand.value.at(n)
+    total += cost.ramp * max(value - demand.value.at(standing), 0.0)
+    if demand.pending is not None:
+        total += cost.ahead * max(demand.value.at(cost.kept) - value, 0.0) - (cost.canceled if n <= cost.kept else 0.0)
+    return total
+
+
+def _later_gains(values: Table, demand: TrainerDemand, forward_s: float) -> Table:
+    """A row of gains of a trainer whose old nodes train on while new ones start; ``values`` are O_j(n)."""
+    cost, standing = costs_of(demand), demand.standing
+    legal, n = values > -np.inf, np.arange(len(values))
+    per_s = np.where(legal, values, 0.0)
+    row: Table = seconds(demand, forward_s) * per_s - np.where(n > standing, cost.up, 0.0)
+    row -= np.where(n < cost.kept, cost.down, 0.0)
+    row -= cost.ramp * np.maximum(per_s - demand.value.at(standing), 0.0)
+    if demand.pending is not None:
+        row -= cost.ahead * np.maximum(demand.value.at(cost.kept) - per_s, 0.0)
+        row += np.where(n <= cost.kept, cost.canceled, 0.0)
+    row[~legal] = -np.inf
+    return row
 
 
 def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]) -> Table:
@@ -70,7 +142,12 @@ def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.ND
 @lru_cache(maxsize=16384)
 def _legal_values(curve: Curve, min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None, width: int) -> Table:
     row = np.full(width, -np.inf)
-    legal = np.array(sizes if sizes is not None else (0, *range(min_nodes, max_nodes + 1)))
+    legal = _legal_counts(min_nodes, max_nodes, sizes)
     row[legal] = np.interp(legal, (0, *curve.nodes), (0.0, *curve.per_s))
     row.flags.writeable = False
     return row
+
+
+@lru_cache(maxsize=1024)
+def _legal_counts(min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
+    return np.array(sizes if sizes is not None else (0, *range(min_nodes, max_nodes + 1)))

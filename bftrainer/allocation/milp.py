@@ -9,6 +9,9 @@ equation is:
 - Eqn 6 (no migration) and its linear forms, Eqns 7 to 10, restrict which nodes a trainer gets. Counts do not say that, so
   these equations are not in the model: :mod:`bftrainer.allocation.placement` satisfies Eqn 6 by construction.
 - Eqns 11 to 15 (value curve, rescaling cost) and Eqn 16 (objective; its f_j is O_j): rows and columns below.
+
+If old nodes train on while new ones start (:mod:`bftrainer.allocation.two_costs`), each trainer has one more continuous
+variable; one with a pending start has another one and a binary. There is no big M.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer.allocation.gains import gain
+from bftrainer.allocation.gains import CostTerms, costs_of, gain, seconds
 from bftrainer.domain.problem import Problem, TrainerDemand
 
 Floats = npt.NDArray[np.float64]
@@ -173,12 +176,14 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
     model.counted.append((j, nodes, 1.0))
 
     # Eqn 16, first sum, with f_j = O_j of Eqn 12: T_fwd * sum_i w_j^i s_j^i.
-    weights = [model.variable(0, 1, objective=problem.forward_s * value) for _, value in points]
-    model.total += problem.forward_s * max(value for _, value in points)
+    # Of two costs, T_fwd - s_j.
+    within_s = seconds(demand, problem.forward_s)
+    weights = [model.variable(0, 1, objective=within_s * value) for _, value in points]
+    model.total += within_s * max(value for _, value in points)
     # Eqn 11: the weights sum to 1 and meet at N_j.
     model.row(1, 1, [(w, 1.0) for w in weights])
     model.row(0, 0, [(nodes, -1.0), *((w, float(n)) for w, (n, _) in zip(weights, points, strict=True))])
-    if not is_concave(points):
+    if not is_concave(points) or within_s < demand.ramp_s:  # then less value may be better
         model.adjacent(weights)
 
     # Eqn 4: N_j is 0 or at least N_min. One binary, ``on`` = 1 - y_j^l; y_j^u only repeats N_j <= N_max. The printed
@@ -188,26 +193,55 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
         model.row(0, np.inf, [(nodes, 1.0), (on, -float(demand.min_nodes))])
         model.row(-np.inf, 0, [(nodes, 1.0), (on, -float(largest))])
 
-    _add_rescale_cost(model, demand, nodes, largest)
+    costs = costs_of(demand)
+    _add_rescale_cost(model, demand, costs, nodes, largest)
+    if demand.has_two_costs:
+        per_s = [(w, value) for w, (_, value) in zip(weights, points, strict=True)]
+        _add_later_value(model, demand, costs, nodes, per_s, largest)
 
 
-def _add_rescale_cost(model: ConstraintRows, demand: TrainerDemand, nodes: int, largest: int) -> None:
+def _add_later_value(
+    model: ConstraintRows,
+    demand: TrainerDemand,
+    costs: CostTerms,
+    nodes: int,
+    per_s: Sequence[tuple[int, float]],
+    largest: int,
+) -> None:
+    """What two costs add: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and what fewer than B_j nodes cost and gain."""
+    top = max(value for _, value in per_s)
+    running, before = demand.value.at(demand.standing), demand.value.at(costs.kept)
+    if costs.ramp:
+        gained = model.variable(0, top, objective=-costs.ramp)
+        model.row(-running, np.inf, [(gained, 1.0), *((w, -value) for w, value in per_s)])
+        model.total += costs.ramp * top
+    if costs.ahead * before:
+        missing = model.variable(0, before, objective=-costs.ahead)
+        model.row(before, np.inf, [(missing, 1.0), *per_s])
+        model.total += costs.ahead * before
+    if costs.canceled:
+        canceled = model.binary(costs.canceled)  # 1 only if N <= B
+        model.row(-np.inf, largest, [(nodes, 1.0), (canceled, float(max(largest - costs.kept, 0)))])
+        model.total += costs.canceled
+
+
+def _add_rescale_cost(model: ConstraintRows, demand: TrainerDemand, costs: CostTerms, nodes: int, largest: int) -> None:
     """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in Eqn 14 is a misprint.
 
-    M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0.
+    M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0. With a pending start, B_j
+    replaces C_j where the trainer shrinks.
     """
-    standing = demand.standing
-    running = demand.value.at(standing)
-    if running * max(demand.scale_up_s, demand.scale_down_s) == 0:
+    standing, kept = demand.standing, costs.kept
+    if not (costs.up or costs.down):
         return
-    model.total += running * max(demand.scale_up_s, demand.scale_down_s)
-    up = model.binary(-running * demand.scale_up_s)  # z_j^u (Eqn 14)
-    down = model.binary(-running * demand.scale_down_s)  # z_j^d (Eqn 14)
+    model.total += max(abs(costs.up), costs.down)
+    up = model.binary(-costs.up)  # z_j^u (Eqn 14)
+    down = model.binary(-costs.down)  # z_j^d (Eqn 14)
     # Eqn 15: N <= C + (M - C) z^u
     model.row(-np.inf, standing, [(nodes, 1.0), (up, -float(largest - standing))])
     # Eqn 15: N >= (C + 1) z^u
     model.row(0, np.inf, [(nodes, 1.0), (up, -float(standing + 1))])
     # Eqn 15: N <= (C - 1) + (M - (C - 1)) (1 - z^d)
-    model.row(-np.inf, largest, [(nodes, 1.0), (down, float(largest - standing + 1))])
+    model.row(-np.inf, largest, [(nodes, 1.0), (down, float(largest - kept + 1))])
     # Eqn 15: N >= C (1 - z^d)
-    model.row(standing, np.inf, [(nodes, 1.0), (down, float(standing))])
+    model.row(kept, np.inf, [(nodes, 1.0), (down, float(kept))])

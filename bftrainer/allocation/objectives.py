@@ -41,20 +41,17 @@ class Objective:
         """The value curves of the admitted trainers."""
         trainers = [active.trainer for active in state.active]
         curves = [self.value(active.trainer, active.remaining_samples) for active in state.active]
-        curves = self.among(trainers, curves, len(state.pool))
+        relative = self.among(trainers, curves, len(state.pool))
         if self.weight is None:
-            return tuple(curves)
+            return tuple(relative)
         factors = (self.weight(active, state.at_s) for active in state.active)
-        return tuple(_scaled(curve, 1.0 / factor) for curve, factor in zip(curves, factors, strict=True))
+        return tuple(_scaled(curve, 1.0 / factor) for curve, factor in zip(relative, factors, strict=True))
 
-    def among(self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int) -> list[Curve]:
+    def among(self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int) -> Sequence[Curve]:
         """The value curves of trainers that share a pool, from each one's own ``value``."""
         if self.share_rate is None or not trainers:
-            return list(curves)
-        share = equal_share(trainers, pool_size)
-        rates = [self.share_rate(trainer, share) for trainer in trainers]
-        largest = max(rates)
-        return [_scaled(curve, rate / largest) if rate else curve for curve, rate in zip(curves, rates, strict=True)]
+            return curves
+        return _relative(self.share_rate, tuple(trainers), tuple(curves), pool_size)
 
 
 def throughput(trainer: Trainer, remaining: float | None) -> Curve:
@@ -68,10 +65,10 @@ def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
-    """priority_j * O_j(n) / O_j(1): weighted speedup, so that a priority means the same for every model."""
+    """priority_j * O_j(n): with ``share_rate``, the weighted relative speed, which means the same for every model."""
     if trainer.priority == 0:
         raise InvalidValueError(f"trainer {trainer.id}: the 'priority' objective requires a priority above 0")
-    return _scaled(trainer.curve, one_node_rate(trainer) / trainer.priority)
+    return _scaled(trainer.curve, 1.0 / trainer.priority)
 
 
 def progress(trainer: Trainer, remaining: float | None) -> Curve:
@@ -117,10 +114,12 @@ OBJECTIVES = {
         Objective(DEFAULT_OBJECTIVE, throughput, unit="weighted samples", share_rate=equal_share_rate),
         Objective("throughput", throughput, unit="samples"),
         Objective("scaling-efficiency", scaling_efficiency, unit="one-node seconds"),
-        Objective("priority", priority, unit="weighted one-node seconds", needs=frozenset({Need.PRIORITY})),
+        # Weights multiply the relative speed, not the speedup over one node, in which a model whose single node thrashes, or is
+        # measured too slow, outweighs every priority.
+        Objective("priority", priority, None, "weighted samples", frozenset({Need.PRIORITY}), equal_share_rate),
         Objective("progress", progress, unit="shares of the remaining work", needs=frozenset({Need.LENGTH})),
         Objective("growth", throughput, growth_weight, "shares of the first loss", frozenset({Need.LENGTH})),
-        Objective("ageing", scaling_efficiency, aging_weight, unit="aged one-node seconds"),
+        Objective("ageing", throughput, aging_weight, "aged weighted samples", share_rate=equal_share_rate),
     )
 }
 
@@ -148,6 +147,20 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 def one_node_rate(trainer: Trainer) -> float:
     """O_j(1), or O_j(N_min) / N_min where one node is too few; 1 for a trainer that makes no progress."""
     return trainer.curve.at(trainer.min_nodes) / trainer.min_nodes or 1.0
+
+
+@lru_cache(maxsize=64)
+def _relative(
+    share_rate: Callable[[Trainer, float], float],
+    trainers: tuple[Trainer, ...],
+    curves: tuple[Curve, ...],
+    pool_size: int,
+) -> tuple[Curve, ...]:
+    """The same for all events until the pool's size, the trainers or their curves change."""
+    share = equal_share(trainers, pool_size)
+    rates = [share_rate(trainer, share) for trainer in trainers]
+    largest = max(rates)
+    return tuple(_scaled(curve, rate / largest) if rate else curve for curve, rate in zip(curves, rates, strict=True))
 
 
 @lru_cache(maxsize=8192)

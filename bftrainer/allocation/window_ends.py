@@ -58,8 +58,8 @@ def _cut(trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, floa
 
 def _pays(trainer: Trainer, held: int, sure: int, n: int, left_s: float) -> bool:
     rate = rates(trainer)
-    without = left_s - (trainer.scale_up_s if sure > held else 0.0)
-    return rate[n] * (left_s - trainer.scale_up_s - trainer.scale_down_s) > rate[sure] * max(without, 0.0)
+    without = left_s - (trainer.growth_s if sure > held else 0.0)
+    return rate[n] * (left_s - trainer.growth_s - trainer.scale_down_s) > rate[sure] * max(without, 0.0)
 
 
 def _legal(trainer: Trainer, held: Nodes, sure: Nodes) -> Nodes:

@@ -70,7 +70,11 @@ def _prior(trainer: Trainer) -> str:
 
 
 def _costs(trainer: Trainer, measured: Measurements) -> dict[str, Any]:
+    start = (
+        {} if trainer.start_s is None else {"start_s": {"seconds": trainer.start_s, "measured": len(measured.starts)}}
+    )
     return {
+        **start,
         "scale_up_s": {"seconds": trainer.scale_up_s, "measured": len(measured.ups)},
         "scale_down_s": {"seconds": trainer.scale_down_s, "measured": len(measured.downs)},
     }

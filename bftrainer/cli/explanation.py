@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from bftrainer.allocation.placement import in_name_order
+from bftrainer.allocation.two_costs import is_limited
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
 from bftrainer.client.state_dir import pilot_has_ended
@@ -14,6 +16,7 @@ from bftrainer.persistence.registry import TrainerStatus
 
 if TYPE_CHECKING:
     from bftrainer.allocation.what_if import WhatIf
+    from bftrainer.domain.model import Trainer
     from bftrainer.persistence.registry import Registry, TrainerRecord
 
 
@@ -58,12 +61,15 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
     held = sorted((s for s in found.shares if s.after or s.before), key=lambda s: -s.after)
     shown = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in held[:6])
     table.append(("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else "")))
+    if (named := _named(found)) is not None:
+        table.append(("nodes named", ", ".join(named) or "none"))
     if stake is not None:
         rate, gain = quantity(stake.rate), quantity(stake.gain)
         change, cost = _change(share.before, share.after), quantity(stake.cost)
         table += [
             ("value", f"{rate} {stake.unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
             ("rescaling cost", f"{change} nodes: {cost} {stake.unit}"),
+            *(() if found.told is None else [("counted as", rescale_costs(found.told, entry.settings.forward_s))]),
             ("more nodes", _what_if(stake.more, stake.unit)),
             ("fewer nodes", _what_if(stake.less, stake.unit)),
         ]
@@ -76,6 +82,23 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
     return table
 
 
+def rescale_costs(trainer: Trainer, forward_s: float) -> str:
+    """The seconds that a rescale costs in the problem."""
+    if trainer.start_s is None:
+        return f"a stall of all nodes, {trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
+    shown = (
+        f"{trainer.start_s:.3g} s in which new nodes start and the others train on, then a stall of all nodes, "
+        f"{trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
+    )
+    return f"{shown}; limited by T_fwd" if is_limited(trainer, forward_s) else shown
+
+
+def _named(found: Explanation) -> list[str] | None:
+    """The nodes that the policy chose by name for the trainer; None if it left the choice to the core."""
+    nodes = dict(found.entry.plan.decision.nodes).get(found.trainer)
+    return None if nodes is None else in_name_order(nodes)
+
+
 def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]:
     """The JSON object of an explanation. ``nodes`` are those of the decision, also after the pilot's end (``has_ended``)."""
     entry, stake, answer = found.entry, found.stake, found.entry.plan.decision.answer
@@ -86,10 +109,13 @@ def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]
         "objective": entry.settings.objective, "forward_s": entry.settings.forward_s,
         "counts": {s.id: s.after for s in found.shares}, "pilot_has_ended": has_ended,
     }  # fmt: skip
+    if (named := _named(found)) is not None:
+        table["nodes_named"] = named
     if stake is not None:
         table["stake"] = {
             "unit": stake.unit, "per_s": stake.rate, "gain": stake.gain, "rescale_cost": stake.cost,
             "more": _what_if_dict(stake.more), "less": _what_if_dict(stake.less),
+            **({} if found.told is None else {"costs_s": _costs_dict(found.told)}),
         }  # fmt: skip
     if answer is not None:
         table["solver"] = {
@@ -113,6 +139,10 @@ def _what_if_dict(found: WhatIf | None) -> dict[str, object] | None:
         return None
     others = {s.id: {"before": s.before, "after": s.after, "gain": s.gain} for s in found.others}
     return {"nodes": found.count, "change": found.change, "own": found.own, "others": others}
+
+
+def _costs_dict(trainer: Trainer) -> dict[str, float | None]:
+    return {"start": trainer.start_s, "up": trainer.scale_up_s, "down": trainer.scale_down_s}
 
 
 def _change(before: int, after: int) -> str:

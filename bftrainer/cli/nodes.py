@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer.cli.node_time_lines import show_time_lines
 from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import opened_registry
@@ -19,17 +20,28 @@ _COLUMNS = ("fragment", "trainer", "taken", "release requested", "released", "to
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Include released nodes.")
+@click.option(
+    "--timeline", is_flag=True, help="Show the seconds from idle to the first training step, and of the release."
+)
 @state_option
 @json_option
-def nodes(everything: bool, state: Path, as_json: bool) -> None:
+def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
     """List the held nodes: when each was taken, and which trainer uses it. With --all, include released nodes.
 
     The columns "release requested" and "why" show when and why the scheduler (preemption) or the pilot requested a release.
 
+    With --timeline, show the seconds of each stage between an idle node and the first training step there, with the median and
+    the 95th percentile. A stage has the name of the instant that ends it: "seen" is the time until the pilot sees that the
+    node is idle. A dash means that an instant is not known; its stage is then part of the next one.
+
     \b
-    Example:
+    Examples:
       bftrainer nodes --all
+      bftrainer nodes --timeline --all
     """
+    if timeline:
+        show_time_lines(state, everything, as_json)
+        return
     from bftrainer.persistence.journal import last_state
 
     with opened_registry(state) as registry:

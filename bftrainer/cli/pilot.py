@@ -61,7 +61,7 @@ def pilot(state: Path, config: Path | None) -> None:
     parts = PilotDependencies(
         folder, site.scheduler, site.holder, clock, site.ours, site.driver, job.id, job.is_gone, own_job=job.own,
         peers=site.peers, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
-        background=InThread(),
+        background=InThread(clock.wake),
     )  # fmt: skip
     try:
         require_locks(folder)

@@ -44,6 +44,7 @@ class TrainerKeys(TypedDict, total=False):
     samples_total: float
     scale_up_s: float
     scale_down_s: float
+    start_s: float
     priority: float
     requested_nodes: int
     reports_loss: bool

@@ -73,6 +73,8 @@ class NodesConfig(ConfigTable):
     """Times without new requests, local time: "08:00-18:00" or "mon-fri 08:00-18:00". Held nodes are kept."""
     node_class: str | None = None
     """Use only nodes of this class: a table [classes.NAME], or a hardware class such as "4 a100" or "32 cpus"."""
+    confirm_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+    """Look again after this many seconds when a node becomes idle, and request it if it still is. 0: request it at once."""
     min_window_s: NotNegative = 60.0
     """Shortest backfill window worth a request, in seconds."""
     leave_before_s: NotNegative = 15.0
@@ -226,6 +228,27 @@ class MetricsConfig(ConfigTable):
         return self
 
 
+class HintsConfig(ConfigTable):
+    """Hints to look at the scheduler at once: datagrams that Epilogs send (docs/hints.md). Anybody may send them."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """UDP port to listen on. Without it, there are no hints."""
+    address: str = ""
+    """Address to listen on. Empty: that of workers.interface. Only workers.allow_from may send."""
+    looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 30.0
+    """Maximum number of looks per minute that only a hint asks for. Each is charged to the budget of calls, too."""
+    poll_s: Positive = 30.0
+    """Interval between two polls while hints have announced the latest changes. At least times.poll_s is used."""
+
+    @field_validator("address")
+    @classmethod
+    def _address(cls, text: str) -> str:
+        try:
+            return str(ip_address(text)) if text else text
+        except ValueError:
+            raise InvalidValueError(f"expected an IP address to listen on, got {text!r}") from None
+
+
 class LogConfig(ConfigTable):
     """What the pilot prints: one line per decision and per other event."""
 
@@ -244,6 +267,7 @@ class PilotConfig(ConfigTable):
     learning: LearningConfig = LearningConfig()
     notices: NoticesConfig = NoticesConfig()
     metrics: MetricsConfig = MetricsConfig()
+    hints: HintsConfig = HintsConfig()
     log: LogConfig = LogConfig()
     classes: dict[str, NodeClassConfig] = Field(default_factory=dict)
 

@@ -68,6 +68,8 @@ class TrainerSpec(ConfigTable):
     """Total work in samples. Without it, the trainer is done when its command exits with status 0."""
     scale_up_s: NotNegative = 20.0
     scale_down_s: NotNegative = 10.0
+    start_s: NotNegative | None = None
+    """Time in which new nodes start while the old ones train on; ``scale_up_s`` is then the stall at the switch."""
     priority: NotNegative = 1.0
     requested_nodes: Count | None = None
     """Nodes it would request from an ordinary queue. Policies with fixed sizes allocate this many."""
@@ -189,6 +191,7 @@ class TrainerSpec(ConfigTable):
             requested_nodes=self.requested_nodes,
             reports_loss=self.reports_loss,
             node_class=self.node_class,
+            start_s=self.start_s,
             learning=Learning(blank=True) if self.is_blank else None,
         )
 

@@ -12,11 +12,13 @@ from bftrainer.core import node_classes
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
+from bftrainer.domain.rescaling import rescaled
 from bftrainer.domain.state import Active, Losses, Nodes, Plan, Rescale, State
 from bftrainer.errors import InvalidValueError
 from bftrainer.estimation.update import updated, wake_s, with_estimates
 
 _ID = attrgetter("id")
+_NONE: Nodes = frozenset()
 
 
 def observe(state: State, event: Event) -> State:
@@ -28,7 +30,7 @@ def observe(state: State, event: Event) -> State:
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
     passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
-    active = tuple(_later(a, passed_s, done, losses) for a in active)
+    active = tuple([_later(a, event.at_s, passed_s, done, losses) for a in active])
     new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
@@ -36,7 +38,8 @@ def observe(state: State, event: Event) -> State:
                 _check_pool_change(pool, change)
                 pool = (pool - change.left) | change.joined
                 classes = node_classes.changed(classes, change)
-                active = tuple(_without(a, change.left, event.at_s) for a in active)
+                if change.left:
+                    active = tuple([_without(a, change.left, event.at_s) for a in active])
             case TrainerSubmitted(trainer):
                 new.append(trainer)
             case TrainerFinished(trainer_id):
@@ -71,6 +74,8 @@ def observe(state: State, event: Event) -> State:
 def decide(state: State, policy: Policy, event: Event) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
 
+    Trainers whose nodes the policy names get these; the others get theirs by name order.
+
     Every node class is decided independently. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
     breaks a rule.
     """
@@ -78,13 +83,19 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
     ends = dict(state.window_ends) if state.window_ends else NEVER
     held = [a.nodes for a in state.active]
-    nodes = node_classes.place_by_class(parts, held, decision.counts, ends)
+    named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
+    chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
+    starting = [_starting(a) for a in state.active]
+    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting)
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
         counts = tuple(len(placed) for placed in nodes)
         if counts != decision.counts:
-            decision = replace(decision, counts=counts, answer=None)
+            still = tuple(
+                (a.trainer.id, n) for a, n in zip(state.active, nodes, strict=True) if named.get(a.trainer.id) == n
+            )
+            decision = replace(decision, counts=counts, answer=None, nodes=still)
     check_placement(state.pool, held, decision.counts, nodes)
     node_classes.check_one_class(parts, nodes)
     return Plan(decision, nodes, memory)
@@ -109,9 +120,14 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     steps = [
         Rescale(a.trainer.id, old, a.nodes, forced)
         for a in after.active
-        if (old := held.get(a.trainer.id, frozenset())) != a.nodes
+        if (old := held.get(a.trainer.id, _NONE)) is not a.nodes and old != a.nodes
     ]
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
+
+
+def _starting(a: Active) -> Nodes:
+    """Its nodes that do not train yet: the first to be released."""
+    return _NONE if a.rescaling is None or a.rescaling.switch_s is None else a.nodes - a.rescaling.training
 
 
 def _without(active: Active, left: Nodes, at_s: float) -> Active:
@@ -122,18 +138,22 @@ def _without(active: Active, left: Nodes, at_s: float) -> Active:
 
 def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
     sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
-    return Active(a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s)
+    left = None if a.trainer.start_s is None else rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
+    return Active(
+        a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s, left
+    )
 
 
-def _later(a: Active, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
-    """The trainer ``passed_s`` later, with its latest reports."""
+def _later(a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
+    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports."""
     samples = done.get(a.trainer.id, a.samples_done)
     reported = a.losses
     if (loss := losses.get(a.trainer.id)) is not None:
         reported = Losses(loss, loss, samples) if reported is None else reported.then(samples, loss)
     run_s = a.run_s + passed_s if a.nodes else a.run_s
     node_s = a.node_s + passed_s * len(a.nodes)
-    return Active(a.trainer, a.nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s)
+    left = None if a.rescaling is None else a.rescaling.at(at_s)
+    return Active(a.trainer, a.nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s, left)
 
 
 def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
@@ -147,12 +167,19 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
     """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
     if not new:
         return queue
-    taken = {a.trainer.id for a in active}.union(map(_ID, queue))
+    ids: set[str] = set()
     for trainer in new:
-        if trainer.id in taken:
-            raise InvalidValueError(f"trainer id {trainer.id!r} is taken, expected a new one")
-        taken.add(trainer.id)
+        if trainer.id in ids:
+            raise _taken(trainer.id)
+        ids.add(trainer.id)
+    for known in (queue, [a.trainer for a in active]):
+        if not ids.isdisjoint(map(_ID, known)):  # the queue may be long: no set of all its ids
+            raise _taken(next(trainer.id for trainer in known if trainer.id in ids))
     return (*queue, *new)
+
+
+def _taken(trainer_id: str) -> InvalidValueError:
+    return InvalidValueError(f"trainer id {trainer_id!r} is taken, expected a new one")
 
 
 def _finished(

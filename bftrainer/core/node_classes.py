@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer.allocation.check import check_counts
+from bftrainer.allocation.check import check_decision
 from bftrainer.allocation.placement import place
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.model import Trainer, rates
@@ -81,11 +81,11 @@ def parts(state: State) -> tuple[Part, ...]:
 def decide_by_class(policy: Policy, state: State, event: Event, found: Sequence[Part]) -> tuple[Decision, object]:
     """The decision of the policy, asked once per part: counts in the order of ``State.active``, and the memory.
 
-    Raises :class:`RejectedAnswerError` for counts that are not legal.
+    Raises :class:`RejectedAnswerError` for counts that are not legal, and for named nodes that a trainer cannot have.
     """
     if len(found) == 1 and not isinstance(state.memory, ClassMemories):
         decision, memory = policy.decide(state, event)
-        check_counts([a.trainer for a in state.active], len(state.pool), decision.counts)
+        check_decision(state, decision)
         return decision, memory
     old = state.memory
     memories: dict[str, object] = dict(old.by_class) if isinstance(old, ClassMemories) else {p.name: old for p in found}
@@ -100,21 +100,26 @@ def decide_by_class(policy: Policy, state: State, event: Event, found: Sequence[
             window_ends=tuple(end for end in state.window_ends if end[0] in part.pool),
         )
         decision, memories[part.name] = policy.decide(own, event)
-        check_counts([a.trainer for a in own.active], len(part.pool), decision.counts)
+        check_decision(own, decision)
         decisions.append(decision)
     return _together(found, decisions), ClassMemories(tuple(sorted(memories.items())))
 
 
 def place_by_class(
-    found: Sequence[Part], held: Sequence[Nodes], counts: Sequence[int], ends: Mapping[str, float]
+    found: Sequence[Part],
+    held: Sequence[Nodes],
+    counts: Sequence[int],
+    ends: Mapping[str, float],
+    starting: Sequence[Nodes],
 ) -> tuple[Nodes, ...]:
-    """Node sets, one per trainer, each from its class."""
+    """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do not train yet."""
     if len(found) == 1:
-        return place(found[0].pool, held, counts, ends)
+        return place(found[0].pool, held, counts, ends, starting)
     nodes = list(held)
     for part in found:
         mine = part.members
-        placed = place(part.pool, [held[j] for j in mine], [counts[j] for j in mine], ends)
+        own = [[each[j] for j in mine] for each in (held, starting)]
+        placed = place(part.pool, own[0], [counts[j] for j in mine], ends, own[1])
         for j, after in zip(mine, placed, strict=True):
             nodes[j] = after
     return tuple(nodes)
@@ -151,7 +156,9 @@ def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
     answer = _one_answer(in_order, answers) if len(answers) == len(decisions) else None
     kept = "; ".join(dict.fromkeys(d.kept for d in decisions if d.kept))
     blamed = tuple(name for d in decisions for name in d.blamed)
-    return Decision(in_order, min(wakes, default=None), answer, kept, blamed)
+    return Decision(
+        in_order, min(wakes, default=None), answer, kept, blamed, tuple(n for d in decisions for n in d.nodes)
+    )
 
 
 def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:

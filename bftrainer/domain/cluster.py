@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import InvalidValueError
 
 
@@ -45,7 +46,7 @@ class NodeView:
 
     ``devices`` are its GPUs. ``window_end_s`` is when the scheduler wants the node, where it says so of the node itself and
     not of a job or a reservation. ``state`` is the scheduler's own text, for messages only. ``is_cloud``: it is paid for
-    while it is powered up.
+    while it is powered up. ``last_busy_s`` is the end of the last job there; None if the scheduler does not say.
     """
 
     name: str
@@ -56,6 +57,7 @@ class NodeView:
     window_end_s: float | None = None
     state: str = ""
     is_cloud: bool = False
+    last_busy_s: float | None = None
 
     @property
     def gpu_count(self) -> int:
@@ -87,6 +89,15 @@ class PendingJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitWait:
+    """A main-queue job that waits for a limit for which holders count, too. It needs the nodes of ``size`` holders."""
+
+    job: str
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """Nodes that are set aside from ``starts_s`` to ``ends_s``."""
 
@@ -114,6 +125,7 @@ class Observation:
     reservations: tuple[Reservation, ...] = ()
     hidden: frozenset[Hidden] = frozenset()
     planned_s: float | None = None
+    limit_waits: tuple[LimitWait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +179,7 @@ class Fragment:
 
     ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is what ended it. ``release_s`` is
     how long nodes of its class take to be idle again after their release, as measured: an Epilog is a part of it.
+    ``reached`` are instants of its start that its holder knows, by this host's clock.
     """
 
     name: str
@@ -174,6 +187,7 @@ class Fragment:
     ends_s: float | None = None
     why: str = ""
     release_s: float = 0.0
+    reached: tuple[tuple[NodeStage, float], ...] = ()
 
     @property
     def node(self) -> str:

@@ -72,11 +72,16 @@ class RateSeen:
 
 @dataclass(frozen=True, slots=True)
 class StallSeen:
-    """A measured stall of ``seconds`` after a trainer grew or started (R_j^up), or shrank (R_j^dw)."""
+    """A measured stall of ``seconds`` after a trainer grew or started (R_j^up), or shrank (R_j^dw).
+
+    Where its old nodes trained on while new ones started, ``seconds`` is the stall at the switch (W_j^up) and ``start_s`` the
+    time from the decision to the switch (S_j).
+    """
 
     trainer_id: str
     grew: bool
     seconds: float
+    start_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

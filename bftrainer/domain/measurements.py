@@ -30,11 +30,15 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Points by increasing node count; ``ups`` and ``downs`` are the latest stalls in seconds after growing and shrinking."""
+    """Points by increasing node count; ``ups`` and ``downs`` are the latest stalls in seconds after growing and shrinking.
+
+    ``starts`` are the latest times that new nodes took to start while old ones trained on.
+    """
 
     points: tuple[RatePoint, ...] = ()
     ups: tuple[float, ...] = ()
     downs: tuple[float, ...] = ()
+    starts: tuple[float, ...] = ()
 
     def at(self, nodes: int) -> RatePoint | None:
         i = bisect_left(self.points, nodes, key=_NODES)
@@ -55,9 +59,17 @@ class Measurements:
         new = RatePoint(nodes, windows, old.seconds + seconds, rate, _squares(windows, rate))
         return replace(self, points=(*self.points[:i], new, *self.points[i + bool(old.windows) :]))
 
-    def with_stall(self, grew: bool, seconds: float) -> Measurements:
+    def with_stall(self, grew: bool, seconds: float, start_s: float | None = None) -> Measurements:
+        """These measurements and one more stall; with ``start_s``, the switch after a start that took this long.
+
+        A stall without ``start_s`` may be that of a start from 0 nodes, which includes the start: it counts until a start was
+        measured.
+        """
+        if grew and start_s is not None:
+            ups = (*self.ups[1 - WINDOWS :], seconds) if self.starts else (seconds,)
+            return replace(self, ups=ups, starts=(*self.starts[1 - WINDOWS :], start_s))
         if grew:
-            return replace(self, ups=(*self.ups[1 - WINDOWS :], seconds))
+            return self if self.starts else replace(self, ups=(*self.ups[1 - WINDOWS :], seconds))
         return replace(self, downs=(*self.downs[1 - WINDOWS :], seconds))
 
     def noise(self) -> float:

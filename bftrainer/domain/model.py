@@ -39,8 +39,12 @@ class Curve:
             if right <= left:
                 raise InvalidValueError(f"a curve's node counts must strictly increase, got {left} then {right}")
         for n, value in zip(self.nodes, self.per_s, strict=True):
-            if not math.isfinite(value) or value < 0:
+            if not 0 <= value < math.inf:
                 raise InvalidValueError(f"a curve's values must be finite and not negative, got {value} at {n} nodes")
+
+    def __hash__(self) -> int:
+        """Curves are looked up at every event. Almost always two that differ have different values."""
+        return hash(self.per_s)
 
     def at(self, n: int) -> float:
         """O_j(n) by linear interpolation. Raises :class:`InvalidValueError` beyond the last breakpoint."""
@@ -88,7 +92,9 @@ class Learning:
 class Trainer:
     """A malleable training job (paper 3.1).
 
-    ``min_nodes`` and ``max_nodes`` are N_j^min and N_j^max, ``scale_up_s`` and ``scale_down_s`` R_j^up and R_j^dw.
+    ``min_nodes`` and ``max_nodes`` are N_j^min and N_j^max, ``scale_up_s`` and ``scale_down_s`` R_j^up and R_j^dw. If its old
+    nodes train on while new ones start, ``start_s`` is the time of a start, S_j, and the other two are the stalls at the
+    switch, W_j^up and W_j^dw (:mod:`~bftrainer.domain.rescaling`); None: all nodes stall for R_j^up.
     ``samples_total`` is its length (None: unknown). ``sizes``, if given, lists the only legal counts besides 0; a trainer may
     always wait at 0 nodes. ``requested_nodes`` is the size of the same training as an ordinary job; ``reports_loss`` says that
     its progress reports include the value of its evaluation function. ``node_class`` is the only node class that it runs on
@@ -109,6 +115,7 @@ class Trainer:
     reports_loss: bool = False
     node_class: str | None = None
     learning: Learning | None = None
+    start_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.id or any(c.isspace() for c in self.id):
@@ -116,10 +123,20 @@ class Trainer:
         check_sizes(self.min_nodes, self.max_nodes, self.sizes)
         check_covers(self.curve, self.min_nodes, self.max_nodes)
         check_not_negative(scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s, priority=self.priority)
+        check_not_negative(start_s=self.start_s or 0.0)
         if self.samples_total is not None and not (math.isfinite(self.samples_total) and self.samples_total > 0):
             raise InvalidValueError(f"samples_total must be above 0, got {self.samples_total}")
         if self.requested_nodes is not None and not (self.requested_nodes and self.is_legal(self.requested_nodes)):
             raise InvalidValueError(f"requested_nodes must be a legal size above 0, got {self.requested_nodes}")
+
+    @property
+    def growth_s(self) -> float:
+        """Seconds from a decision until new nodes train: the start and the switch; R_j^up if they are one."""
+        return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s
+
+    def __hash__(self) -> int:
+        """Trainers are looked up at every event. Almost always two that differ have different ids."""
+        return hash(self.id)
 
     def is_legal(self, n: int) -> bool:
         """Whether ``n`` nodes is a legal size (Eqn 3). 0, waiting, always is."""
@@ -158,7 +175,7 @@ def check_covers(curve: Curve, min_nodes: int, max_nodes: int) -> None:
 def check_not_negative(**values: float) -> None:
     """Check that values are finite and not negative. Raises :class:`InvalidValueError`, with the name."""
     for name, value in values.items():
-        if not math.isfinite(value) or value < 0:
+        if not 0 <= value < math.inf:
             raise InvalidValueError(f"{name} must be finite and not negative, got {value}")
 
 

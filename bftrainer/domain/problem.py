@@ -14,11 +14,30 @@ from bftrainer.errors import InvalidValueError, Reason
 
 
 @dataclass(frozen=True, slots=True)
+class PendingStart:
+    """A start that is not over: B_j nodes (``training``) train for ``ahead_s`` more seconds (b_j) before the switch.
+
+    ``switch_s`` is the stall at the switch, W_j^up.
+    """
+
+    training: int
+    ahead_s: float
+    switch_s: float
+
+    def __post_init__(self) -> None:
+        check_not_negative(training=self.training, ahead_s=self.ahead_s, switch_s=self.switch_s)
+
+
+@dataclass(frozen=True, slots=True)
 class TrainerDemand:
     """One trainer in the problem.
 
     ``value`` is O_j in the unit of the objective per second; ``current`` is C_j (Eqn 1), the nodes it holds now. ``sizes``
     lists the legal counts (0 only if listed); without it they are 0 and min_nodes .. max_nodes (Eqn 3).
+
+    If old nodes train on while new ones start (:mod:`~bftrainer.allocation.two_costs`), the trainer stalls for ``stalled_s``
+    more seconds (s_j) whatever is decided, and what growth gains comes ``ramp_s`` later (a_j); ``scale_up_s`` and
+    ``scale_down_s`` are then w_j and d_j. Both 0: Eqn 16.
     """
 
     id: str
@@ -29,19 +48,33 @@ class TrainerDemand:
     scale_down_s: float
     current: int = 0
     sizes: tuple[int, ...] | None = None
+    stalled_s: float = 0.0
+    ramp_s: float = 0.0
+    pending: PendingStart | None = None
 
     def __post_init__(self) -> None:
         check_sizes(self.min_nodes, self.max_nodes, self.sizes)
         check_covers(self.value, self.min_nodes, self.max_nodes)
-        check_not_negative(scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s)
+        check_not_negative(
+            scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s, stalled_s=self.stalled_s, ramp_s=self.ramp_s
+        )
         if not 0 <= self.current <= self.max_nodes:
             raise InvalidValueError(f"holds {self.current} nodes, expected 0 to max_nodes {self.max_nodes}")
+
+    def __hash__(self) -> int:
+        """Demands are looked up at every event. Almost always two that differ have another trainer, curve or C_j."""
+        return hash((self.id, self.value, self.current))
 
     def is_legal(self, n: int) -> bool:
         """Whether ``n`` nodes is a legal size (Eqn 3)."""
         if self.sizes is not None:
             return n in self.sizes
         return n == 0 or self.min_nodes <= n <= self.max_nodes
+
+    @property
+    def has_two_costs(self) -> bool:
+        """Whether its gain differs from Eqn 16."""
+        return bool(self.stalled_s or self.ramp_s) or self.pending is not None
 
     @property
     def standing(self) -> int:

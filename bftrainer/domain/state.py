@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bftrainer.domain.measurements import Measurements
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer
+from bftrainer.domain.rescaling import Rescaling
 
 Nodes = frozenset[str]
 Classes = tuple[tuple[str, Nodes], ...]
@@ -38,7 +39,7 @@ class Active:
 
     ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` its node-seconds. With learning,
     ``trainer`` has the estimated curve and costs, ``submitted`` those of the user. ``sized_s`` is the time of its last change
-    of size.
+    of size. ``rescaling`` is what is expected to be left of its rescales, if its old nodes train on while new ones start.
     """
 
     trainer: Trainer
@@ -50,6 +51,7 @@ class Active:
     losses: Losses | None = None
     submitted: Trainer | None = None
     sized_s: float = 0.0
+    rescaling: Rescaling | None = None
 
     @property
     def remaining_samples(self) -> float | None:
@@ -97,6 +99,10 @@ class Decision:
     ``wake_at_s`` requests a :class:`~bftrainer.domain.events.TimerDue` event at that time. ``answer`` is the answer of the
     solver, if there was one. ``kept`` is the error of the policy if the counts are not its own but the present ones, and
     ``blamed`` are the trainers that cause it.
+
+    ``nodes`` has (trainer id, its nodes) for trainers whose nodes the policy names; the others are placed by the core. A named
+    set is as large as the count, a superset or subset of the present one (Eqn 6), and takes nodes only that are free or given
+    up by another named trainer (:func:`~bftrainer.allocation.check.check_decision`).
     """
 
     counts: tuple[int, ...]
@@ -104,6 +110,7 @@ class Decision:
     answer: Answer | None = None
     kept: str = ""
     blamed: tuple[str, ...] = ()
+    nodes: tuple[tuple[str, Nodes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from bftrainer.domain.events import RateSeen, StallSeen
-from bftrainer.domain.measurements import Measurements, middle
+from bftrainer.domain.measurements import Measurements
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_of, sizes_of
 from bftrainer.domain.state import Active, State
 from bftrainer.estimation.estimates import estimate
+from bftrainer.estimation.rescale_costs import TOLERANCE, with_costs
 
-TOLERANCE = 0.02
-"""An estimated curve or cost is replaced when it has changed by more than this, relative."""
 MAX_KEPT = 128
 """Measured models kept; the one updated longest ago is dropped first."""
 SCALES_AS = 0.9
@@ -57,7 +56,7 @@ def updated(state: State, measured: tuple[RateSeen | StallSeen, ...]) -> tuple[B
                 own = own.with_rate(seen.nodes, seen.samples_per_s, seen.seconds)
                 is_news = _is_news(trainer, own, seen.nodes)
             case StallSeen():
-                own = own.with_stall(seen.grew, seen.seconds)
+                own = own.with_stall(seen.grew, seen.seconds, seen.start_s)
                 is_news = True
         measurements[key] = own
         if is_news:
@@ -124,7 +123,7 @@ def wake_s(state: State) -> float | None:
             if not _is_known(measured) and explores_s > state.at_s:
                 due = explores_s if due is None else min(explores_s, due)
             continue
-        wait_s = 1.25 * (settings.window_s + max(a.trainer.scale_up_s, a.trainer.scale_down_s))
+        wait_s = 1.25 * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
         while a.sized_s + wait_s <= state.at_s:
             wait_s *= 2
         if wait_s <= PATIENCE_S and (due is None or a.sized_s + wait_s < due):
@@ -166,16 +165,18 @@ def _with_estimate(
     if sizes != submitted.sizes and sizes is not None and measured.at(sizes[0]) is not None:
         curve = _optimistic(curve, sizes[0], submitted.max_nodes)
     now = a.trainer if a.submitted is not None else submitted
-    up = _settled(now.scale_up_s, middle(measured.ups) if measured.ups else submitted.scale_up_s)
-    down = _settled(now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s)
+    costs = with_costs(submitted, now, measured)
     if a.submitted is not None and not _moved(now.curve, curve):
         curve = now.curve
-    if curve is now.curve and (up, down, sizes) == (now.scale_up_s, now.scale_down_s, now.sizes):
+    if curve is now.curve and costs is now and sizes == now.sizes:
         return a if a.submitted is not None else replace(a, submitted=submitted)
     asked = submitted.requested_nodes
     if asked is not None and sizes is not None and asked not in sizes:
         asked = largest_of(sizes, asked) or min(n for n in sizes if n)
-    estimated = replace(submitted, curve=curve, scale_up_s=up, scale_down_s=down, sizes=sizes, requested_nodes=asked)
+    estimated = replace(
+        submitted, curve=curve, scale_up_s=costs.scale_up_s, scale_down_s=costs.scale_down_s, start_s=costs.start_s,
+        sizes=sizes, requested_nodes=asked,
+    )  # fmt: skip
     return replace(a, trainer=estimated, submitted=submitted)
 
 
@@ -231,7 +232,7 @@ def _elsewhere(a: Active, submitted: Trainer, measured: Measurements, pool: int,
     settings = submitted.learning
     assert settings is not None
     if _is_exploring(a):
-        patience_s = STEP * (settings.window_s + max(a.trainer.scale_up_s, a.trainer.scale_down_s))
+        patience_s = STEP * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
         is_over = at_s - a.sized_s > patience_s and not measured.knows(len(a.nodes))
         return None if _is_known(measured) or is_over else a.trainer.sizes
     if not _may_explore(a, measured, at_s):
@@ -240,10 +241,6 @@ def _elsewhere(a: Active, submitted: Trainer, measured: Measurements, pool: int,
     down = tuple(n for n in legal if here / STEP**1.5 <= n <= here / 2)
     up = tuple(n for n in legal if 2 * here <= n <= here + max(int(settings.share * pool), here))
     return down or ((here, *up) if up else None)
-
-
-def _settled(now: float, new: float) -> float:
-    return new if abs(new - now) > TOLERANCE * max(now, 1e-9) else now
 
 
 def _moved(old: Curve, new: Curve) -> bool:

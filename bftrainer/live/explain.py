@@ -14,6 +14,7 @@ from bftrainer.allocation.gains import gain, rescale_cost
 from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.core.coordinator import decide
 from bftrainer.core.node_classes import parts
+from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import ClassMemories, State
 from bftrainer.errors import RejectedAnswerError, UserError
@@ -62,6 +63,7 @@ class Explanation:
     """One trainer in one decision. ``place`` is its position in the queue, from 1, if it is not admitted yet.
 
     ``stake`` is None if the policy solves no problem, and for a trainer in the queue. ``shares`` are those of all trainers.
+    ``told`` is the trainer as the policy saw it.
     """
 
     trainer: str
@@ -73,6 +75,7 @@ class Explanation:
     shares: tuple[NodeShare, ...]
     stake: Stake | None
     why: str
+    told: Trainer | None = None
 
     @property
     def free(self) -> int:
@@ -153,7 +156,8 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
         return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
     stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, shares.index(mine)) or _why(mine, stake, shares, _of_class(state, mine), entry)
-    return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why)
+    told = next(a.trainer for a in state.active if a.trainer.id == trainer)
+    return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why, told)
 
 
 def _gathers_until_s(memory: object) -> float | None:

@@ -5,16 +5,21 @@ A listener hears of a fact once it is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from bftrainer.domain.events import Event
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.state import Plan, State
+from bftrainer.live.time_lines import TimeLineBook
 from bftrainer.persistence.journal import LiveJournal, TimedPolicy
 from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus, Usage
+from bftrainer.persistence.stages import StageReached
 from bftrainer.persistence.store import Store
+from bftrainer.persistence.time_lines import time_lines
+from bftrainer.protocol.worker_times import TrainingTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,16 @@ class TickTook:
         return max(self.stages, key=lambda stage: stage[1])
 
 
-Fact = DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
+@dataclass(frozen=True, slots=True)
+class FragmentTimed:
+    """A fragment's way to training, or back, is complete: the seconds of its stages."""
+
+    at_s: float
+    name: str
+    seconds: tuple[tuple[NodeStage, float], ...]
+
+
+Fact = FragmentTimed | DecisionMade | NoteAdded | TrainerChanged | UsageAdded | FragmentChanged | TickTook
 Listener = Callable[[Fact], None]
 _TIMES = frozenset({"admitted_s", "started_s", "finished_s", "not_before_s"})
 
@@ -128,6 +142,8 @@ class TellingRegistry(Registry):
         self._to_wall = to_wall
         self._now_s = now_s
         self._listeners = listeners
+        self._lines = TimeLineBook(time_lines(self, open_only=True), self._timed)
+        listeners.append(self._hear)
 
     def add_all(self, submissions: Sequence[Submission], at_s: float) -> tuple[bool, ...]:
         at_s = self._to_wall(at_s)
@@ -150,31 +166,55 @@ class TellingRegistry(Registry):
         super().add_usage(usage, beat_s)
         for one in usage:
             self._tell(UsageAdded(beat_s, one))
+        super().fragments_reached(self._lines.taken())
+
+    def fragments_reached(self, reached: Sequence[StageReached]) -> None:
+        """Written with the next heartbeat: no commit more for each node."""
+        for one in reached:
+            self._lines.reached(one.fragment, one.stage, one.at_s, one.trainer)
+
+    def fragment_seen(self, name: str, instants: Mapping[NodeStage, float]) -> None:
+        super().fragment_seen(name, {stage: self._to_wall(at_s) for stage, at_s in instants.items()})
+
+    def trainer_reported(self, name: str, was: TrainingTimes, now: TrainingTimes) -> None:
+        self._lines.trained(name, was, now)
 
     def fragment_asked(self, name: str, node: str, at_s: float) -> None:
         at_s = self._to_wall(at_s)
         super().fragment_asked(name, node, at_s)
+        self._lines.begin(name, at_s)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.ASKED))
 
     def fragment_taken(self, name: str, at_s: float) -> None:
         at_s = self._to_wall(at_s)
         super().fragment_taken(name, at_s)
+        self._lines.audited(name, NodeStage.OFFERED, at_s)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.TAKEN))
 
     def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
         at_s = self._to_wall(at_s)
         super().fragment_asked_back(name, at_s, reason)
+        self._lines.audited(name, NodeStage.NOTICE, at_s)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.ASKED_BACK, reason))
 
     def fragment_released(self, name: str, at_s: float, reason: str) -> None:
         at_s = self._to_wall(at_s)
         super().fragment_released(name, at_s, reason)
         self._tell(FragmentChanged(at_s, name, FragmentEvent.RELEASED, reason))
+        self._lines.end(name, at_s)
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
         at_s = self._to_wall(at_s)
         super().note(at_s, kind, subject, text)
         self._tell(NoteAdded(at_s, kind, subject, text))
+
+    def _hear(self, fact: Fact) -> None:
+        """Decisions come from the journal."""
+        if isinstance(fact, DecisionMade):
+            self._lines.decided(fact.state, fact.plan, self._to_wall(fact.at_s) + fact.took_s)
+
+    def _timed(self, fragment: str, seconds: dict[NodeStage, float]) -> None:
+        self._tell(FragmentTimed(self._now_s(), fragment, tuple(seconds.items())))
 
     def _tell(self, fact: Fact) -> None:
         for listener in self._listeners:

@@ -15,6 +15,7 @@ from bftrainer.live.facts import (
     Fact,
     FragmentChanged,
     FragmentEvent,
+    FragmentTimed,
     NoteAdded,
     TickTook,
     TrainerChanged,
@@ -23,6 +24,7 @@ from bftrainer.live.facts import (
 from bftrainer.persistence.registry import Registry, TrainerStatus, Usage
 
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_STAGE = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -71,6 +73,10 @@ class Metrics:
         self._release = made(
             prometheus.Histogram, "release_seconds", "Time from preemption to release.", buckets=_RELEASE
         )
+        self._node_stages = made(
+            prometheus.Histogram, "node_stage_seconds", "Time of one stage of a node, by the instant that ends it.",
+            "stage", buckets=_STAGE,
+        )  # fmt: skip
         self._failures = made(prometheus.Counter, "trainer_failures", "Failed starts and runs of trainers.")
         self._tick = made(
             prometheus.Histogram, "tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS
@@ -104,6 +110,9 @@ class Metrics:
                     self._used(usage)
                 case FragmentChanged():
                     self._fragment(fact)
+                case FragmentTimed(_, _, of_stages):
+                    for node_stage, stage_s in of_stages:
+                        self._node_stages.labels(node_stage.value).observe(stage_s)
                 case TickTook():
                     self._tick.observe(fact.whole_s)
                     for stage, seconds in fact.stages:

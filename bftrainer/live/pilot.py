@@ -10,6 +10,7 @@ from bftrainer.core.loop import run
 from bftrainer.errors import PilotFailedError, UserError
 from bftrainer.live.decision_maker import check_decisions
 from bftrainer.live.facts import Fact, Listener, TellingRegistry
+from bftrainer.live.hints import HintListener
 from bftrainer.live.metrics import Metrics
 from bftrainer.live.metrics_server import MetricsServer, is_served
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
@@ -36,6 +37,7 @@ def run_pilot(
     """
     store = open_store(parts.state_dir, create=True, at_step=parts.at_step)
     served: MetricsServer | None = None
+    hints: HintListener | None = None
     runs = False
     try:
         check_decisions(config, [r.spec.trainer() for r in Registry(store).trainers() if not r.status.is_final])
@@ -50,7 +52,12 @@ def run_pilot(
         registry = TellingRegistry(store, parts.clock.now_s, listeners, clock.to_wall)
         registry.note(clock.now_s(), "pilot", "", f"started with pid {os.getpid()}")
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
-        running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread, clock)
+        if config.hints.port is not None:
+            hints = HintListener(config.hints, config.workers, parts.state_dir, parts.clock)
+            registry.note(
+                clock.now_s(), "hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}"
+            )
+        running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread, clock, hints)
         if is_served(config.metrics):
             metrics = Metrics(registry)
             listeners.append(metrics.hear)
@@ -72,4 +79,6 @@ def run_pilot(
     finally:
         if served is not None:
             served.end()
+        if hints is not None:
+            hints.close()
         store.close()

@@ -15,12 +15,14 @@ from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
 from bftrainer.live.facts import Fact, Listener
 from bftrainer.live.heartbeat import Heartbeat
+from bftrainer.live.hints import Hints
 from bftrainer.live.job_chaining import JobChain, OwnJob
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.nodes.sharing import Sharing, claim_hosts
 from bftrainer.live.notices import Notices
 from bftrainer.live.reload import changed, described, merged
+from bftrainer.live.short_horizon import ShortHorizon
 from bftrainer.live.signals import Signals
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.ticks import TickTimer
@@ -77,6 +79,7 @@ class PilotRuntime:
         signals: Signals,
         reread: Callable[[], PilotConfig | None] = lambda: None,
         steady: SteadyClock | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self._clock = clock = steady or SteadyClock(parts.clock)
         self._step_s = 0.0
@@ -97,17 +100,19 @@ class PilotRuntime:
         classes = NodeClassifier(config.classes, self.state)
         self.nodes = NodeManager(
             config, registry, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers),
-            parts.background, parts.clock.now_s,
+            parts.background, parts.clock.now_s, hints,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, clock, config.times.lease_s)
         self.trainers = TrainerManager(
-            registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s()
+            registry, launcher, classes, config.nodes.slots, config.learning.window_s, clock.now_s(), clock.to_wall
         )
         self._job_chain = (
             None if parts.own_job is None else JobChain(parts.own_job, config.times, parts.clock, self._note)
         )
         self._notices = Notices(config.notices, registry, parts.state_dir, parts.clock.now_s(), clock.elapsed_s)
         listeners.append(self._notices.hear)
+        short = ShortHorizon(lambda: self._config.decisions.forward_s, self._note_cost)
+        listeners.append(short.hear)
         spool = Spool(parts.state_dir)
         self.world = LiveWorld(
             registry, spool, self.nodes, self.trainers, classes, clock, self.state, self, self.heartbeat,
@@ -213,3 +218,6 @@ class PilotRuntime:
 
     def _note(self, text: str) -> None:
         self._registry.note(self._clock.now_s(), "hand-over", "", text)
+
+    def _note_cost(self, trainer: str, text: str) -> None:
+        self._registry.note(self._clock.now_s(), "cost", trainer, text)

@@ -144,7 +144,8 @@ class LiveWorld:
                 if event is not None:
                     return event
             timer.ends()
-            self._clock.sleep(self._nodes.config.times.file_poll_s)
+            rest_s = self._nodes.config.times.file_poll_s
+            self._clock.sleep(rest_s if self._drains_since is not None else min(rest_s, self._nodes.next_look_s))
             timer.begins()
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:

@@ -11,3 +11,12 @@ CREATE TABLE IF NOT EXISTS metrics (
   most_samples REAL NOT NULL,
   PRIMARY KEY (trainer, name)
 ) WITHOUT ROWID;
+
+-- The instants of a fragment that the audit does not contain (domain/node_stages.py), with the trainer that was meant, if any.
+CREATE TABLE IF NOT EXISTS stages (
+  fragment TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  at_s REAL NOT NULL,
+  trainer TEXT NOT NULL,
+  PRIMARY KEY (fragment, stage)
+) WITHOUT ROWID;

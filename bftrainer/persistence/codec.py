@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from bftrainer.domain import events, measurements, model, problem, state
+from bftrainer.domain import events, measurements, model, problem, rescaling, state
 from bftrainer.errors import InvalidValueError, Reason
 from bftrainer.persistence.field_types import field_checks
-from bftrainer.policies import flowcon, gather, guard, loss_phase
+from bftrainer.policies import cohort, flowcon, gather, guard, loss_phase
 from bftrainer.system.printable import printable
 
 WIRE: Mapping[str, type] = {
@@ -43,6 +43,7 @@ WIRE: Mapping[str, type] = {
     "ClassMemories": state.ClassMemories,
     "Trainer": model.Trainer,
     "Curve": model.Curve,
+    "Rescaling": rescaling.Rescaling,
     "Learning": model.Learning,
     "Lesson": measurements.Measurements,
     "Point": measurements.RatePoint,
@@ -61,6 +62,7 @@ WIRE: Mapping[str, type] = {
     "bftrainer.policies.flowcon:Lists": flowcon.Lists,
     "bftrainer.policies.flowcon:Member": flowcon.FlowConMember,
     "bftrainer.policies.flowcon:Stage": flowcon.Stage,
+    "bftrainer.policies.cohort:Cohorts": cohort.Cohorts,
 }
 """Name on the wire -> class. A name never changes and is never used for another class."""
 
@@ -70,7 +72,13 @@ RENAMED: Mapping[type, Mapping[str, str]] = {
 }
 """Class -> {field or enum member: its name on the wire}, where the two differ."""
 
-ADDED: Mapping[type, frozenset[str]] = {state.Decision: frozenset({"kept", "blamed"})}
+ADDED: Mapping[type, frozenset[str]] = {
+    state.Decision: frozenset({"kept", "blamed", "nodes"}),
+    state.Active: frozenset({"rescaling"}),
+    model.Trainer: frozenset({"start_s"}),
+    events.StallSeen: frozenset({"start_s"}),
+    measurements.Measurements: frozenset({"starts"}),
+}
 """Class -> fields that earlier versions did not have. Written only where they are not empty: other rows stay as they were, and
 earlier versions can read them.
 """
@@ -161,7 +169,7 @@ def _encode(value: object) -> object:
         fields: dict[str, object] = {"$": shape.name}
         for attribute, name in shape.fields:
             item = getattr(value, attribute)
-            if attribute in shape.added and not item:
+            if attribute in shape.added and (item is None or item == "" or item == ()):
                 continue
             fields[name] = item if type(item) in _PLAIN else _encode(item)
         return fields

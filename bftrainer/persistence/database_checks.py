@@ -32,6 +32,8 @@ so ours never does."""
 _STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 50_000_000, 20, 1_000_000
 _TYPES: Mapping[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,)}
 _OWN_OF_SQLITE = "sqlite_"
+_ADDED = frozenset({"metrics", "stages"})
+"""The tables of added.sql."""
 
 
 def schema_sql() -> str:
@@ -106,8 +108,7 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
                 f"{path}: contains {str(kind)[:20]} {str(name)[:60]!r}, expected only the tables of a pilot's database"
             )
     tables = names & columns().keys()
-    if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'metrics'").fetchall():
-        tables -= {"metrics"}  # added.sql
+    tables -= missing_tables(connection)
     for table in tables:
         found = {
             row[1]: (str(row[2]).upper(), row[6])  # 6: generated, or of a virtual table
@@ -115,6 +116,12 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
         }
         if found != {name: (kind, 0) for name, kind in columns()[table].items()}:
             raise StateDirError(f"{path}: the table {table} has other columns than a pilot's database")
+
+
+def missing_tables(connection: sqlite3.Connection) -> frozenset[str]:
+    """Tables of added.sql that an older database does without."""
+    found = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return _ADDED - found
 
 
 @functools.cache

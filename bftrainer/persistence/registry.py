@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
@@ -12,10 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import StoreError, UserError
+from bftrainer.persistence.stages import StageReached, add_stages
 from bftrainer.persistence.store import Store
 from bftrainer.protocol.bounds import MAX_SAMPLES
 from bftrainer.protocol.metrics import Metric
+from bftrainer.protocol.worker_times import TrainingTimes
 
 
 class TrainerStatus(Enum):
@@ -268,6 +271,18 @@ class Registry:
                 "WHERE name = ?3 AND released_s IS NULL",
                 (at_s, reason, name),
             )
+
+    def fragments_reached(self, reached: Sequence[StageReached]) -> None:
+        """Instants of fragments that the audit has no column for, by the host's clock."""
+        if reached:
+            add_stages(self.store, reached)
+
+    def fragment_seen(self, name: str, instants: Mapping[NodeStage, float]) -> None:
+        """Such instants of one fragment, by the caller's clock."""
+        self.fragments_reached([StageReached(name, stage, at_s) for stage, at_s in instants.items()])
+
+    def trainer_reported(self, name: str, was: TrainingTimes, now: TrainingTimes) -> None:
+        """A driver has reported when its nodes came to train. Only a running pilot keeps count of that."""
 
     def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
         with self.store.writing("note") as db:

@@ -23,6 +23,7 @@ from bftrainer.persistence.database_checks import (
     check_file,
     check_tables,
     guard,
+    missing_tables,
     schema_sql,
 )
 from bftrainer.system.processes import ProcessId, is_alive
@@ -215,7 +216,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) 
         meta = f"UPDATE meta SET schema_version = {old + 1}, written_by = '{__version__}';"  # noqa: S608  # ours, both
         connection.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[old]} {meta} COMMIT;")
     check_tables(connection, path)
-    if create and not connection.execute("SELECT name FROM sqlite_master WHERE name = 'metrics'").fetchall():
+    if create and missing_tables(connection):
         connection.executescript(f"BEGIN IMMEDIATE; {added_sql()} COMMIT;")
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 from bftrainer.allocation.objectives import Objective
+from bftrainer.allocation.two_costs import with_two_costs
 from bftrainer.allocation.window_ends import lasts_s
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.domain.state import Decision, State
+from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.settings import PolicySettings
 
 
@@ -32,18 +34,38 @@ class BFTrainer:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Solve the allocation problem of this state. T_fwd ends no later than the last node's window. No memory."""
-        demands = demands_of(state, self.objective)
+        demands = demands_of(state, self.objective, self.forward_s)
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
         answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
         return Decision(answer.counts, answer=answer), None
 
 
-def demands_of(state: State, objective: Objective) -> tuple[TrainerDemand, ...]:
-    """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and C_j (Eqn 1)."""
+def demands_of(state: State, objective: Objective, forward_s: float = math.inf) -> tuple[TrainerDemand, ...]:
+    """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and C_j (Eqn 1).
+
+    ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones start.
+    """
     values = objective.of(state)
-    return tuple(
-        _demand(active.trainer, value, len(active.nodes)) for active, value in zip(state.active, values, strict=True)
-    )
+    demands = [
+        _demand(active.trainer, value, len(active.nodes))
+        if active.trainer.start_s is None
+        else _later_demand(active, value, state.at_s, forward_s)
+        for active, value in zip(state.active, values, strict=True)
+    ]
+    return tuple(demands)
+
+
+def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
+    """The demand of a trainer whose old nodes train on while new ones start."""
+    trainer, nodes = active.trainer, len(active.nodes)
+    if active.rescaling is None:
+        return _settled(trainer, value, nodes, forward_s)
+    return with_two_costs(_demand(trainer, value, nodes), trainer.start_s or 0.0, active.rescaling, at_s, forward_s)
+
+
+@lru_cache(maxsize=8192)
+def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
+    return with_two_costs(_demand(trainer, value, nodes), trainer.start_s or 0.0, None, 0.0, forward_s)
 
 
 @lru_cache(maxsize=8192)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bftrainer.allocation.check import still_named
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
@@ -49,7 +50,7 @@ class Gathered(Wrapped):
         if until_s is None or held == decision.counts:
             return decision, after
         wakes = [until_s] if decision.wake_at_s is None else [until_s, decision.wake_at_s]
-        return Decision(held, min(wakes)), GatheringArrivals(until_s, inner)
+        return Decision(held, min(wakes), nodes=still_named(state, decision, held)), GatheringArrivals(until_s, inner)
 
     def _until_s(self, state: State, event: Event) -> float | None:
         """Until when running trainers keep their sizes; None: they may be moved now."""

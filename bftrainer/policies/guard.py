@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bftrainer.allocation.check import still_named
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_of, sizes_of
@@ -68,7 +69,8 @@ class Guarded(Wrapped):
         wakes += [*turns.values()]
         wakes += [] if decision.wake_at_s is None else [decision.wake_at_s]
         changed = tuple(counts) != decision.counts
-        guarded = Decision(tuple(counts), min(wakes, default=None), None if changed else decision.answer)
+        answer, named = None if changed else decision.answer, still_named(state, decision, counts)
+        guarded = Decision(tuple(counts), min(wakes, default=None), answer, nodes=named)
         return guarded, StarvationClock(inner, tuple(since.items()), tuple(turns.items()))
 
 

@@ -1,8 +1,8 @@
 """A policy that cannot fail: an error keeps the present counts, and names the trainers that cause it.
 
-An error is an exception of the policy, its objective or its solver, or counts that break a rule. A live pilot decides through
-this wrapper, since a policy that raises must not end everybody's training; a replay does not, since there the error is what
-the user wants to see.
+An error is an exception of the policy, its objective or its solver, or counts or named nodes that break a rule. A live pilot
+decides through this wrapper, since a policy that raises must not end everybody's training; a replay does not, since there the
+error is what the user wants to see.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bftrainer.allocation.check import check_counts
+from bftrainer.allocation.check import check_decision
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_legal
@@ -52,7 +52,7 @@ class Keeping:
 
     def _checked(self, state: State, event: Event) -> tuple[Decision, object]:
         decision, memory = self.policy.decide(state, event)
-        check_counts([active.trainer for active in state.active], len(state.pool), decision.counts)
+        check_decision(state, decision)
         self.check_memory(memory)
         return decision, memory
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bftrainer.allocation.two_costs import is_limited
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
-__all__ = ["Need", "check_needs", "check_needs_of_all", "is_rigid", "refusal", "remaining"]
+__all__ = ["Need", "check_needs", "check_needs_of_all", "forward_of", "is_rigid", "refusal", "remaining"]
 
 
 def _lacks(trainer: Trainer, need: Need) -> bool:
@@ -30,6 +31,12 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
     for need in sorted(getattr(policy, "needs", frozenset()), key=lambda need: need.name):
         if _lacks(trainer, need):
             return f"trainer {trainer.id}: {_who(policy, need)} requires {need.value}"
+    if (forward_s := forward_of(policy)) is not None and is_limited(trainer, forward_s):
+        longest_s = max(trainer.growth_s, trainer.scale_down_s)
+        return (
+            f"trainer {trainer.id}: a rescale takes {longest_s:g} s (start_s + scale_up_s, or scale_down_s), but decisions "
+            f"look {forward_s:g} s ahead (T_fwd), so that growing would never pay off; set forward_s above {longest_s:g}"
+        )
     return None
 
 
@@ -57,6 +64,14 @@ def check_needs(policy: Policy, trainer: Trainer) -> None:
     """Raise :class:`InvalidValueError` if the policy cannot serve the trainer."""
     if (reason := refusal(policy, trainer)) is not None:
         raise InvalidValueError(reason)
+
+
+def forward_of(policy: Policy) -> float | None:
+    """T_fwd of a policy that solves Eqn 16, also within other policies; None for others."""
+    inner: object = policy
+    while (forward_s := getattr(inner, "forward_s", None)) is None and (inner := getattr(inner, "policy", None)):
+        pass
+    return None if forward_s is None else float(forward_s)
 
 
 def is_rigid(policy: Policy) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from bftrainer.protocol import worker_times
 from bftrainer.protocol.bounds import MAX_SAMPLES_PER_S
 from bftrainer.protocol.events import (
     BadEvent,
@@ -25,6 +26,7 @@ from bftrainer.protocol.events import (
 )
 from bftrainer.protocol.metrics import LOSS, MOST_METRICS, Metric, with_metrics
 from bftrainer.protocol.progress_line import parse_progress
+from bftrainer.protocol.worker_times import TrainingTimes
 from bftrainer.system.json_tail import BadLine
 
 MAX_WORKERS_KNOWN = 100_000
@@ -50,7 +52,7 @@ class DriverView:
     ``samples``, ``loss``, ``step`` and ``heard_s`` come from rank 0; ``trains``: rank 0 has reported since the last rescale.
     ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
     ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
-    ``metrics``: of all lines that were read here.
+    ``metrics``: of all lines that were read here. ``times``: when its nodes came to train.
     """
 
     alive: bool = False
@@ -71,6 +73,7 @@ class DriverView:
     refused: tuple[tuple[str, str], ...] = ()
     ranks_disagree: str = ""
     metrics: tuple[Metric, ...] = ()
+    times: TrainingTimes = field(default_factory=TrainingTimes)
 
     @property
     def occupied(self) -> frozenset[str]:
@@ -113,6 +116,12 @@ def after_events(
 
 def after_event(view: DriverView, line: EventLine) -> DriverView:
     """The view after one more event."""
+    view = _after_event(view, line)
+    times = worker_times.after_event(view.times, line, view.with_workers)
+    return view if times is view.times else replace(view, times=times)
+
+
+def _after_event(view: DriverView, line: EventLine) -> DriverView:
     match line.event:
         case Started():
             return replace(
@@ -157,7 +166,7 @@ def after_progress(
 ) -> DriverView:
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
-    disagree = view.ranks_disagree
+    disagree, times = view.ranks_disagree, view.times
     measured: list[tuple[float, Mapping[str, float]]] = []
     for found in lines:
         if isinstance(found, BadLine):
@@ -182,6 +191,7 @@ def after_progress(
             measured.append((samples or 0.0, line.metrics))
         step = step if line.step is None else line.step
         disagree = disagree if line.ranks_disagree is None else line.ranks_disagree
+        times = worker_times.after_progress(times, line)
         trains = trains or (heard_s >= view.said_s and bool(view.on))
     metrics, left_out = with_metrics(view.metrics, measured)
     if left_out:
@@ -190,7 +200,7 @@ def after_progress(
         )
     return replace(
         view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, ranks_disagree=disagree,
-        metrics=metrics,
+        metrics=metrics, times=times,
     )  # fmt: skip
 
 

@@ -27,10 +27,17 @@ class AtOnce:
 
 
 class InThread:
-    """Each piece of work in a daemon thread. (ThreadPoolExecutor's threads are joined when the interpreter ends.)"""
+    """Each piece of work in a daemon thread. (ThreadPoolExecutor's threads are joined when the interpreter ends.)
+
+    ``done`` is called after each, in its thread.
+    """
+
+    def __init__(self, done: Callable[[], None] = lambda: None) -> None:
+        self._done = done
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
+        future.add_done_callback(lambda _: self._done())
         threading.Thread(target=_do, args=(work, future), name="background", daemon=True).start()
         return future
 

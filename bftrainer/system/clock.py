@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 
 class SystemClock:
-    """Wall time, monotonic time and sleep."""
+    """Wall time, monotonic time, and a sleep that another thread can end."""
+
+    def __init__(self) -> None:
+        self._woken = threading.Event()
 
     def now_s(self) -> float:
         """Seconds since the epoch."""
@@ -17,6 +21,11 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; return at once if ``seconds`` is not positive."""
+        """Sleep until then, or until something has happened (:meth:`wake`); return at once if ``seconds`` is not positive."""
         if seconds > 0:
-            time.sleep(seconds)
+            self._woken.wait(seconds)
+            self._woken.clear()
+
+    def wake(self) -> None:
+        """Something has happened that the sleeper waits for: end its sleep, or its next one."""
+        self._woken.set()

@@ -8,10 +8,13 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from bftrainer.errors import InvalidValueError
+
+_DATAGRAM_BYTES = 65_536
+"""Of the kernel's memory; a datagram of one byte counts as about 800."""
 
 
 def interface_address(interface: str) -> str:
@@ -33,6 +36,26 @@ def tcp_listener(address: str, port: int, backlog: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
         listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def datagram_listener(address: str, port: int, networks: Iterable[IPv4Network | IPv6Network]) -> socket.socket:
+    """A socket for datagrams that never blocks; port 0: any. Raises ``OSError``.
+
+    The kernel keeps a few datagrams and drops the others; where the address is IPv4, it drops those from outside of these
+    networks, too.
+    """
+    is_v6 = ":" in address
+    listener = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        listener.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _DATAGRAM_BYTES)
+        if not is_v6:
+            accept_only_from(listener, [network for network in networks if isinstance(network, IPv4Network)])
+        listener.bind((address, port))
     except OSError:
         listener.close()
         raise

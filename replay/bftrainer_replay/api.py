@@ -19,11 +19,11 @@ from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
 from bftrainer_replay.logs.open import LogFormat, OpenedLog, open_log
 from bftrainer_replay.logs.source import ImportOptions, Source
+from bftrainer_replay.simulation.bounds import no_cost_bound
 from bftrainer_replay.simulation.play import (
     ReplayOutcome,
     Scenario,
     equivalent_nodes,
-    no_cost_bound,
     play,
     static_outcome,
 )

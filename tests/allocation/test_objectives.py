@@ -28,8 +28,8 @@ def test_scaling_efficiency_where_one_node_is_too_few_is_per_node_at_the_minimum
     )
 
 
-def test_priority_weighs_the_speed_up() -> None:
-    assert OBJECTIVES["priority"].value(trainer(priority=2.0), None).per_s == pytest.approx((2.0, 3.6, 6.0))
+def test_priority_weighs_the_relative_speed() -> None:
+    assert OBJECTIVES["priority"].value(trainer(priority=2.0), None).per_s == pytest.approx((20.0, 36.0, 60.0))
     with pytest.raises(InvalidValueError, match="priority above 0"):
         OBJECTIVES["priority"].value(trainer(priority=0.0), None)
 

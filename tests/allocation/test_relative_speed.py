@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import oracle_per_node
 import policy_states
@@ -91,6 +92,22 @@ def test_a_node_that_thrashes_does_not_take_the_pool(pool: int) -> None:
     by_one_node = counts(mixed, pool, "scaling-efficiency")[-1]
     assert by_one_node == min(pool, 16)
     assert counts(mixed, pool)[-1] <= max(2, 2 * pool // len(mixed))
+
+
+@pytest.mark.parametrize("objective", ["priority", "ageing"])
+@pytest.mark.parametrize("pool", [5, 10, 16])
+def test_no_weighted_objective_gives_the_pool_to_a_node_that_thrashes(objective: str, pool: int) -> None:
+    """Divided by O(1), twice the priority or an hour's wait is nothing beside a model that is 20 times slower on one node."""
+    mixed = [CHEAP, COSTLY, CHEAP, COSTLY, THRASHES]
+    assert counts(mixed, pool, objective) == counts(mixed, pool)
+
+
+def test_twice_the_priority_is_twice_the_value_for_every_model() -> None:
+    state = state_of([CHEAP, COSTLY, THRASHES], 12)
+    twice = [replace(each, trainer=replace(each.trainer, priority=2.0)) for each in state.active]
+    value = OBJECTIVES["priority"].of
+    for one, two in zip(value(state), value(replace(state, active=tuple(twice))), strict=True):
+        assert two.per_s == pytest.approx([2 * rate for rate in one.per_s])
 
 
 @given(st.floats(0.9, 1.1), st.integers(5, 60))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import brute_force
@@ -77,6 +78,30 @@ def test_thousand_random_problems_have_one_optimum() -> None:
     assert 0.10 <= listed / demands <= 0.20
 
 
+@pytest.mark.slow
+def test_thousand_random_problems_of_two_costs_have_one_optimum() -> None:
+    """Old nodes train on while new ones start: stalled trainers, pending starts, horizons that are too short for both."""
+    followed = pending = 0
+    for seed in range(1000):
+        problem = random_problems.overlapping(random.Random(seed))
+        pending += sum(c.pending is not None for c in problem.demands)
+        answers = {solver.name: solved(solver, problem) for solver in SOLVERS}
+        best = answers["exact"]
+        if best is None:
+            assert not any(answers.values()), (seed, answers)
+            continue
+        for answer in answers.values():
+            assert answer is not None, (seed, answers)
+            assert same(answer.objective_value, best.objective_value, problem), (seed, answers)
+        if brute_force.combinations(problem) <= BRUTE_FORCE_UP_TO:
+            value = brute_force.optimum(problem)
+            assert value is not None
+            assert same(best.objective_value, value, problem), (seed, best, value)
+            followed += 1
+    assert followed >= 300
+    assert pending >= 500
+
+
 @settings(max_examples=150, deadline=None)
 @given(problems())
 @example(Problem(0, 120.0, (TrainerDemand("t", Curve((1, 2), (1.0, 2.0)), 1, 2, 0.0, 0.0),)))  # nothing to give
@@ -99,16 +124,17 @@ def test_brute_force_finds_nothing_better(problem: Problem) -> None:
             assert same(answer.objective_value, value, problem), (solver.name, answer, value)
 
 
-def without_sizes(seed: int) -> Problem:
+def without_sizes(seed: int, kind: Callable[[random.Random], Problem]) -> Problem:
     """Small enough for one binary per trainer and node, and only what the paper's model knows."""
-    problem = random_problems.mixed(random.Random(seed))
+    problem = kind(random.Random(seed))
     return replace(problem, demands=tuple(c for c in problem.demands if c.sizes is None)[:6])
 
 
-def test_the_papers_model_per_node_has_the_same_optimum() -> None:
+@pytest.mark.parametrize("kind", [random_problems.mixed, random_problems.overlapping])
+def test_the_papers_model_per_node_has_the_same_optimum(kind: Callable[[random.Random], Problem]) -> None:
     held = 0
     for seed in range(5000, 5200):
-        problem = without_sizes(seed)
+        problem = without_sizes(seed, kind)
         if not problem.demands or problem.pool_size > 30:
             continue
         ending = oracle_per_node.solve(problem)

@@ -120,6 +120,10 @@ class Machine:
     def wait_s(self, kind: CallKind) -> float:
         return 0.0
 
+    @property
+    def submissions_at_once(self) -> int:
+        return 4
+
     def why_no_holder(self) -> str:
         return ""
 

@@ -11,11 +11,14 @@ from bftrainer.domain.events import PoolChanged
 NODES = ("a", "b", "c")
 
 
+CONFIRM_S = 1.0
+
+
 def watch(*observations: str | None) -> list[PoolChanged | None]:
-    """One letter a node; None is a poll that failed."""
+    """One letter a node, a poll each second; None is a poll that failed."""
     seen, changes = DebounceState(), []
-    for idle in observations:
-        seen, change = debounce(seen, None if idle is None else frozenset(idle))
+    for at_s, idle in enumerate(observations):
+        seen, change = debounce(seen, None if idle is None else frozenset(idle), float(at_s), CONFIRM_S)
         changes.append(change)
     return changes
 
@@ -44,19 +47,36 @@ def test_a_failed_poll_changes_nothing_and_counts_as_none() -> None:
     assert watch("a", None, "a", None, "a", "") == [None, None, joined("a"), None, None, left("a")]
 
 
-@settings(deadline=None)
-@given(st.lists(st.none() | st.sets(st.sampled_from(NODES))))
-def test_against_a_node_by_node_reading(observations: list[set[str] | None]) -> None:
+def test_two_looks_that_are_too_close_are_one() -> None:
     seen = DebounceState()
-    shown = [o for o in observations if o is not None]
+    for at_s, pool in ((0.0, ""), (0.4, ""), (0.9, ""), (1.1, "a"), (1.2, "a")):
+        seen, _ = debounce(seen, frozenset("a"), at_s, CONFIRM_S)
+        assert seen.offered == frozenset(pool)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.0, 3.0), st.none() | st.sets(st.sampled_from(NODES)))),
+    st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_against_a_node_by_node_reading(observations: list[tuple[float, set[str] | None]], confirm_s: float) -> None:
+    seen, now_s = DebounceState(), 0.0
+    shown: list[tuple[float, set[str]]] = []
     pool: set[str] = set()
-    for idle in observations:
-        seen, change = debounce(seen, None if idle is None else frozenset(idle))
+    for wait_s, idle in observations:
+        now_s += wait_s
+        if idle is not None:
+            shown.append((now_s, idle))
+        seen, change = debounce(seen, None if idle is None else frozenset(idle), now_s, confirm_s)
         if change is not None:
             pool = (pool - change.left) | change.joined
-    expected = set()
-    for node in NODES:
-        records = [node in idle for idle in shown]
-        if len(records) >= 2 and records[-1] and records[-2]:
-            expected.add(node)
-    assert pool == seen.offered == expected
+        expected = set()
+        for node in NODES:
+            run: list[float] = []
+            for at_s, there in reversed(shown):
+                if node not in there:
+                    break
+                run.append(at_s)
+            if run and run[0] - run[-1] >= confirm_s:
+                expected.add(node)
+        assert pool == seen.offered == expected

@@ -17,9 +17,11 @@ from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Plan, State
 from bftrainer.plugins import build_policy
 from bftrainer.policies.settings import PolicySettings
+from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
+from bftrainer_replay.simulation.bounds import no_cost_bound, start_bound
 from bftrainer_replay.simulation.losses import LossCurve
-from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play
+from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.upper_bound import upper_bound
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
@@ -36,6 +38,7 @@ POOL_POLICIES = (
     "fcfs-rigid",
     "loss-phase",
     "flowcon",
+    "cohort",
 )
 SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=60.0, seed=7)
 NODES = tuple(f"n{i:02d}" for i in range(12))
@@ -46,6 +49,7 @@ class Watching:
     """A journal that checks every plan against the state it was made for, and follows the sets from event to event."""
 
     max_parallel: int
+    world: ReplayWorld
     held: dict[str, frozenset[str]] = field(default_factory=dict)
     pool: frozenset[str] = frozenset()
     plans: list[Plan] = field(default_factory=list)
@@ -71,6 +75,11 @@ class Watching:
             assert active.nodes == before, "a preemption took more or less than the nodes that left"
             assert nodes <= before or nodes >= before, "a rescale that is not nested"
         self.held = {a.trainer.id: nodes for a, nodes in zip(state.active, plan.nodes, strict=True)}
+        runs = self.world.runs.values()
+        trained = [
+            min(run.samples if run.finished_s is not None else run.samples_at(event.at_s), run.total) for run in runs
+        ]
+        assert self.world.totals().samples == pytest.approx(sum(trained)), "the totals are not those of the trainers"
         self.plans.append(plan)
 
 
@@ -104,6 +113,7 @@ def trainers(draw: st.DrawFn, name: str) -> Trainer:
         draw(st.sampled_from((50.0, 5_000.0, 1e6))),
         sizes=None if sizes is None else tuple(sorted(sizes)),
         reports_loss=True,
+        start_s=draw(st.sampled_from((None, 0.0, 30.0))),
     )
 
 
@@ -119,7 +129,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 def watched(scenario: Scenario, policy: str) -> tuple[Watching, ReplayWorld]:
     world = ReplayWorld(scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on)
-    journal = Watching(scenario.max_parallel)
+    journal = Watching(scenario.max_parallel, world)
     run(world, State(max_parallel=scenario.max_parallel), build_policy(policy, SETTINGS), journal)
     return journal, world
 
@@ -180,5 +190,16 @@ def test_nothing_beats_the_upper_bound(policy: str, scenario: Scenario) -> None:
     """Trainers that differ, come later and run out of work."""
     outcome = play(scenario, build_policy(policy, SETTINGS))
     trainers = [arrival.trainer for arrival in sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)]
-    bound = upper_bound(scenario.window, trainers, scenario.max_parallel)
+    bound = upper_bound(pool_sizes_of(scenario.window), trainers, scenario.max_parallel)
     assert outcome.totals.samples <= bound * (1 + 1e-6) + 1e-3
+
+
+@pytest.mark.parametrize("policy", POOL_POLICIES)
+@settings(max_examples=40, deadline=None)
+@given(scenarios() | alike_with_work_to_spare())
+def test_nothing_beats_the_start_bound(policy: str, scenario: Scenario) -> None:
+    """A node that joined less than R_up (or start and switch) ago trains nobody."""
+    bound = start_bound(scenario)
+    assert (bound is None) == (scenario.cost_model is CostModel.PAPER)
+    if bound is not None:
+        assert play(scenario, build_policy(policy, SETTINGS)).totals.samples <= bound * (1 + 1e-6) + 1e-3

@@ -296,3 +296,12 @@ def test_a_package_that_this_system_does_not_have_takes_no_other_along(project: 
     done = install(CI="true")
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("are an error in CI: chromium/chromium-browser (a browser)")
+
+
+def test_the_list_of_packages_names_each_once_with_its_test_and_its_purpose() -> None:
+    lines = (ROOT / ".ci" / "system-packages.txt").read_text().splitlines()
+    listed = [line.split(" | ") for line in lines if line and not line.startswith("#")]
+    assert {len(fields) for fields in listed} == {3}, "package | test | purpose"
+    names = [fields[0] for fields in listed]
+    assert len(names) == len(set(names))
+    assert all(name.replace("/", "").replace("-", "").replace("+", "").isalnum() for name in names)

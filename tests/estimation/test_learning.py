@@ -17,6 +17,7 @@ from bftrainer.core.coordinator import adopt, decide, observe
 from bftrainer.domain.events import Event, PoolChanged, RateSeen, StallSeen, TimerDue, TrainerSubmitted
 from bftrainer.domain.measurements import WINDOWS, Measurements, middle
 from bftrainer.domain.model import Curve, Learning, Trainer
+from bftrainer.domain.rescaling import Rescaling
 from bftrainer.domain.state import State
 from bftrainer.estimation.estimates import estimate
 from bftrainer.estimation.update import MAX_KEPT
@@ -185,6 +186,34 @@ def test_a_measured_rate_and_stall_replace_what_was_submitted() -> None:
     assert (now.trainer.scale_up_s, now.trainer.scale_down_s) == (7.0, 10.0)
     assert now.submitted is not None
     assert now.submitted.curve.per_s == (100.0, 1600.0)
+
+
+def test_start_and_switch_are_learned_where_the_old_nodes_train_on() -> None:
+    state = begun(learned("a", TRUTH))
+    state = after(state, StallSeen("a", True, 9.0), at_s=60.0)  # from 0 nodes: start and switch are one
+    assert (state.active[0].trainer.start_s, state.active[0].trainer.scale_up_s) == (None, 9.0)
+    state = after(state, StallSeen("a", True, 3.0, 0.4), at_s=120.0)  # all nodes stalled at once
+    assert (state.active[0].trainer.start_s, state.active[0].trainer.scale_up_s) == (None, 3.0)
+    state = begun(learned("a", TRUTH))
+    state = after(state, StallSeen("a", True, 9.0), at_s=60.0)
+    state = after(state, StallSeen("a", True, 0.5, 8.0), at_s=120.0)
+    now = state.active[0].trainer
+    assert (now.start_s, now.scale_up_s, now.growth_s) == (8.0, 0.5, 8.5)
+    state = after(state, StallSeen("a", True, 10.5), StallSeen("a", False, 0.25), at_s=180.0)
+    now = state.active[0].trainer
+    assert (now.start_s, now.scale_up_s, now.scale_down_s) == (8.0, 0.5, 0.25), "a start from 0 is no switch"
+
+
+def test_the_state_knows_what_is_left_of_a_start() -> None:
+    costs = {"start_s": 20.0, "scale_up_s": 1.0, "scale_down_s": 2.0}
+    trainer = replace(learned("a", TRUTH), learning=None, **costs)
+    state = begun(trainer, pool=frozenset({"n00", "n01"}))
+    state = after(state, at_s=100.0, changes=(PoolChanged(joined=frozenset({"n02", "n03"})),))
+    left = state.active[0].rescaling
+    assert left == Rescaling(frozenset({"n00", "n01"}), 100.0, 121.0, 120.0)
+    state = after(state, at_s=110.0, changes=(PoolChanged(left=frozenset({"n00", "n01"})),))
+    assert state.active[0].rescaling == Rescaling(frozenset(), 112.0, 121.0, 120.0), "they still start"
+    assert after(state, at_s=121.0).active[0].rescaling is None
 
 
 def test_the_loop_wakes_to_measure_and_stops_asking_who_never_reports() -> None:

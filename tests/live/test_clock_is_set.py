@@ -42,14 +42,7 @@ def story(path: Path, step_s: float) -> tuple[object, ...]:
     return usage.held_node_s, a.run_s, a.node_s, failed.status, failed.failures, reasons, home.launcher.orders
 
 
-SET_BACK = pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="two orders of the 40th second come in the other order; not explained yet",
-)
-
-
-@pytest.mark.parametrize("step_s", [HOUR_S, pytest.param(-HOUR_S, marks=SET_BACK)])
+@pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
 def test_it_books_no_time_delays_nothing_and_moves_nobody(tmp_path: Path, step_s: float) -> None:
     """Retries come after 5, 10 and 20 s, nodes that were given back are released after ``move_s``, all the same."""
     expected = story(tmp_path / "as ever", 0.0)
@@ -57,12 +50,6 @@ def test_it_books_no_time_delays_nothing_and_moves_nobody(tmp_path: Path, step_s
     found = story(tmp_path / "set", step_s)
     assert found[:3] == pytest.approx(expected[:3])
     assert found[3:] == expected[3:]
-
-
-def test_an_hour_set_back_is_not_booked_and_retries_come_all_the_same(tmp_path: Path) -> None:
-    expected, found = story(tmp_path / "as ever", 0.0), story(tmp_path / "set", -HOUR_S)
-    assert found[3:5] == expected[3:5] == (TrainerStatus.FAILED, 4)
-    assert found[:3] == pytest.approx(expected[:3], rel=0.1)
 
 
 @pytest.fixture

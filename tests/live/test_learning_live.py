@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import bftrainer
 from live_house import House, house, spec
 
-from bftrainer.domain.events import RateSeen, StallSeen
-from bftrainer.domain.model import Curve
-from bftrainer.domain.state import Active, State
+from bftrainer.allocation.exact import Exact
+from bftrainer.domain.events import Event, RateSeen, StallSeen
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.state import Active, Decision, Plan, State
+from bftrainer.live.decision_maker import policy_of
+from bftrainer.live.facts import DecisionMade
 from bftrainer.live.rerun import decide_again
+from bftrainer.live.short_horizon import ShortHorizon
 from bftrainer.live.trainers.meter import MeterBook, MeterReading, Seen, read
-from bftrainer.persistence.journal import entries, last_state
+from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.protocol.reports import DriverView
 from bftrainer.system.users import own_name
+from bftrainer_replay.recording.own_journal import live_run
+from bftrainer_replay.simulation.play import play
+from bftrainer_replay.simulation.progress import CostModel
 
 # --- the meter: a trainer that does 10 samples/s per node
 
@@ -31,10 +40,10 @@ def running(fragments: str, said_s: float, view: DriverView | None = None) -> Dr
     return replace(view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
 
 
-def fed(views: list[DriverView], window_s: float = 10.0) -> list[Seen]:
+def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Seen]:
     it, seen = MeterReading(), []
     for view in views:
-        it, more = read(it, "t", view, window_s)
+        it, more = read(it, "t", view, window_s, decided_s=decided_s)
         seen += more
     return seen
 
@@ -81,6 +90,21 @@ def test_a_start_costs_from_the_drivers_first_word() -> None:
     started = DriverView(alive=True, said_s=90.0)
     stalls = [s for s in fed([started, *steady("a", 98, 130, 0.0)]) if isinstance(s, StallSeen)]
     assert [(s.grew, s.seconds) for s in stalls] == [(True, pytest.approx(8.0))]
+
+
+def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
+    """Decided at 122; the old node trains until 130, and the new ones from 131. The driver may restart its workers for that."""
+    before = steady("a", 100, 130, 0.0)
+    for gap in ([], [replace(before[-1], on=frozenset(), said_s=130.5, trains=False)]):
+        seen = fed([*before, *gap, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=122.0)
+        (stall,) = (s for s in seen if isinstance(s, StallSeen))
+        assert (stall.grew, stall.seconds, stall.start_s) == (True, pytest.approx(1.0), pytest.approx(8.0))
+    stalled = fed([*before, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=99.0)
+    assert [s.start_s for s in stalled if isinstance(s, StallSeen)] == [None], "it stalled when that was decided"
+    shrunk = fed([*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0)
+    assert [s.start_s for s in shrunk if isinstance(s, StallSeen)] == [None]
+    alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
+    assert [s.start_s for s in alone if isinstance(s, StallSeen)] == [None], "nothing trained meanwhile"
 
 
 def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
@@ -207,3 +231,35 @@ def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
     assert state.measurements == ()
     with closing(home.store()) as store:
         assert not any(entry.event.measured for entry in entries(store))
+
+
+def test_a_replay_of_its_own_journal_does_what_the_run_did(home: House) -> None:
+    """Nodes come and go; the trainers of this house never stall, and the replay is told so."""
+    home.cluster.give("n1", "n2")
+    costs = {"samples_per_s": 10.0, "scale_up_s": 0.0, "scale_down_s": 0.0}
+    trains(home, {"a": line(10.0), "b": line(20.0)})
+    home.submit(spec("a", **costs), spec("b", **{**costs, "samples_per_s": 20.0}))
+    home.at(40, lambda: home.cluster.give("n3", "n4"))
+    home.at(80, lambda: home.cluster.take("n2"))
+    home.pilot(160)
+    with closing(home.store()) as store:
+        run = live_run(store, CostModel.OVERLAP)
+    policy = policy_of(run.settings, RecordingAllocator(Exact()))
+    replayed = play(run.scenario, policy).totals.samples
+    assert run.scenario.window.span_s > 80
+    assert run.samples == pytest.approx(replayed, rel=0.03)
+    found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
+    assert found["live"] / found["replayed"] == pytest.approx(run.samples / replayed)
+
+
+def test_costs_beyond_the_forward_time_are_noted_once_per_trainer() -> None:
+    notes: list[tuple[str, str]] = []
+    short = ShortHorizon(lambda: 60.0, lambda name, text: notes.append((name, text)))
+    slow = Trainer("slow", line(10.0), 1, 4, 10.0, 1.0, start_s=55.0)
+    state = State(2, active=(Active(slow), Active(replace(slow, id="quick", start_s=5.0))))
+    event, plan = Event(0.0, ()), Plan(Decision((0, 0)), (frozenset(), frozenset()), None)
+    for _ in range(2):
+        short.hear(DecisionMade(0.0, event, state, plan, 0.001))
+    assert [name for name, _ in notes] == ["slow"]
+    assert "a rescale takes 65 s (start 55 s, switch 10 s)" in notes[0][1]
+    assert "counts as 54 s" in notes[0][1]

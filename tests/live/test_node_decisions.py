@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from live_house import configuration
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.cluster import Fragment, FragmentPhase, LimitWait, NodeRequest
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, NodeDecision, Release, next_release, next_steps
 from bftrainer.live.nodes.fragments import HeldFragment
-from bftrainer.live.nodes.node_facts import Candidate, DemandCap, Moment, NodeFacts, NodeMemory
+from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
 
 NOW_S = 1000.0
 NOON = datetime(2026, 3, 2, 12, 0)  # a Monday
@@ -65,6 +65,8 @@ def back(reason: str, *numbers: int, back_off: tuple[tuple[str, float], ...] = (
 CAP = NodeMemory(caps=(DemandCap("", frozenset("a"), 1),))
 IDLE_SINCE = NodeMemory(unused_since=(("n1#1", 994.0), ("n2#2", 998.0)))
 FREE = (free(10), free(2), free(1))
+WAITS = LimitWaits(990.0, (LimitWait("7", 2, "AssocGrpNodeLimit"),))
+LIMIT = "job 7 waits for a limit that holders use up (AssocGrpNodeLimit)"
 CASES: dict[str, tuple[NodeFacts, Moment, tuple[Ask | GiveBack, ...]]] = {
     "nothing": (known(), at(), ()),
     "as many as are wanted, in name order": (known(want=2, candidates=FREE), at(), (ask(1, 2),)),
@@ -83,6 +85,18 @@ CASES: dict[str, tuple[NodeFacts, Moment, tuple[Ask | GiveBack, ...]]] = {
         known(want=9, candidates=FREE, config=config(site_max_nodes=3), peer_holders=("1", "2")), at(), (ask(1),),
     ),
     "not in quiet hours": (known(want=9, candidates=FREE, config=config(quiet_hours=["08:00-18:00"])), at(), ()),
+    "room for a job that waits for a limit": (
+        known(held(1), held(2), held(3), want=9, candidates=FREE, limit_waits=WAITS), at(), (back(LIMIT, 2, 3),),
+    ),
+    "what is unused, leaving or has not started first": (
+        known(
+            held(1), held(2), held(3), held(4, PENDING), held(5, given_back_s=1.0), used=names(2, 3), limit_waits=WAITS
+        ),
+        at(), (back(LIMIT, 1, 4),),
+    ),
+    "once for an observation": (
+        known(held(1), want=9, candidates=FREE, limit_waits=WAITS, memory=NodeMemory(limits_at_s=990.0)), at(), (),
+    ),
     "not backed off": (known(want=9, candidates=(free(1, not_before_s=NOW_S + 1), free(2))), at(), (ask(2),)),
     "not while polls fail": (known(want=9, candidates=FREE, answers=False), at(), ()),
     "only classes in demand": (

@@ -36,7 +36,18 @@ def test_a_trainer_that_does_not_say_enough_is_refused_and_the_others_run(
 
 
 @pytest.mark.parametrize(
-    "policy", ["modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid", "loss-phase", "flowcon"]
+    "policy",
+    [
+        "modelarts-greedy",
+        "modelarts-optimal",
+        "afs-l",
+        "afs-p",
+        "srtf",
+        "fcfs-rigid",
+        "loss-phase",
+        "flowcon",
+        "cohort",
+    ],
 )
 def test_each_runs_live_and_its_journal_repeats_its_decisions(tmp_path: Path, policy: str) -> None:
     home = house(tmp_path / "state", decisions={"policy": policy})

@@ -68,9 +68,9 @@ def test_the_next_step(case: str) -> None:
 
 def test_a_node_is_free_only_when_its_driver_says_so() -> None:
     it = standing(desired=some(A, B), view=ALIVE)
-    carried_out(it, ChangeHosts(some(A, B)), 0.0)
+    carried_out(it, ChangeHosts(some(A, B)), 0.0, 0.0)
     it.view = DriverView(alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)}))
-    carried_out(it, ChangeHosts(some(A)), 10.0)
+    carried_out(it, ChangeHosts(some(A)), 10.0, 10.0)
     assert holds(it, 10.0) == some(A, B), "told, not done"
     assert holds(it, 10.0 + SETTLE_S + 1) == some(A, B), "it still says that it is there"
     it.view = replace(it.view, on=some("1"), said_s=11.0)
@@ -83,8 +83,8 @@ def test_a_node_is_free_only_when_its_driver_says_so() -> None:
 
 def test_a_driver_that_just_read_its_order_may_still_start_a_worker_there() -> None:
     it = standing(view=ALIVE)
-    carried_out(it, StartDriver(some(A, B)), 0.0)
-    carried_out(it, ChangeHosts(some(A)), 0.1)
+    carried_out(it, StartDriver(some(A, B)), 0.0, 0.0)
+    carried_out(it, ChangeHosts(some(A)), 0.1, 0.1)
     assert holds(it, 0.2) == some(A, B)
     assert holds(it, 0.1 + SETTLE_S + 0.1) == some(A)
 

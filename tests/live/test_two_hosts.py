@@ -56,13 +56,13 @@ def test_the_marks_of_a_payload_are_seen_and_it_sees_its_lease(hosts: TwoHosts) 
     files = HolderFiles(hosts.one / "holders")
     files.hold(NAME)
     files.renew()
-    assert not files.is_ready(NAME)
+    assert not files.ready(NAME)
     assert files.leaving(NAME) is None
     environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
     argv = [sys.executable, payload.__file__, str(hosts.other / "holders"), "600"]
     held = subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL)
     try:
-        eventually(lambda: files.is_ready(NAME))
+        eventually(lambda: files.ready(NAME))
         assert files.leaving(NAME) is None
         held.send_signal(signal.SIGTERM)
         eventually(lambda: files.leaving(NAME) is not None)
@@ -80,7 +80,7 @@ def test_a_payload_that_starts_before_its_pilot_has_written_the_lease_sees_the_r
     try:
         eventually((hosts.one.parent / "behind" / "holders" / NAME / "lease").exists)
         files.hold(NAME)
-        eventually(lambda: files.is_ready(NAME))
+        eventually(lambda: files.ready(NAME))
         files.mark_released(NAME)
         assert held.wait(60) == 0
         eventually(lambda: "released" in str(files.leaving(NAME)))

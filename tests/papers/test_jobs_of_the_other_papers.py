@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from node_names import first, last
 
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.model import Curve, Trainer
@@ -28,10 +29,10 @@ def trainer(name: str = "t", total: float = 1e6, up_s: float = 20.0, requested: 
 
 def test_delay_one_that_starts_waits_and_one_that_grows_stays_on_its_old_nodes() -> None:
     run = ReplayedTrainer(trainer(), CostModel.DELAY, since_s=0.0)
-    run.rescale(2, 0.0)
+    run.rescale(first(2), 0.0)
     assert run.samples_at(20.0) == 0
     assert run.samples_at(30.0) == 200
-    run.rescale(6, 30.0)
+    run.rescale(first(6), 30.0)
     assert run.samples_at(40.0) == 200 + 10 * 20
     assert run.samples_at(60.0) == 200 + 20 * 20 + 10 * 60
     run.settle(60.0)
@@ -40,21 +41,21 @@ def test_delay_one_that_starts_waits_and_one_that_grows_stays_on_its_old_nodes()
 
 def test_delay_shrinking_is_free_and_completion_is_predicted_inside_the_delay() -> None:
     run = ReplayedTrainer(trainer(total=1000.0), CostModel.DELAY, since_s=0.0)
-    run.rescale(2, 0.0)
-    run.rescale(8, 60.0)  # 800 done
-    assert run.finishes_at() == 70.0
-    run.rescale(1, 65.0)
-    assert run.finishes_at() == 75.0
+    run.rescale(first(2), 0.0)
+    run.rescale(first(8), 60.0)  # 800 done
+    assert run.finishes_s == 70.0
+    run.rescale(first(1), 65.0)
+    assert run.finishes_s == 75.0
 
 
 def test_a_killed_job_goes_back_to_its_last_checkpoint() -> None:
     run = ReplayedTrainer(trainer(), CostModel.STALL, since_s=0.0, checkpoint_s=100.0)
-    run.rescale(4, 0.0)  # trains from 20 on
-    run.lose_nodes(1, 270.0)  # 250 s of training: the checkpoint at 200 s counts
+    run.rescale(first(4), 0.0)  # trains from 20 on
+    run.lose_nodes(last(run.held, 1), 270.0)  # 250 s of training: the checkpoint at 200 s counts
     assert run.samples == 200 * 40
     assert run.lost_to_preemption == 50 * 40
-    run.rescale(0, 270.0)
-    run.rescale(4, 300.0)
+    run.rescale(first(0), 270.0)
+    run.rescale(first(4), 300.0)
     assert run.samples_at(330.0) == 200 * 40 + 10 * 40
 
 

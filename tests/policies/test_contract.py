@@ -21,7 +21,7 @@ from bftrainer_replay.conformance.policy_contract import builder_of
 
 POLICIES = (
     "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid",
-    "loss-phase", "flowcon",
+    "loss-phase", "flowcon", "cohort",
 )  # fmt: skip
 
 

@@ -23,14 +23,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from recorded_slurm import MARK, RECORDED
-from slurm_accounting import limit, preemptible_qos
+from slurm_accounting import limit, preemptible_qos, sacctmgr
 from slurm_gpus import A100, MIG, SHARD
 from slurm_lab import DEFAULTS, Lab, Settings, wait_until
 from slurm_versions import VERSIONS
 
 from bftrainer.errors import CommandError
+from bftrainer_adapters.slurm import associations, limit_waits, observe, peers, pilot_job, setup
 from bftrainer_adapters.slurm import jobs as slurm_jobs
-from bftrainer_adapters.slurm import observe, peers, pilot_job, setup
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.checks import JSON_SINCE
 from bftrainer_adapters.slurm.observe import AnswerFormat
@@ -275,6 +275,29 @@ def limits(to: Recorder) -> None:
     to.text("limited.sbatch", ["sbatch", *ours, "-t", "10", "--wrap", "sleep 600"], fails=True)
 
 
+def shared(to: Recorder) -> None:
+    """Accounts below one whose limit holders use up, and a main job that waits for it."""
+    lab = to.lab
+    preemptible_qos(lab)
+    for words in (
+        "add account science",
+        "add account physics parent=science",
+        "modify account pilots set parent=science",
+    ):
+        sacctmgr(lab, words)
+    sacctmgr(lab, "add user root account=physics")
+    sacctmgr(lab, "modify account science set GrpTRES=node=1")
+    lab.submit("sleep 600", "-q", "scavenger", "-A", "pilots", "-N1", "-J", slurm_jobs.HOLDER_NAME)
+    running(lab, 1)
+    lab.submit("sleep 600", "-q", "normal", "-A", "physics", "-N1")
+    wait_until(lambda: "AssocGrpNodeLimit" in lab.run("squeue", "-h", "-o", "%r"), "the limit")
+    to.text("shared.waits", limit_waits.argv(MARK))
+    to.text("shared.user", associations.argv("lab", user="root"))
+    to.text("shared.account", associations.argv("lab", account="science"))
+    to.text("shared.accounts", associations.accounts_argv("lab"))
+    to.text("shared.default-account", associations.default_account_argv("root"))
+
+
 Moment = Callable[[Recorder], None]
 LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "eight nodes": (
@@ -288,6 +311,7 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "shard": (Settings(nodes=2, gpus=SHARD), (lambda to: with_gpus(to, "shard"),)),
     "stepmgr": (Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"), (stepmgr,)),
     "qos": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (limits,)),
+    "shared": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (shared,)),
 }
 
 

@@ -50,8 +50,6 @@ def test_a_holder_has_all_gpus_of_its_node_and_its_workers_see_them(
 ) -> None:
     if gpus is MIG and not settings and slurm_version.release < (24, 11):
         pytest.skip("22.05.8's srun refuses a step that asks for as many GPUs of any type as the job has of two")
-    if "options" in settings and slurm_version.release < (24, 11):
-        pytest.xfail("22.05.8: the holder was not ready within 90 s; why was not found")
     for lab in started(Settings(nodes=1, gpus=gpus), slurm_version):
         cluster = RealSlurm(lab, tmp_path)
         (node,) = cluster.scheduler.observe().nodes

@@ -35,6 +35,9 @@ partition = "scavenge"
 """
 
 
+CLOUD = POWER.replace("SuspendTime=10", "SuspendTime=600")
+
+
 @pytest.fixture
 def saving(slurm_version: SlurmVersion, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     for lab in started(Settings(nodes=4, more=POWER), slurm_version):
@@ -81,3 +84,30 @@ def test_nodes_that_are_left_are_powered_down_and_a_holder_powers_one_up(saving:
     saving.stop_daemon(f"slurmd {down[0]}")  # as a ResumeProgram does: the node boots
     saving.start_node(down[0], "-b")
     wait_until(lambda: holder.poll()[0].phase is FragmentPhase.READY, "the holder", 60)
+
+
+@pytest.mark.slow
+def test_a_cloud_node_is_held_only_where_that_is_configured(slurm_version: SlurmVersion, tmp_path: Path) -> None:
+    # 22.05.8 shows them while they are powered down only with PrivateData=cloud.
+    private_data = "cloud" if slurm_version.release < (24, 11) else ""
+    for lab in started(Settings(nodes=1, cloud=1, more=CLOUD, private_data=private_data), slurm_version):
+        cluster = RealSlurm(lab, tmp_path)
+
+        def who(wake: bool, cloud: bool, cluster: RealSlurm = cluster) -> set[str]:
+            return set(offered(cluster.scheduler.observe(), PilotJobs(), NodesConfig(wake=wake, cloud=cloud)))
+
+        (node,) = lab.cloud_names
+        assert [who(wake, cloud) for wake, cloud in ((False, False), (True, False), (False, True))] == [{"node01"}] * 3
+        assert who(wake=True, cloud=True) == {"node01", node}
+        holder = cluster.holder()
+        holder.poll()
+        assert holder.acquire((NodeRequest(node),)).fragments
+        wait_until(
+            lambda lab=lab: "POWERING_UP" in lab.run("scontrol", "-o", "show", "node", lab.cloud_names[0]), "power"
+        )
+        lab.start_node(node, "-b")
+        wait_until(lambda holder=holder: holder.poll()[0].phase is FragmentPhase.READY, "the holder", 60)
+        holder.release(frozenset({holder.poll()[0].name}))
+        wait_until(lambda holder=holder: not holder.poll(), "the holder to end")
+        wait_until(lambda who=who, node=node: node in who(wake=False, cloud=True), "the node to be idle")
+        assert node not in who(wake=True, cloud=False)

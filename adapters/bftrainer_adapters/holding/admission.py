@@ -42,8 +42,12 @@ class HolderAdmission:
         return Refusal(node, "backing off after a failure", wait_s) if wait_s else None
 
     def submitted(self, now_s: float) -> None:
-        """A holder was submitted."""
+        """A holder is being submitted."""
         self._cap.submitted(now_s)
+
+    def not_submitted(self) -> None:
+        """The submission failed."""
+        self._cap.withdraw()
 
     def failed(self, node: str, reason: str, now_s: float) -> float:
         """A submission failed, or a holder did not start. Seconds to wait: a limit on jobs is no failure of the node."""

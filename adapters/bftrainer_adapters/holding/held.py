@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
+from bftrainer.domain.node_stages import NodeStage
 
 _ASK_OFTEN_FOR_S = 15.0
 _JITTER_S = 5.0
@@ -95,10 +96,13 @@ class HolderJobState:
     node_class: str = ""
     release_s: float = 0.0
     """How long its node takes to be idle again."""
+    reached: tuple[tuple[NodeStage, float], ...] = ()
+    limit_s: float | None = None
+    """Its time limit, if this pilot has submitted it."""
 
     @property
     def fragment(self) -> Fragment:
-        return Fragment(self.name, self.phase, self.ends_s, self.why, self.release_s)
+        return Fragment(self.name, self.phase, self.ends_s, self.why, self.release_s, self.reached)
 
     @property
     def is_at_rest(self) -> bool:
@@ -143,6 +147,8 @@ class HolderJobState:
             case JobPhase.LEAVES:
                 self.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
             case JobPhase.RUNS:
+                if self.ends_s is None and job.ends_s is not None and self.limit_s is not None:
+                    self.reached += ((NodeStage.JOB_STARTED, job.ends_s - self.limit_s),)
                 # LSF shows whole seconds since the start, from which the end comes out a little different each time.
                 if job.ends_s is None or self.ends_s is None or abs(job.ends_s - self.ends_s) >= _JITTER_S:
                     self.ends_s = job.ends_s
@@ -181,6 +187,12 @@ class HolderJobState:
         return soon and now_s - self.since_s < _ASK_OFTEN_FOR_S
 
 
+def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
+    """A payload's mark, ``1700000000.123456``, as an instant."""
+    return ((NodeStage.PAYLOAD_READY, float(mark)),) if _TIME.fullmatch(mark.strip()) else ()
+
+
+_TIME = re.compile(r"[0-9]{9,10}(\.[0-9]{1,9})?", re.ASCII)
 _MARK = re.compile(r"[\d.]+ (.+) killed=(\d+) took_s=([\d.]+)")
 
 

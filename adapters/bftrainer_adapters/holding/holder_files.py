@@ -66,9 +66,9 @@ class HolderFiles:
         with self._lock:
             self._let_go(name, self._write_lease(name, RELEASED))
 
-    def is_ready(self, name: str) -> bool:
-        """Whether the payload has started."""
-        return bool(_read(f"{self._prefix}{name}/ready"))
+    def ready(self, name: str) -> str:
+        """What the payload wrote when it had started; empty before."""
+        return _read(f"{self._prefix}{name}/ready").decode(errors="replace")
 
     def leaving(self, name: str) -> str | None:
         """What the payload wrote when it left; None if it has not left."""

@@ -60,6 +60,10 @@ class HolderJobs(Protocol):
     def longest_s(self) -> float:
         """The longest time limit that the site allows a holder."""
 
+    @property
+    def submissions_at_once(self) -> int:
+        """How many submissions may run at the same time; each is a call of ``submit`` in a thread of its own."""
+
     def submit(self, request: NodeRequest) -> str:
         """Submit a holder for a node and a time; its job id."""
 

@@ -7,6 +7,7 @@ ended jobs are listed, too, and the scheduler is asked by id for a job that it n
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,15 +15,17 @@ from pathlib import Path
 
 from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
 from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, why_left
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, ready_since, why_left
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 from bftrainer_adapters.holding.node_times import NodeTimes
+from bftrainer_adapters.holding.submissions import FIRST, submit_all
 
 _END_AGAIN_S = 5.0
 ROUND_S = 2.0
@@ -70,33 +73,44 @@ class JobHolder:
         self._admission.settings = settings
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """One job per request, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the next call."""
+        """One job per request, some at once, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the
+        next call.
+        """
         began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
-        failed = 0
+        failed, at_once = 0, min(FIRST, self._jobs.submissions_at_once)
         why_no_holder = self._why_no_holder() if requests and self._found_old else ""
         taken = {held.fragment.node for held in self._held.by_name.values()} if requests else set()
         waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.by_name.values())
-        for request in requests:
-            if self._clock.elapsed_s() - began_s >= ROUND_S or self._jobs.wait_s(CallKind.SUBMIT):
-                break
-            refusal = self._reason_against(request, why_no_holder, taken, waiting)
-            if refusal is None:
-                try:
-                    fragments.append(self._submit(request))
-                    taken.add(request.node)
+        rest = deque(requests)
+        while rest and self._clock.elapsed_s() - began_s < ROUND_S and not self._jobs.wait_s(CallKind.SUBMIT):
+            batch: list[NodeRequest] = []
+            while rest and len(batch) < at_once:
+                request = rest.popleft()
+                if refusal := self._reason_against(request, why_no_holder, taken, waiting + len(batch)):
+                    refusals.append(refusal)
+                    continue
+                batch.append(request)
+                taken.add(request.node)
+                self._admission.submitted(self._clock.elapsed_s())
+            sent_s = self._clock.now_s()
+            for request, job in zip(batch, submit_all(self._submit, batch), strict=True):
+                if isinstance(job, str):
+                    fragments.append(self._submitted(request, job, sent_s))
                     waiting, failed = waiting + 1, 0
                     continue
-                except PostponedError:
-                    break  # calls are limited: the node is not to blame
-                except (CommandError, SchedulerError) as error:
-                    failed += 1
-                    now_s = self._clock.elapsed_s()
-                    refusal = Refusal(request.node, str(error), self._admission.failed(request.node, str(error), now_s))
-                    if failed >= self._traits.failures_in_a_row:
-                        why_no_holder = f"not tried: {self._traits.submit} has just failed"
-            refusals.append(refusal)
+                self._admission.not_submitted()
+                taken.remove(request.node)
+                if isinstance(job, PostponedError):
+                    rest.clear()  # calls are limited: the node is not to blame
+                    continue
+                failed += 1
+                wait_s = self._admission.failed(request.node, str(job), self._clock.elapsed_s())
+                refusals.append(Refusal(request.node, str(job), wait_s))
+                if failed >= self._traits.failures_in_a_row:
+                    why_no_holder = f"not tried: {self._traits.submit} has just failed"
+            at_once = min(2 * at_once, self._jobs.submissions_at_once)
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
@@ -173,21 +187,28 @@ class JobHolder:
             return Refusal(request.node, why_no_holder, self._settings.back_off_s)
         return self._admission.reason_against(request, request.node in taken, waiting, self._clock.elapsed_s())
 
-    def _submit(self, request: NodeRequest) -> Fragment:
-        end_s = self._times.end_s(request.node_class)
-        job = self._jobs.submit(replace(request, window_s=request.window_s - end_s))
+    def _submit(self, request: NodeRequest) -> str:
+        """In a thread: nothing here is changed."""
+        return self._jobs.submit(self._within_window(request))
+
+    def _within_window(self, request: NodeRequest) -> NodeRequest:
+        return replace(request, window_s=request.window_s - self._times.end_s(request.node_class))
+
+    def _submitted(self, request: NodeRequest, job: str, sent_s: float) -> Fragment:
         held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
+        held.limit_s = 60.0 * limit_minutes(self._within_window(request).window_s, self._settings.longest_s)
+        held.reached = ((NodeStage.SUBMITTED, sent_s),)
         held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
-        held.node_class, held.release_s = request.node_class, end_s
-        self._admission.submitted(held.since_s)
+        held.node_class, held.release_s = request.node_class, self._times.end_s(request.node_class)
         return held.fragment
 
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
         if why is not None and held.phase is not FragmentPhase.GONE:
             held.become(FragmentPhase.LEAVING, now_s, why_left(why))
-        elif held.phase is FragmentPhase.PENDING and not held.released and self._files.is_ready(held.name):
+        elif held.phase is FragmentPhase.PENDING and not held.released and (mark := self._files.ready(held.name)):
             held.become(FragmentPhase.READY, now_s)
+            held.reached += ready_since(mark)
             took_s = None if held.asked_s is None else now_s - held.asked_s
             self._admission.ready(held.fragment.node, took_s, held.node_class)
 
@@ -279,7 +300,7 @@ class JobHolder:
 
     def _explain(self, held: HolderJobState, now_s: float) -> None:
         """Add the end of its output to the reason of a holder that ended before its payload started."""
-        if held.released or self._files.is_ready(held.name):
+        if held.released or self._files.ready(held.name):
             return
         self._admission.failed(held.fragment.node, "", now_s)
         words = self._files.last_words(held.fragment.node, held.fragment.id)

@@ -17,6 +17,11 @@ class SubmissionCap:
     def submitted(self, now_s: float) -> None:
         self._at_s.append(now_s)
 
+    def withdraw(self) -> None:
+        """One of the latest failed."""
+        if self._at_s:
+            self._at_s.pop()
+
     def wait_s(self, most: int | None, now_s: float) -> float:
         """Seconds until one more leaves at most ``most`` in the hour before it; 0 without a cap."""
         while self._at_s and now_s - self._at_s[0] >= HOUR_S:

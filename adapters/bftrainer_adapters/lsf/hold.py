@@ -72,6 +72,7 @@ class _Lsf:
     lease_s: float
     env: Mapping[str, str]
     traits: SchedulerTraits = TRAITS
+    submissions_at_once: int = 1
     user: str = field(default_factory=own_name)
     problems: list[str] = field(default_factory=list)
 

@@ -41,9 +41,14 @@ class Association:
 
 def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
     """The associations of a user, or that of an account itself."""
-    of = [f"user={user}"] if user else [f"account={account}", "user="]
+    of = [f"user={user}"] if user else [*([f"account={account}"] if account else []), "user="]
     names = ",".join((*_FIELDS, *_OF_USER, *_OF_ANY, *_HOURS))
     return ["sacctmgr", "-nP", "show", "assoc", "where", f"cluster={cluster}", *of, f"format={names}"]
+
+
+def accounts_argv(cluster: str) -> list[str]:
+    """All accounts, without their users."""
+    return argv(cluster, account="")
 
 
 def default_account_argv(user: str) -> list[str]:

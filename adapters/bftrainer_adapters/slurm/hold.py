@@ -25,13 +25,15 @@ from bftrainer_adapters.slurm import jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.jobs import HolderJob
+from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
-from bftrainer_adapters.slurm.setup import config_argv, next_turn_s
+from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
-from bftrainer_adapters.slurm.time_limit import TimeLimit, longest_here_s
+from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
 STEPS_END_S = 3.0
+_SUBMISSIONS_AT_ONCE = 4
 
 _Parsed = TypeVar("_Parsed")
 TRAITS = SchedulerTraits(
@@ -63,10 +65,15 @@ class SlurmHolder(JobHolder):
         if isinstance(settings, SlurmSettings):
             self._slurm.settings = settings
             self._slurm.calls.reconfigure(settings.calls_per_minute)
+            self._slurm.limit.update()
 
     def saw(self, nodes: tuple[NodeView, ...]) -> None:
         """What an observation showed; called from its thread."""
         self.without_a_job(frozenset(node.name for node in nodes if node.availability is not Availability.BUSY))
+
+    def shared_limits(self) -> SharedLimits:
+        """Limits for which main-queue jobs count, too; called from the thread of observations."""
+        return self._slurm.shared
 
     def claim_hosts(self, hosts: tuple[str, ...]) -> None:
         """New holders show in their comments that these hosts are this pilot's."""
@@ -104,6 +111,7 @@ class _Slurm:
     user: str = field(default_factory=own_name)
 
     next_turn_s: float = 0.0
+    shared: SharedLimits = field(default_factory=SharedLimits)
 
     def __post_init__(self) -> None:
         self.limit = TimeLimit(self._longest_s)
@@ -137,7 +145,10 @@ class _Slurm:
                 return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
             return self._run(argv, CallKind.LIST)
 
-        return longest_here_s(self.settings, self.calls.config(self.settings.timeout_s), self.user, ask)
+        text = self.calls.config(self.settings.timeout_s)
+        at = limits_here(self.settings, text, self.user, ask)
+        self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
+        return max(at.longest[0], 60.0)
 
     def why_no_holder(self) -> str:
         """Empty: `doctor` has checked that preemption ends holders."""
@@ -150,6 +161,11 @@ class _Slurm:
     def is_limit(self, reason: str) -> bool:
         """Slurm's words for limits of a QOS, an association or a user."""
         return jobs.is_limit(reason)
+
+    @property
+    def submissions_at_once(self) -> int:
+        """One where the site limits calls: the budget is asked before each batch."""
+        return 1 if self.calls.is_limited else _SUBMISSIONS_AT_ONCE
 
     def submit(self, request: NodeRequest) -> str:
         """Run sbatch once (8 ms)."""
@@ -169,6 +185,7 @@ class _Slurm:
         found = self._ask(jobs.list_argv(self.user, mark), lambda text: self.listing.read(text, mark))
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.limit.noted(reason)
+        self.limit.update_if_due()
         return found
 
     def unknown(self, ids: list[str]) -> frozenset[str]:

@@ -51,7 +51,8 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 def _node(item: dict[str, Any]) -> NodeView:
     state = "+".join([*_upper(item.get("state")), *_upper(item.get("state_flags"))])
     partitions, gres = _words(item.get("partitions")), item.get("gres") or ""
-    return node_view(_text(item, "name"), state, partitions, gres, _count(item.get("cpus")))
+    busy_s = _number(item.get("last_busy")) or 0.0
+    return node_view(_text(item, "name"), state, partitions, gres, _count(item.get("cpus")), busy_s)
 
 
 def _job(item: dict[str, Any], lists: HostLists) -> PendingJob:

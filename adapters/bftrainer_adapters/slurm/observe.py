@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
-from bftrainer.domain.cluster import NodeView, Observation, PendingJob
+from bftrainer.domain.cluster import LimitWait, NodeView, Observation, PendingJob
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.slurm import json as slurm_json
+from bftrainer_adapters.slurm import limit_waits
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls
+from bftrainer_adapters.slurm.limit_waits import SharedLimits
 from bftrainer_adapters.slurm.records import marked, new_mark
 from bftrainer_adapters.slurm.server_clock import ServerClock
 from bftrainer_adapters.slurm.setup import config_argv
@@ -58,7 +60,10 @@ def reservations_argv(form: AnswerFormat) -> list[str]:
 
 @dataclass
 class SlurmScheduler:
-    """Slurm as its commands show it. ``env`` is added to the environment of each; ``on_nodes`` is told of every node."""
+    """Slurm as its commands show it. ``env`` is added to the environment of each; ``on_nodes`` is told of every node.
+
+    ``shared_limits`` are those for which main-queue jobs count beside holders.
+    """
 
     format: AnswerFormat = AnswerFormat.TEXT
     timeout_s: float = 10.0
@@ -66,6 +71,7 @@ class SlurmScheduler:
     user: str = field(default_factory=own_name)
     calls: SlurmCalls | None = None
     on_nodes: Callable[[tuple[NodeView, ...]], None] = lambda _: None
+    shared_limits: Callable[[], SharedLimits] = SharedLimits
 
     def __post_init__(self) -> None:
         self._calls = self.calls or SlurmCalls(self.env)
@@ -95,7 +101,15 @@ class SlurmScheduler:
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
         if self._clock.is_due or self._calls.is_limited:
             self._clock.set(*self._ask(["sdiag"], self._read_sdiag))
-        return Observation(self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s)
+        waits = self._limit_waits()
+        return Observation(self._clock.now_s(), nodes, pending, reservations, hidden, self._clock.planned_s, waits)
+
+    def _limit_waits(self) -> tuple[LimitWait, ...]:
+        """Asked for only where main-queue jobs share a limit with holders."""
+        if not (shared := self.shared_limits()).limits:
+            return ()
+        mark = new_mark()
+        return self._ask(limit_waits.argv(mark), lambda text: limit_waits.parse(text, mark, shared))
 
     def _read_sdiag(self, text: str) -> tuple[float, float | None]:
         times = slurm_text.parse_times(text)

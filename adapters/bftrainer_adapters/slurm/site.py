@@ -54,7 +54,10 @@ class SlurmSite:
         calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
-        commands = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s, calls=calls, on_nodes=holder.saw)
+        commands = SlurmScheduler(
+            AnswerFormat(settings.format), settings.timeout_s,
+            calls=calls, on_nodes=holder.saw, shared_limits=holder.shared_limits,
+        )  # fmt: skip
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
             name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s, calls=calls

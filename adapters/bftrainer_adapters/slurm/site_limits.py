@@ -19,13 +19,21 @@ BY_QOS = "preempt/qos"
 
 @dataclass(frozen=True, slots=True)
 class LimitSource:
-    """One place where limits are set. ``beside`` are the main-queue jobs that count, too; empty: none does."""
+    """One place where limits are set. ``beside`` are the main-queue jobs that count, too; empty: none does.
+
+    ``of_...`` say which jobs those are: of an account and the accounts below it, of a user in it, of a QOS,
+    or of a partition.
+    """
 
     name: str
     caps: Mapping[str, str] = field(default_factory=dict)
     max_s: float = math.inf
     beside: str = ""
     remedy: str = ""
+    of_account: str = ""
+    of_user: str = ""
+    of_qos: str = ""
+    of_partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +74,15 @@ class Holders:
         yield LimitSource(
             f"QOS {qos.name} of partition {name}", qos.caps, qos.max_s, f"main jobs in {name}" if is_shared else "",
             f"add a partition of the same nodes without a QOS, for {own} only (AllowQos), and set slurm.partition",
+            of_partition=name,
         )  # fmt: skip
 
     def _of_qos(self) -> Iterator[LimitSource]:
         if self.qos is not None:
             beside = "" if self.has_own_qos else f"main jobs of QOS {self.qos.name}"
             remedy = "give holders a QOS of their own (slurm.qos)"
-            yield LimitSource(f"QOS {self.qos.name}", self.qos.caps, self.qos.max_s, beside, remedy)
+            name = self.qos.name
+            yield LimitSource(f"QOS {name}", self.qos.caps, self.qos.max_s, beside, remedy, of_qos=name)
 
     def _of_association(self, it: Association) -> LimitSource:
         names = {self.qos.name} if self.qos is not None and self.has_own_qos else set()
@@ -81,6 +91,7 @@ class Holders:
         return LimitSource(
             it.name, it.caps, it.max_s, "" if is_alone else whose,
             "give pilots an account of their own, without limits above it (slurm.account)",
+            of_account=it.account, of_user=it.user,
         )  # fmt: skip
 
 

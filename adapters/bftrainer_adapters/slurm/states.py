@@ -108,6 +108,8 @@ def flags_of(state: str) -> frozenset[NodeFlag]:
     return frozenset(flags)
 
 
+LATEST_S = 1e11
+"""A number above it is no time."""
 # Flags that say how a node came to be, not what it may be used for.
 _HARMLESS = frozenset({NodeFlag.CLOUD, NodeFlag.DYNAMIC_NORM})
 _ASLEEP = frozenset({NodeFlag.POWERED_DOWN, NodeFlag.POWERING_UP})
@@ -148,7 +150,12 @@ def gpus_of(gres: str) -> tuple[Device, ...]:
     return tuple(found)
 
 
-def node_view(name: str, state: str, partitions: tuple[str, ...], gres: str, cpus: int) -> NodeView:
-    """A node of Slurm's, as text, JSON or pyslurm tells it."""
-    is_cloud = NodeFlag.CLOUD in flags_of(state)
-    return NodeView(name, availability_of(state), partitions, gpus_of(gres), cpus, state=state, is_cloud=is_cloud)
+def node_view(
+    name: str, state: str, partitions: tuple[str, ...], gres: str, cpus: int, last_busy_s: float = 0.0
+) -> NodeView:
+    """A node of Slurm's, as text, JSON or pyslurm tells it. ``last_busy_s`` is 0 where Slurm has not seen a job there."""
+    is_cloud, devices = NodeFlag.CLOUD in flags_of(state), gpus_of(gres)
+    return NodeView(
+        name, availability_of(state), partitions, devices, cpus, None, state, is_cloud,
+        last_busy_s if 0 < last_busy_s < LATEST_S else None,
+    )  # fmt: skip

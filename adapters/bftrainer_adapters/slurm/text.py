@@ -41,7 +41,9 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
         cpus = _value(own, "CPUTot")
         gres = "" if (gres := _value(own, "Gres")) in NOTHING else gres
         partitions = _words(_value(own, "Partitions"))
-        nodes.append(node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0))
+        busy = _value(own, "LastBusyTime")
+        busy_s = float(busy) if is_number(busy) else 0.0
+        nodes.append(node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0, busy_s))
     return _distinct(nodes)
 
 

@@ -12,6 +12,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from bftrainer.cli.doctor.hints import examine_hints
 from bftrainer.cli.doctor.shared_files import examine_files
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
@@ -54,6 +55,7 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
         *checks,
         *examine_files(folder, config.nodes.holder, site.runs_here),
         _metrics(config),
+        examine_hints(folder, config.hints),
         _root(config, site),
         *_interface(config, site),
         _horovod(),

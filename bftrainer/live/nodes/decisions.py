@@ -16,6 +16,7 @@ from bftrainer.config.pilot import is_quiet
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.state import Nodes
 from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.limits import above, in_the_way, told
 from bftrainer.live.nodes.node_facts import Candidate, DemandCap, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.power_saving import left_idle
 from bftrainer.live.nodes.sharing import room_beside, surplus
@@ -92,8 +93,10 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
         [name for name, end_s in known.limit_ends if at.now_s > end_s], "planned: the holder's time limit ends"
     )
     draft.due_s += [end_s for _, end_s in known.window_ends + known.limit_ends if end_s >= at.now_s]
-    draft.give_back([h.name for h in _above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
+    draft.give_back([h.name for h in above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
+    if known.limit_waits.jobs:
+        return _make_room(known, at, draft)
     memory, gives = _give_unused(known, at, draft)
     requests: tuple[NodeRequest, ...] = ()
     wanted = 0
@@ -115,11 +118,14 @@ def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: 
     return Release(free) if free else None
 
 
-def _above(kept: list[HeldFragment], used: Nodes, most: int) -> list[HeldFragment]:
-    """Fragments above the cap: unused ones first, the latest first."""
-    if len(kept) <= most:
-        return []
-    return sorted(kept, key=lambda h: (h.name in used, -h.asked_s, h.name))[: len(kept) - most]
+def _make_room(known: NodeFacts, at: Moment, draft: _Draft) -> NodeDecision:
+    """Once for each observation: the next one shows whether that was enough. Nothing is requested meanwhile."""
+    waits = known.limit_waits
+    if waits.at_s != known.memory.limits_at_s:
+        names = [h.name for h in in_the_way(known.fragments, draft.kept, known.used, waits)]
+        draft.give_back(names, told(waits))
+    memory = replace(known.memory, limits_at_s=waits.at_s)
+    return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0))
 
 
 def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemory, bool]:

@@ -11,6 +11,7 @@ from bftrainer.live.derived import Derived, Table
 from bftrainer.live.nodes.backoff import NodeBackoff
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.stages import StageReached
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,15 @@ class FragmentBook:
                 self._update(held, fragment, now_s)
 
     def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: float) -> None:
+        known = () if held is None else held.fragment.reached
         if held is None:
             if fragment.phase is FragmentPhase.GONE:
                 self._registry.fragment_released(fragment.name, now_s, fragment.why)
                 return
             self._registry.fragment_asked(fragment.name, fragment.node, now_s)
             held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
+        if fragment.reached != known:
+            self._registry.fragments_reached([StageReached(fragment.name, *instant) for instant in fragment.reached])
         was, held = held.fragment.phase, replace(held, fragment=fragment)
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:

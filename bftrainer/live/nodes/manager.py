@@ -14,18 +14,21 @@ from bftrainer.domain.ports import Clock, NodeHolder, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.live.derived import Derived
-from bftrainer.live.nodes.backoff import BackOff, NodeBackoff
+from bftrainer.live.hints import Hints
+from bftrainer.live.nodes.backoff import NodeBackoff
 from bftrainer.live.nodes.burst import Burst
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
 from bftrainer.live.nodes.ends import Ends, earliest, limit_ends, planned_ends
 from bftrainer.live.nodes.fragments import FragmentBook
-from bftrainer.live.nodes.node_facts import Candidate, Moment, NodeFacts, NodeMemory
+from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.nodes.survey import Survey
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.background import AtOnce, Background
+
+_RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class NodeManager:
         sharing: Sharing | None = None,
         background: Background | None = None,
         wall_s: Callable[[], float] | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self._config = config
         self._registry = registry
@@ -68,8 +72,9 @@ class NodeManager:
         self._wall_s = wall_s or clock.now_s
         self._classes = classes
         self._survey = Survey(
-            config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce()
-        )
+            config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce(),
+            hints,
+        )  # fmt: skip
         self._backoff = NodeBackoff(config.nodes.flap_back_off_s)
         self._fragments = FragmentBook(registry, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
@@ -80,7 +85,7 @@ class NodeManager:
         self._window_ends = Derived(planned_ends)
         self._limit_ends = Derived(limit_ends)
         self._earliest = Derived(earliest)
-        self._candidates = Derived(_with_back_off)
+        self._candidates = Derived(with_back_off)
         self.look()
 
     @property
@@ -148,9 +153,15 @@ class NodeManager:
         answered = self._survey.answered_for_s > 2 * times.poll_s
         return answered or self._clock.elapsed_s() - before.since_s > times.stale_after_s
 
+    @property
+    def next_look_s(self) -> float:
+        """Seconds until the next poll is due."""
+        return self._survey.next_look_s(self._config)
+
     def poll_if_due(self) -> None:
         """Poll the scheduler if it is time, and take its answer once it is there."""
-        if self._survey.attend(self._config, frozenset(h.fragment.id for h in self._fragments.all())):
+        end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
+        if self._survey.attend(self._config, frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
@@ -165,6 +176,7 @@ class NodeManager:
             self._candidates(self._survey.candidates(), self._backoff.nodes()),
             self._survey.asleep,
             self._survey.peer_holders,
+            self._survey.limit_waits,
             trainers,
             demand,
             self._survey.answers,
@@ -196,6 +208,8 @@ class NodeManager:
         for fragment in acquired.fragments:
             self._survey.requested(fragment.node)
         self._fragments.update(acquired.fragments, now_s)
+        for fragment in acquired.fragments:
+            self._registry.fragment_seen(fragment.name, self._survey.first_seen(fragment.node))
         for refusal in acquired.refusals:
             self._registry.note(now_s, "refused", refusal.node, refusal.reason)
             self._backoff.until(refusal.node, now_s + max(refusal.retry_s, self._config.times.poll_s))
@@ -234,8 +248,3 @@ class NodeManager:
         self._survey.reconfigure()
         refused = [h.name for h in self._fragments.all() if not may_be_held(h.node, config.nodes)]
         self.give_back(refused, "not among nodes.hosts, or excluded")
-
-
-def _with_back_off(candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]) -> tuple[Candidate, ...]:
-    until = {it.node: it.until_s for it in back_offs}
-    return tuple(replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c for c in candidates)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.cluster import LimitWait, NodeRequest
 from bftrainer.domain.state import Nodes
+from bftrainer.live.nodes.backoff import BackOff
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.fragments import HeldFragment
 
@@ -34,14 +35,23 @@ class DemandCap:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitWaits:
+    """Main-queue jobs that wait for a limit for which holders count, and when that was observed (0: there are none)."""
+
+    at_s: float = 0.0
+    jobs: tuple[LimitWait, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
-    and nodes that were left idle to save power.
+    nodes that were left idle to save power, and the observation of limits for which fragments were given back last.
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
     caps: tuple[DemandCap, ...] = ()
     left_idle: tuple[str, ...] = ()
+    limits_at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,7 @@ class NodeFacts:
     candidates: tuple[Candidate, ...] = ()
     asleep: frozenset[str] = frozenset()
     peer_holders: tuple[str, ...] = ()
+    limit_waits: LimitWaits = field(default_factory=LimitWaits)
     trainers: frozenset[str] = frozenset()
     demand: PoolDemand = field(default_factory=PoolDemand)
     answers: bool = True
@@ -76,3 +87,9 @@ class Moment:
     now_s: float
     local_time: datetime
     silent_s: float = 0.0
+
+
+def with_back_off(candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]) -> tuple[Candidate, ...]:
+    """The candidates with the ends of their back-offs."""
+    until = {it.node: it.until_s for it in back_offs}
+    return tuple(replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c for c in candidates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from bftrainer.config.hosts import matches
 from bftrainer.config.pilot import NodesConfig
@@ -11,6 +11,17 @@ from bftrainer.core.windows import PilotJobs, free_nodes, window_ends
 from bftrainer.domain.cluster import Availability, NodeView, Observation
 
 _ASLEEP = (Availability.ASLEEP, Availability.FALLING_ASLEEP)
+
+
+def idle_nodes(seen: Observation) -> frozenset[str]:
+    """All idle nodes, whether or not the configuration allows them."""
+    return frozenset(node.name for node in seen.nodes if node.availability in (Availability.FREE, Availability.PLANNED))
+
+
+def next_end_s(ends: Iterable[tuple[str, float]], seen: Observation, now_s: float) -> float:
+    """When the next window or reservation ends, by this host's clock; infinite if none does."""
+    reservations = (it.ends_s + now_s - seen.at_s for it in seen.reservations)
+    return min((end_s for end_s in (*(end_s for _, end_s in ends), *reservations) if end_s > now_s), default=math.inf)
 
 
 def may_be_held(node: str, config: NodesConfig) -> bool:

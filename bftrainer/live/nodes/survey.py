@@ -4,57 +4,32 @@ from __future__ import annotations
 
 import math
 import random
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.cluster import NodeRequest, Observation, PeerPilot
+from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.fragments import id_of, node_of
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.live.derived import Table
+from bftrainer.live.hints import Hints, NoHints
 from bftrainer.live.nodes.classifier import NodeClassifier
-from bftrainer.live.nodes.node_facts import Candidate
-from bftrainer.live.nodes.selection import asleep, offered, window_ends_here
+from bftrainer.live.nodes.first_seen import FirstSeen
+from bftrainer.live.nodes.looks import Looks, News, rules_of
+from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
+from bftrainer.live.nodes.polls import Poll, PollRecord, Seen
+from bftrainer.live.nodes.selection import asleep, idle_nodes, next_end_s, offered, window_ends_here
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.background import Background
 
 _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
 _OFFSET_JITTER_S = 3.0  # a poll takes its time
-
-
-@dataclass(frozen=True, slots=True)
-class PollRecord:
-    """How polls went. ``first_s`` is by the clock that never goes back; None before the first success.
-
-    ``error`` is the last failure's text (empty: none since a success), ``complaint`` what was last said of peer pilots.
-    """
-
-    first_s: float | None = None
-    failures: int = 0
-    error: str = ""
-    complaint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """An observation, the time on this host's clock at which it was complete, and the peer pilots if they matter."""
-
-    observation: Observation
-    at_s: float
-    peers: tuple[PeerPilot, ...] | None
-
-
-@dataclass(slots=True)
-class _Poll:
-    """A poll on its way since ``begun_s``. ``holders`` are all fragments' ids since then: their jobs end no window."""
-
-    begun_s: float
-    answer: Future[_Seen]
-    holders: set[str] = field(default_factory=set)
-    took_s: float = 0.0
+_AFTER_END_S = 1.0  # the scheduler acts upon an end that is known
 
 
 class Survey:
@@ -65,7 +40,7 @@ class Survey:
 
     def __init__(
         self, config: PilotConfig, registry: Registry, scheduler: Scheduler, clock: Clock, pilot_jobs: PilotJobs,
-        sharing: Sharing, classes: NodeClassifier, background: Background,
+        sharing: Sharing, classes: NodeClassifier, background: Background, hints: Hints | None = None,
     ) -> None:  # fmt: skip
         self._registry = registry
         self._scheduler = scheduler
@@ -74,9 +49,12 @@ class Survey:
         self._sharing = sharing
         self._classes = classes
         self._background = background
-        self._poll: _Poll | None = None
+        self._poll: Poll | None = None
         self._random = random.Random(config.decisions.seed)
-        self._next_s = clock.elapsed_s()
+        self._hints = hints or NoHints()
+        self._looks = Looks(clock.elapsed_s())
+        self._held: frozenset[str] = frozenset()  # all fragments since the last poll: their jobs end no window
+        self._were_idle: frozenset[str] | None = None
         self._polls = PollRecord()
         self._silent_s = 0.0
         self._is_postponed = False
@@ -86,8 +64,10 @@ class Survey:
         self._candidates: Table[Candidate] = Table()
         self._window_ends: tuple[tuple[str, float], ...] = ()
         self._asleep: frozenset[str] = frozenset()
+        self._limit_waits = LimitWaits()
         self._clock_offset_s: float | None = None
         self._seen_s = -math.inf
+        self._first_seen = FirstSeen()
 
     @property
     def answers(self) -> bool:
@@ -127,6 +107,11 @@ class Survey:
         return self._sharing.holders
 
     @property
+    def limit_waits(self) -> LimitWaits:
+        """Main-queue jobs that wait for a limit for which our holders count."""
+        return self._limit_waits
+
+    @property
     def asleep(self) -> frozenset[str]:
         """Nodes that are powered down, among those that the configuration allows."""
         return self._asleep
@@ -134,6 +119,10 @@ class Survey:
     def candidates(self) -> tuple[Candidate, ...]:
         """Idle nodes that the configuration allows and that have not been requested since the last poll."""
         return self._candidates.values()
+
+    def first_seen(self, node: str) -> Mapping[NodeStage, float]:
+        """Since when a candidate has been idle."""
+        return self._first_seen.of(node)
 
     def requested(self, node: str) -> None:
         """Not a candidate before the next poll."""
@@ -144,64 +133,85 @@ class Survey:
         """Forget the candidates: they were selected by the old configuration."""
         self._candidates = Table()
 
-    def attend(self, config: PilotConfig, holders: frozenset[str]) -> bool:
+    def next_look_s(self, config: PilotConfig) -> float:
+        """Seconds until the next poll is due; infinite while one is on its way."""
+        return math.inf if self._poll is not None else self._looks.wait_s(rules_of(config), self._clock.elapsed_s())
+
+    def attend(self, config: PilotConfig, fragments: frozenset[str], end_s: float = math.inf) -> bool:
         """Begin a poll if one is due, and take its answer once it is there. Returns whether an answer came.
 
-        After failures, ask less often; a failure changes nothing of what is known.
+        ``end_s`` is when the next of these fragments ends, by the host's clock. After failures, ask less often; a failure
+        changes nothing of what is known.
         """
-        elapsed, poll_s = self._clock.elapsed_s(), config.times.poll_s
-        passed_s, self._attended_s = min(elapsed - self._attended_s, poll_s), elapsed
+        elapsed, now_s, rules = self._clock.elapsed_s(), self._clock.now_s(), rules_of(config)
+        passed_s, self._attended_s = min(elapsed - self._attended_s, config.times.poll_s), elapsed
+        self._held |= fragments
+        if self._hints.take():
+            self._looks = self._looks.hinted(elapsed)
         if self._poll is None:
             # The scheduler is not silent where it was not asked, to spare it calls.
-            self._silent_s += 0.0 if self._is_postponed and self.answers else passed_s
+            self._silent_s += 0.0 if (self._is_postponed or self._looks.is_calm) and self.answers else passed_s
         else:
             self._poll.took_s += passed_s
         if self._poll is None:
-            if elapsed < self._next_s:
+            if now_s < end_s:
+                self._looks = self._looks.expecting(elapsed + end_s - now_s)
+            if elapsed < self._looks.due_s(rules):
                 return False
-            self._poll = _Poll(elapsed, self._background.start(lambda: self._ask(config)))
-        self._poll.holders |= holders
+            self._poll = Poll(elapsed, self._background.start(lambda: self._ask(config)))
         if not self._poll.answer.done():
             return False
         poll, self._poll = self._poll, None
-        now_s = self._clock.now_s()
         try:
-            complaint = self._read(poll.answer.result(), config, frozenset(poll.holders))
+            seen = poll.answer.result()
+            complaint, held = self._read(seen, config, poll.begun_s), self._held
         except PostponedError as error:
             self._silent_s += poll.took_s
-            self._next_s, self._is_postponed = elapsed + max(error.retry_s, poll_s / 10), True
-            if not self._told_of_budget and error.retry_s > poll_s:
+            self._looks = self._looks.postponed(elapsed + max(error.retry_s, config.times.poll_s / 10))
+            self._is_postponed = True
+            if not self._told_of_budget and error.retry_s > config.times.poll_s:
                 self._told_of_budget = True  # once, not before every poll
                 self._registry.note(now_s, "poll", "", f"polls are less frequent: {error}")
             return False
         except BFTrainerError as error:
             self._silent_s += poll.took_s
             self._failed(str(error), now_s)
+            news, next_s = News.FAILED, math.inf
         else:
             self._succeeded(complaint, now_s)
+            before, self._were_idle, self._held = self._were_idle, idle_nodes(seen.observation), fragments
+            known = self._were_idle if before is None else before | {node_of(name) for name in held}
+            news = self._looks.news(found_new=not self._were_idle <= known)
+            end_s = next_end_s(self._window_ends, seen.observation, seen.at_s)
+            next_s = elapsed + end_s + _AFTER_END_S - now_s
         slower = min(2.0 ** min(self._polls.failures, 10), _SLOWEST_POLL)
-        self._next_s = poll.begun_s + poll_s * slower * self._random.uniform(0.9, 1.1)
+        stretch = slower * self._random.uniform(0.9, 1.1)
+        self._looks = self._looks.looked(poll.begun_s, news, rules, stretch).expecting(next_s)
+        if self._idle.fresh:
+            self._looks = self._looks.expecting(min(self._idle.fresh.values()) + config.nodes.confirm_s)
         return True
 
-    def _ask(self, config: PilotConfig) -> _Seen:
+    def _ask(self, config: PilotConfig) -> Seen:
         """In the background: nothing here is changed."""
         observation, at_s = self._scheduler.observe(), self._clock.now_s()
-        return _Seen(observation, at_s, self._sharing.look(config.nodes))
+        return Seen(observation, at_s, self._sharing.look(config.nodes))
 
-    def _read(self, answer: _Seen, config: PilotConfig, holders: frozenset[str]) -> str:
+    def _read(self, answer: Seen, config: PilotConfig, begun_s: float) -> str:
         """Take over an observation. Returns the complaint about a peer pilot, if any."""
         seen = answer.observation
-        pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | holders)
+        pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | {id_of(name) for name in self._held})
         complaint = self._sharing.read(config.nodes, seen, answer.peers)
         self._classes.observe(seen)
         free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)
         self._window_ends = tuple(window_ends_here(seen, pilot_jobs, answer.at_s).items())
         self._asleep = asleep(seen, config.nodes)
+        self._limit_waits = LimitWaits(answer.at_s, seen.limit_waits) if seen.limit_waits else LimitWaits()
         # Nothing above offers a node; nothing below fails.
         self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s
         if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:
             self._clock_offset_s = offset_s
-        self._idle, _ = debounce(self._idle, frozenset(free))
+        self._first_seen = self._first_seen.looked(free, seen.nodes, answer.at_s, self._clock_offset_s)
+        self._idle, _ = debounce(self._idle, frozenset(free), begun_s, config.nodes.confirm_s)
         self._candidates = Table()
         for node in sorted(self._idle.offered):
             node_class = self._classes.of_node(node) or ""
@@ -224,4 +234,4 @@ class Survey:
         if error != polls.error:  # once, not at every poll of a long outage
             self._registry.note(now_s, "poll failed", "", error)
         self._polls = replace(polls, failures=polls.failures + 1, error=error)
-        self._idle, _ = debounce(self._idle, None)
+        self._idle, _ = debounce(self._idle, None, 0.0, 0.0)

@@ -40,6 +40,7 @@ from bftrainer.live.trainers.usage import Reached, UsageBook
 from bftrainer.persistence.registry import Registry, TrainerChange, TrainerRecord, TrainerStatus
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.protocol.worker_times import TrainingTimes
 
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 _STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
@@ -49,12 +50,20 @@ class TrainerManager:
     """All trainers that are not final, and final ones whose driver still runs."""
 
     def __init__(
-        self, registry: Registry, launcher: Launcher, classes: ClassLookup, slots: int, window_s: float, now_s: float
+        self,
+        registry: Registry,
+        launcher: Launcher,
+        classes: ClassLookup,
+        slots: int,
+        window_s: float,
+        now_s: float,
+        to_wall: Callable[[float], float],
     ) -> None:
         self._registry = registry
         self._launcher = launcher
         self._classes = classes
         self._slots = slots
+        self._to_wall = to_wall
         self._records: Table[TrainerRecord] = Table()
         self._retry_times, self._for_core, self._wants = Derived(retry_times), Derived(due_by), Derived(wanted_nodes)
         self._least_rescale_s = Derived(least_rescale_s)
@@ -81,7 +90,9 @@ class TrainerManager:
             record = replace(record, not_before_s=min(record.not_before_s, now_s + LONGEST_RETRY_S))
             state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
             state.view = self._launcher.look(record.name)
+            self._registry.trainer_reported(record.name, TrainingTimes(), state.view.times)
             state.desired_s = state.ordered_s = now_s
+            state.told_s = self._to_wall(now_s)
             self._records[record.name], self._states[record.name] = record, state
             self._set_target(record.name)
             self._note_refused(record.name, 0, now_s)
@@ -129,7 +140,8 @@ class TrainerManager:
             if it.view.alive:
                 # Its hosts file may be older than the plan: with no order remembered the next step writes the file again,
                 # and nodes that the driver still uses are not free before it says so.
-                it.ordered, it.ordered_s, it.started_class = frozenset(), now_s, it.desired_class
+                it.ordered, it.started_class = frozenset(), it.desired_class
+                it.ordered_s, it.told_s = now_s, self._to_wall(now_s)
                 it.leaving = nodes | {name for name in pool if id_of(name) in it.view.occupied}
 
     def admitted(self, names: Iterable[str], now_s: float) -> None:
@@ -163,6 +175,7 @@ class TrainerManager:
                 if it.view.ranks_disagree and not was.ranks_disagree:
                     self._registry.note(now_s, "report", name, disagreement_text(it.view.ranks_disagree))
                 self._hear(name, now_s, len(was.refused))
+                self._registry.trainer_reported(name, was.times, it.view.times)
                 if fresh := it.view.withheld - was.withheld:
                     lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
             record = self._records[name]
@@ -181,14 +194,17 @@ class TrainerManager:
         return frozenset(lost)
 
     def _remark(self, record: TrainerRecord, view: DriverView, now_s: float) -> None:
-        text = remark(view, now_s)
+        text = remark(view, self._to_wall(now_s))
         if text != record.reason and (text or record.status is TrainerStatus.RUNNING):  # else why it waits stays
             self.change(record.name, TrainerChange(reason=text))
 
     def _hear(self, name: str, now_s: float, refused_before: int) -> None:
         """Measure what a trainer has reported, and note what of it cannot be used."""
         try:
-            if text := self._meters.hear(name, self._states[name].view, now_s):
+            it = self._states[name]
+            is_there = it.view.on == {id_of(fragment) for fragment in it.desired}
+            decided_s = self._to_wall(it.desired_s) if is_there else None
+            if text := self._meters.hear(name, it.view, now_s, decided_s):
                 self._registry.note(now_s, "clock", name, text)
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
             self._give_up(name, f"its reports cannot be measured: {type(error).__name__}: {error}")
@@ -222,7 +238,7 @@ class TrainerManager:
             others = (nodes for n, nodes in holding.items() if n != name and not it.desired.isdisjoint(nodes))
             step = next_step(it, frozenset().union(*others), now_s)
             if step is not None and self._carry_out(name, step, now_s):
-                carried_out(it, step, now_s)
+                carried_out(it, step, now_s, self._to_wall(now_s))
                 holding[name] = holds(it, now_s)
 
     def _carry_out(self, name: str, step: Step, now_s: float) -> bool:

@@ -2,7 +2,8 @@
 
 A window begins after the first lines that follow a change of size, and ends once enough time has passed; the longer a size
 was measured, the longer its windows. A stall is the time from the last line on the old nodes to the first window, less the
-time that the samples in between would have taken on the new nodes: slow first steps and repeated work count as stall.
+time that the samples in between would have taken on the new nodes: slow first steps and repeated work count as stall. If the
+old nodes trained on while new ones started, the time from the decision to the last line on the old nodes is the start.
 """
 
 from __future__ import annotations
@@ -39,17 +40,20 @@ class ProgressMark:
 
 @dataclass(frozen=True, slots=True)
 class MeterReading:
-    """The measurement of one trainer on its present fragments ``on``.
+    """The measurement of one trainer on its present fragments ``on``; before, it was on ``was``.
 
-    ``before`` is the last line on its previous nodes (or its driver's start), ``first_s`` the time of the first line on the
+    ``before`` is the last line on its previous nodes (or its driver's start), ``start_s`` the time from the decision to grow
+    to that line (None: it did not train, or shrank), ``first_s`` the time of the first line on the
     present nodes, ``steady_s`` of the first line that counts, ``begin`` the start of the present window, ``last`` the latest
     line. ``lag_s`` is the smallest age that a line had when it was read: the offset of the clock of rank 0's node, and little
     more.
     """
 
     on: frozenset[str] = frozenset()
+    was: frozenset[str] = frozenset()
     grew: bool = True
     before: ProgressMark | None = None
+    start_s: float | None = None
     first_s: float | None = None
     steady_s: float = 0.0
     begin: ProgressMark | None = None
@@ -63,15 +67,28 @@ class MeterReading:
 
 
 def read(
-    it: MeterReading, name: str, view: DriverView, window_s: float, now_s: float | None = None
+    it: MeterReading,
+    name: str,
+    view: DriverView,
+    window_s: float,
+    now_s: float | None = None,
+    decided_s: float | None = None,
 ) -> tuple[MeterReading, tuple[Seen, ...]]:
-    """The reading after one more look at the trainer, at ``now_s`` by this host's clock, and the new measurements."""
+    """The reading after one more look at the trainer, at ``now_s`` by this host's clock, and the new measurements.
+
+    ``decided_s`` is the time of the decision on its present nodes, by this host's clock.
+    """
+    if view.alive and not view.on and it.last is not None:  # a driver that restarts its workers
+        return replace(it, on=frozenset(), was=it.on or it.was), ()
     if not view.alive or not view.on:
         start = ProgressMark(view.said_s, view.samples or 0.0) if view.alive and view.said_s else None
         return MeterReading(before=start), ()
     if view.on != it.on:
-        before = it.last or it.before
-        it = MeterReading(view.on, not view.on < it.on, before)
+        was, start_s = it.on or it.was, None
+        if view.on > was and it.last is not None and it.first_s is not None and decided_s is not None:
+            # It says nothing if the trainer stalled when that was decided.
+            start_s = max(it.last.at_s - decided_s, 0.0) if it.first_s <= decided_s else None
+        it = MeterReading(view.on, was, not view.on < was, it.last or it.before, start_s)
     if not view.trains or view.samples is None or view.heard_s < view.said_s:
         return it, ()
     now = ProgressMark(view.heard_s, view.samples)
@@ -99,7 +116,7 @@ def read(
         stall_s = it.begin.at_s - it.before.at_s - (it.begin.samples - it.before.samples) / rate
         # It lies between two clocks: of the node before, or the driver's host, and of this node.
         if 0 < stall_s <= MAX_WINDOW_S and not it.clock_is_off:
-            seen.insert(0, StallSeen(name, it.grew, stall_s))
+            seen.insert(0, StallSeen(name, it.grew, stall_s, it.start_s))
     return replace(it, begin=now, before=None), tuple(seen)
 
 
@@ -115,10 +132,13 @@ class MeterBook:
     def reconfigure(self, window_s: float) -> None:
         self._window_s = window_s
 
-    def hear(self, name: str, view: DriverView, now_s: float | None = None) -> str:
-        """Read one trainer's meter, at ``now_s`` by this host's clock. Returns what is to be noted, once, or nothing."""
+    def hear(self, name: str, view: DriverView, now_s: float | None = None, decided_s: float | None = None) -> str:
+        """Read one trainer's meter, at ``now_s`` by this host's clock. Returns what is to be noted, once, or nothing.
+
+        ``decided_s`` is the time of the decision on the nodes on which it trains; None: it trains on others.
+        """
         was = self._readings.get(name, MeterReading())
-        it, seen = read(was, name, view, self._window_s, now_s)
+        it, seen = read(was, name, view, self._window_s, now_s, decided_s)
         self._readings[name] = it
         self._seen += seen
         if not seen or not it.clock_is_off or name in self._off:

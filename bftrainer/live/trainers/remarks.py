@@ -13,7 +13,7 @@ _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interr
 
 
 def remark(view: DriverView, now_s: float) -> str:
-    """The remark on a running trainer; empty if there is none."""
+    """The remark on a running trainer; empty if there is none. ``now_s`` is by the host's clock, as the driver's lines are."""
     if view.on and not view.heard_s and now_s - view.said_s >= REPORTS_WITHIN_S:
         return NEVER_REPORTED
     if view.ending is Ending.FAILED and view.alive:  # it is being killed, or cannot be

@@ -40,8 +40,9 @@ class TrainerState:
     """One trainer between core and driver.
 
     ``desired`` is what the core gave it, of class ``desired_class``, since ``desired_s``; ``ordered`` is its hosts file since
-    ``ordered_s``. ``started_class`` is the class of the nodes that its driver was started on. ``leaving`` are nodes that the
-    last change of the hosts file took away; the trainer may still have processes there.
+    ``ordered_s`` (``told_s`` by the host's clock, as in the driver's lines). ``started_class`` is the class of the nodes that
+    its driver was started on. ``leaving`` are nodes that the last change of the hosts file took away; the trainer may still
+    have processes there.
     """
 
     min_nodes: int
@@ -52,6 +53,7 @@ class TrainerState:
     desired_s: float = 0.0
     ordered: Nodes = frozenset()
     ordered_s: float = 0.0
+    told_s: float = 0.0
     started_class: str | None = None
     leaving: Nodes = frozenset()
     stop_asked_s: float | None = None
@@ -143,18 +145,20 @@ def holds(it: TrainerState, now_s: float) -> Nodes:
         return _NOTHING
     if not it.leaving:
         return it.ordered
-    has_heard = it.view.said_s > it.ordered_s or now_s - it.ordered_s > SETTLE_S
+    has_heard = it.view.said_s > it.told_s or now_s - it.ordered_s > SETTLE_S
     there = it.still_occupied if has_heard else it.leaving
     return it.ordered | there if there else it.ordered
 
 
-def carried_out(it: TrainerState, step: Step, now_s: float) -> None:
-    """Note that a step was taken."""
+def carried_out(it: TrainerState, step: Step, now_s: float, told_s: float) -> None:
+    """Note that a step was taken, at ``told_s`` by the host's clock."""
     match step:
         case StartDriver(nodes):
-            it.ordered, it.ordered_s, it.leaving, it.stop_asked_s = nodes, now_s, _NOTHING, None
+            it.ordered, it.leaving, it.stop_asked_s = nodes, _NOTHING, None
+            it.ordered_s, it.told_s = now_s, told_s
         case ChangeHosts(nodes):
             it.leaving = (holds(it, now_s) | it.ordered) - nodes
-            it.ordered, it.ordered_s = it.desired if nodes == it.desired else nodes, now_s
+            it.ordered = it.desired if nodes == it.desired else nodes
+            it.ordered_s, it.told_s = now_s, told_s
         case AskToStop() | Kill():
             it.stop_asked_s = now_s

@@ -71,6 +71,17 @@ def pool_sizes_of(window: LogWindow) -> PoolSizes:
     return PoolSizes(start_s, np.diff(start_s, append=window.end_s), nodes)
 
 
+def sizes_once_started(window: LogWindow, wait_s: float) -> PoolSizes:
+    """The number of nodes that have been idle for at least ``wait_s``; the window's first nodes join at its start."""
+    found = fragments_of(window)
+    lasting = found.start_s + wait_s < found.end_s
+    at_s = np.concatenate((found.start_s[lasting] + wait_s, found.end_s[lasting]))
+    steps = np.repeat(np.array((1, -1), dtype=np.int64), int(lasting.sum()))
+    times, which = np.unique(np.append(at_s, window.start_s), return_inverse=True)
+    nodes = np.cumsum(np.bincount(which, np.append(steps, 0), len(times)).astype(np.int64))
+    return PoolSizes(times, np.diff(times, append=window.end_s), nodes)
+
+
 def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
     """The share of the pool's changes that are followed by a leave within the span (cf. Fig. 7a)."""
     at_s = np.array([event.at_s for event in window.events])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.workload_options import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @log_options
 @workload_options
 @node_type_option
+@cost_model_option
 @full_option
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -38,6 +40,7 @@ def advise(
     choice: LogChoice,
     table: WorkloadTable,
     node_type: str | None,
+    cost_model: str,
     full: bool,
     jobs: int,
     as_json: bool,
@@ -47,7 +50,7 @@ def advise(
 
     Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the objective do. Writes
     DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (how much worse other values
-    do), and the figures of the underlying replays.
+    do), DIR/cohorts.png (how long nodes that joined together stay), and the figures of the underlying replays.
 
     \b
     Example:
@@ -55,10 +58,13 @@ def advise(
       bftrainer advise log.csv.gz --out advice
     """
     from bftrainer.system.files import write_atomically
+    from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
     from bftrainer_replay.comparison.advise import cells_to_try, config_lines, recommend
     from bftrainer_replay.figures.advice import losses_figure
+    from bftrainer_replay.figures.cohorts import cohorts_figure
     from bftrainer_replay.figures.style import png
     from bftrainer_replay.figures.sweep_results import pictures
+    from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell, tasks_of
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
     from bftrainer_replay.sweep.parallel import enough_trainers
@@ -68,8 +74,10 @@ def advise(
     curves, _ = origin_of_curves(table, node_type)
     window = window_of(choice)
     click.echo(f"note: training rates from {curves}", err=True)
-    base = Cell("log", source.name, max_parallel=enough_trainers(window, pilot_trainers(window, source, 0)))
-    cells = cells_to_try(base)
+    trainers, costs = pilot_trainers(window, source, 0), CostModel(cost_model)
+    base = Cell("log", source.name, max_parallel=enough_trainers(window, trainers), cost_model=costs)
+    cells = cells_to_try(base, too_long_s(costs, trainers))
+    base = cells[0]
     sample = sample_of(window, source, cells, full=full, base=base)
     on_pieces = [each for cell in cells for each in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source], on_pieces)
@@ -79,12 +87,16 @@ def advise(
     rows = sample.rows(cells, inputs, store)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
+    hits = cohort_hits(window)
+    if (model := fitted(hits)) is not None:
+        advice = dataclasses.replace(advice, cohort=policy_name(model))
     text = json.dumps(dataclasses.asdict(advice), indent=2)
     lines = config_lines(advice)
     try:
         for name, data in pictures(tuple(rows.values())).items():
             write_atomically(out / name, data)
         write_atomically(out / "losses.png", png(losses_figure(advice)))
+        write_atomically(out / "cohorts.png", png(cohorts_figure(hits, model)))
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
     except OSError as error:

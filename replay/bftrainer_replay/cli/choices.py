@@ -23,7 +23,15 @@ def _curve_modes() -> Iterable[str]:
 
 FORMAT = NameChoice("format", _formats)
 CURVE_MODES = NameChoice("curve mode", _curve_modes, several=True)
-COST_MODEL = click.Choice(["stall", "paper", "delay"])
+COST_MODEL = click.Choice(["stall", "paper", "delay", "overlap"])
+cost_model_option = click.option(
+    "--cost-model",
+    type=COST_MODEL,
+    default="stall",
+    show_default=True,
+    help="How the cost of a rescale is modeled.",
+)
+"""Gives a command ``cost_model``."""
 DECIDE_ON = click.Choice(["all", "pool"])
 SHAPE = click.Choice(["measured", "monotone", "concave"])
 WORKLOAD = click.Choice(["hpo", "diverse"])

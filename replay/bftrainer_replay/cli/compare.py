@@ -13,6 +13,7 @@ import click
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.cli.choices import OBJECTIVE, SOLVER, NameChoice
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
 from bftrainer_replay.cli.workload_options import admitted_at_once, max_parallel_option, remarks_on
@@ -85,6 +86,7 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     metavar="S",
     help="Time between checkpoints of a fixed-size job.",
 )
+@cost_model_option
 @click.option("--seed", default=0, show_default=True, help="Random seed for policies that break ties at random.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option(
@@ -95,7 +97,7 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 )
 def compare(
     choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str, solver: str,
-    objective: str, forward_s: float, max_parallel: int | None, requested: int, checkpoint_s: float, seed: int,
+    objective: str, forward_s: float, max_parallel: int | None, requested: int, checkpoint_s: float, cost_model: str, seed: int,
     as_json: bool, out: Path | None,
 ) -> None:  # fmt: skip
     """Rank policies on LOG by the amount of training done, with completion times and decision times.
@@ -119,7 +121,9 @@ def compare(
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
-    from bftrainer_replay.simulation.play import Scenario, no_cost_bound, static_outcome
+    from bftrainer_replay.simulation.bounds import bounds_of
+    from bftrainer_replay.simulation.play import Scenario, static_outcome
+    from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
@@ -137,13 +141,14 @@ def compare(
     for remark in remarks_on(window, workload.arrivals):
         click.echo(f"note: {remark}", err=True)
     arrivals = enriched(workload.arrivals, requested)
-    scenario = Scenario(window, arrivals, admitted_at_once(window, arrivals, max_parallel), checkpoint_s=checkpoint_s)
+    admitted = admitted_at_once(window, arrivals, max_parallel)
+    scenario = Scenario(window, arrivals, admitted, CostModel(cost_model), checkpoint_s=checkpoint_s)
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
         static = static_outcome(scenario, on_time=begin("static nodes"))
-        bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
+        bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
         for name, policy in chosen.items():
-            ranking.append(rank_policy(name, scenario, policy, static, bound, begin(f"replay under {name}")))
+            ranking.append(rank_policy(name, scenario, policy, static, bounds, begin(f"replay under {name}")))
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in names if name not in chosen)

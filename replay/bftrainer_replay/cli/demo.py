@@ -53,7 +53,8 @@ def demo(out: Path) -> None:
     from bftrainer_replay.logs.model import cut
     from bftrainer_replay.report.demo_page import DemoReplay, demo_page
     from bftrainer_replay.report.page import write
-    from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome, static_outcomes
+    from bftrainer_replay.simulation.bounds import bounds_of
+    from bftrainer_replay.simulation.play import Scenario, play, static_outcome, static_outcomes
     from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.sweep.detail import detail_of, read_detail
     from bftrainer_replay.workload.workload import hpo, submissions, write_workload
@@ -83,10 +84,10 @@ def demo(out: Path) -> None:
     with closing(DemoPilot.start(out / "log.csv.gz")) as pilot:
         with progress_over_time(window.start_s, window.end_s) as begin:
             static = static_outcome(scenario, on_time=begin("static nodes"))
-            bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
+            bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
             for name in ("equal-share", "bftrainer"):
                 outcome = play(scenario, build_policy(name, settings), on_time=begin(name))
-                summary = summarize(name, scenario, outcome, static, bound)
+                summary = summarize(name, scenario, outcome, static, bounds)
                 replays.append(DemoReplay(summary, read_detail(detail_of(scenario, outcome))))
         static_bins = static_outcomes(scenario, replays[0].detail.bin_edges_s.tolist())
         console.print("Waiting for the pilot to finish its minute ...")

@@ -24,6 +24,8 @@ from bftrainer.errors import UnknownNameError, UserError
 def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> None:
     """Draw a trainer's loss, nodes and speed over time and over samples, and write a page with both pictures and its figures.
 
+    The page also shows how long its nodes took from idle to their first step.
+
     \b
     Example:
       bftrainer plot digits
@@ -31,6 +33,8 @@ def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> Non
     """
     from bftrainer.cli.trainers import facts_of
     from bftrainer.client.functions import trainer as handle_of
+    from bftrainer.client.state_dir import opened_registry
+    from bftrainer.persistence.time_lines import time_lines
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.trainer_page import trainer_page
 
@@ -47,6 +51,8 @@ def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> Non
     if metric is not None and metric not in names:
         raise UnknownNameError("metric", metric, names or ["none: the trainer has reported only its loss"])
     folder = out or Path(trainer)
-    page = trainer_page(trainer, history, facts_of(state, trainer), metric or (names[0] if names else None))
+    with opened_registry(state) as registry:
+        nodes = [line for line in time_lines(registry) if line.trainer == trainer]
+    page = trainer_page(trainer, history, facts_of(state, trainer), metric or (names[0] if names else None), nodes)
     write(folder, page)
     say(f"wrote {folder / 'report.html'} and its pictures in {folder / 'pictures'}")

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.other_guesses import other_guesses
 from bftrainer_replay.cli.price_options import price_options
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
@@ -45,6 +47,7 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
     help="T_fwd of the replay that the others are compared with.",
 )
 @max_parallel_option("P_jmax of the replay that the others are compared with.")
+@cost_model_option
 @click.option("--paper-grids", is_flag=True, help="Use the paper's complete grids and more policies.")
 @full_option
 @node_type_option
@@ -60,6 +63,7 @@ def report(
     table: WorkloadTable,
     forward_s: float,
     max_parallel: int | None,
+    cost_model: str,
     paper_grids: bool,
     full: bool,
     node_type: str | None,
@@ -83,6 +87,7 @@ def report(
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import default_plan, full_plan
+    from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
     from bftrainer_replay.sweep.parallel import enough_trainers
@@ -95,8 +100,10 @@ def report(
     window = window_of(choice)
     found = characterize(window)
     admitted = max_parallel or enough_trainers(window, pilot_trainers(window, source, 0))
-    base = Cell("log", source.name, forward_s=forward_s, max_parallel=admitted)
+    costs = CostModel(cost_model)
+    base = Cell("log", source.name, forward_s=forward_s, max_parallel=admitted, cost_model=costs)
     plan = full_plan(base, FULL_POLICIES) if paper_grids else default_plan(base)
+    plan = plan.beyond(too_long_s(costs, pilot_trainers(window, source, 0)))
     sample = sample_of(window, source, plan.cells, full=full, base=base)
     inputs = inputs_of(sample.windows, [source], [each for cell in plan.cells for each in sample.cells(cell)])
     tell_remarks(inputs)
@@ -122,6 +129,7 @@ def report(
         title or f"{choice.log.name}: training on idle nodes",
         commands,
         prices,
+        other_guesses(choice, window),
         warning,
     )
     try:

@@ -11,7 +11,7 @@ import click
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.cli.choices import OBJECTIVE, POLICY, SOLVER
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import COST_MODEL, DECIDE_ON
+from bftrainer_replay.cli.choices import DECIDE_ON, cost_model_option
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority), in the format that "
+    help="Trainer table (job,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub, optionally model,priority,Tstart), in the format that "
     "`replay workload` writes.",
 )
 @curve_options
@@ -66,13 +66,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="relative-speed, throughput, scaling-efficiency, priority, progress or module:function.",
 )
-@click.option(
-    "--cost-model",
-    type=COST_MODEL,
-    default="stall",
-    show_default=True,
-    help="How the cost of a rescale is modeled.",
-)
+@cost_model_option
 @click.option(
     "--decide-on",
     type=DECIDE_ON,
@@ -120,7 +114,8 @@ def run(
     from bftrainer.plugins import build_policy, find_objective
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.report.replay_output import write_all
-    from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
+    from bftrainer_replay.simulation.bounds import bounds_of
+    from bftrainer_replay.simulation.play import Scenario, play, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.simulation.world import DecideOn
@@ -144,8 +139,8 @@ def run(
     with progress_over_time(window.start_s, window.end_s) as begin:
         outcome = play(scenario, chosen, on_time=begin(f"replay under {policy}"))
         static = static_outcome(scenario, on_time=begin("static nodes"))
-        bound = no_cost_bound(scenario, on_time=begin("no-cost bound"))
-    summary = summarize(policy, scenario, outcome, static, bound)
+        bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
+    summary = summarize(policy, scenario, outcome, static, bounds)
     try:
         files = write_all(out, scenario, outcome, summary)
     except OSError as error:
@@ -161,6 +156,11 @@ def run(
         console.print(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed idle, which "
             "lowers U. Add trainers, or reduce --hours."
+        )
+    if summary.bound_work_ran_out_at is not None:
+        console.print(
+            f"Without rescale costs, trainers ran out of work at {summary.bound_work_ran_out_at}: the no-cost bound of more "
+            "trainers is higher."
         )
     console.print(f"Written: {', '.join(str(path) for path in files)}", soft_wrap=True, highlight=False)
 
@@ -186,6 +186,7 @@ def _percent(fraction: float | None) -> str:
 _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("efficiency U", lambda s: _percent(s.efficiency)),
     ("  no-cost bound", lambda s: _percent(s.no_cost_bound)),
+    ("  start bound", lambda s: _percent(s.start_bound)),
     ("outcome, million samples", lambda s: f"{s.outcome_samples / 1e6:,.0f}"),
     ("  in one-node hours", lambda s: f"{s.outcome_one_node_h:,.0f}"),
     ("  static nodes, million samples", lambda s: f"{s.static_outcome_samples / 1e6:,.0f}"),

@@ -24,7 +24,7 @@ BUDGET_S = 120.0
 _CALIBRATION_S = 0.3
 _PILOT_H = 6.0
 # Seconds of a task, relative to a replay of the same cell: constant nodes have few events, a bound is one linear program.
-_WEIGHTS = {"replay": 1.0, "static": 0.3, "static-bins": 0.3, "bound": 0.1}
+_WEIGHTS = {"replay": 1.0, "static": 0.3, "static-bins": 0.3, "bound": 0.1, "start-bound": 0.1}
 
 
 def full_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.trace_workload import trace_options
+
+if TYPE_CHECKING:
+    from bftrainer_replay.workload.workload import RescaleCosts
 
 _KINDS = ("hpo", "diverse", "trace")
 _COUNT, _START = 1000, "2021-01-01T00:00:00"
@@ -29,6 +32,14 @@ _COUNT, _START = 1000, "2021-01-01T00:00:00"
     show_default=True,
     help="Random seed for rescale costs, Poisson submissions and values that a trace lacks.",
 )
+@click.option("--scale-up-s", default=18.0, show_default=True, metavar="S", help="hpo: stall of growing, R_up.")
+@click.option("--scale-down-s", default=12.0, show_default=True, metavar="S", help="hpo: stall of shrinking, R_dw.")
+@click.option(
+    "--start-s",
+    type=float,
+    metavar="S",
+    help="hpo: time in which new nodes start and old ones train on, for --cost-model overlap.  [default: none]",
+)
 @trace_options
 @click.option(
     "--out",
@@ -45,6 +56,9 @@ def workload(
     start: str | None,
     model: str,
     seed: int,
+    scale_up_s: float,
+    scale_down_s: float,
+    start_s: float | None,
     out: Path,
     **traced: Any,
 ) -> None:
@@ -61,15 +75,21 @@ def workload(
     """
     from bftrainer_replay.cli.trace_workload import TraceOptions, from_trace
     from bftrainer_replay.logs.event_log import format_time
-    from bftrainer_replay.workload.workload import write_workload
+    from bftrainer_replay.workload.workload import RescaleCosts, write_workload
 
     _check(count, spacing_s, seed)
+    costs = RescaleCosts(scale_up_s, scale_down_s, start_s)
+    if kind != "hpo" and costs != RescaleCosts():
+        raise UserError("--scale-up-s, --scale-down-s, --start-s: only for `replay workload hpo`")
+    for option, value in (("scale-up", scale_up_s), ("scale-down", scale_down_s), ("start", start_s or 0.0)):
+        if not 0 <= value < float("inf"):
+            raise UserError(f"--{option}-s {value:g}: expected seconds, 0 or more")
     if kind == "trace":
         arrivals = from_trace(TraceOptions(**traced), count, _time(start), seed, out)
     elif given := [name for name, value in traced.items() if value not in (None, False, ())]:
         raise UserError(f"--{given[0].replace('_', '-')}: only for `replay workload trace`")
     else:
-        arrivals = _generated(kind, count or _COUNT, spacing_s, poisson, _time(start or _START), model, seed)
+        arrivals = _generated(kind, count or _COUNT, spacing_s, poisson, _time(start or _START), model, seed, costs)
     try:
         write_workload(out, arrivals)
     except OSError as error:
@@ -96,8 +116,10 @@ def _time(start: str | None) -> Any:
         raise UserError(f"--start {start!r:.40} is not ISO 8601, expected a time like 2021-01-01T00:00:00") from error
 
 
-def _generated(kind: str, count: int, spacing_s: float, poisson: bool, start_s: float, model: str, seed: int) -> Any:
+def _generated(
+    kind: str, count: int, spacing_s: float, poisson: bool, start_s: float, model: str, seed: int, costs: RescaleCosts
+) -> Any:
     from bftrainer_replay.workload.workload import diverse, hpo, submissions
 
     times = submissions(start_s, count, spacing_s, poisson_seed=seed if poisson else None)
-    return hpo(model, times) if kind == "hpo" else diverse(times, seed)
+    return hpo(model, times, costs=costs) if kind == "hpo" else diverse(times, seed)

@@ -42,22 +42,29 @@ class SettingChoice:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit (``longest_s``)."""
+    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit (``longest_s``).
+
+    ``cohort`` is the policy of that name with constants fitted to the log; None if too few nodes leave.
+    """
 
     measure: str
     choices: tuple[SettingChoice, ...]
     min_window_s: float
     longest_s: float
+    cohort: str | None = None
 
     def choice(self, name: str) -> SettingChoice:
         """The choice for the setting ``name``."""
         return next(choice for choice in self.choices if choice.name == name)
 
 
-def cells_to_try(base: Cell) -> tuple[Cell, ...]:
-    """The base, and the base with one setting changed."""
+def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
+    """The base, and the base with one setting changed; every T_fwd is longer than ``rescale_s``."""
+    beyond = [s for s in FORWARD_S if s > rescale_s] or [2 * rescale_s, 4 * rescale_s, 8 * rescale_s]
+    if base.forward_s <= rescale_s:
+        base = replace(base, forward_s=beyond[0])
     varied = (
-        *(replace(base, forward_s=s) for s in FORWARD_S),
+        *(replace(base, forward_s=s) for s in beyond),
         *(replace(base, max_parallel=p) for p in numbers_to_try(base.max_parallel)),
         *(replace(base, objective=o) for o in OBJECTIVES),
     )
@@ -69,7 +76,7 @@ def recommend(base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arri
     alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
     measure = "outcome_samples" if alike else "outcome_one_node_h"
     choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
-    slowest_s = max(arrival.trainer.scale_up_s + arrival.trainer.scale_down_s for arrival in arrivals)
+    slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
     return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
 
 
@@ -84,8 +91,9 @@ def holder_limit_s(window: LogWindow) -> float:
 def config_lines(advice: Advice) -> str:
     """The advice as lines of the pilot's configuration, with the losses of other values as comments."""
     objective, forward, parallel = (advice.choice(name) for name in ("objective", "forward_s", "max_parallel"))
+    cohort = "" if advice.cohort is None else f'# if rescales cost a minute and more:\n# policy = "{advice.cohort}"\n'
     return (
-        f'[decisions]\n# {objective.others}\nobjective = "{objective.value}"\n'
+        f'[decisions]\n{cohort}# {objective.others}\nobjective = "{objective.value}"\n'
         f"# {forward.others}\nforward_s = {float(forward.value)!r}\n"
         f"# {parallel.others}\nmax_parallel = {parallel.value}\n\n[nodes]\nmin_window_s = {advice.min_window_s!r}\n\n"
         f'# with holder = "slurm":\n# [slurm]\n# longest_s = {advice.longest_s!r}\n'

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_legal, sizes_of
 from bftrainer.errors import UserError
+from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
 from bftrainer_replay.simulation.play import OnTime, Scenario, play
@@ -55,12 +56,12 @@ def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]
 
 
 def rank_policy(
-    name: str, scenario: Scenario, policy: Policy, static: float, bound: float, on_time: OnTime | None = None
+    name: str, scenario: Scenario, policy: Policy, static: float, bounds: Bounds, on_time: OnTime | None = None
 ) -> RankedPolicy:
-    """Replay under one policy; ``static`` is A_s and ``bound`` the no-cost bound, both in samples."""
+    """Replay under one policy; ``static`` is A_s in samples."""
     outcome = play(scenario, policy, on_time=on_time)
     return RankedPolicy(
-        summarize(name, scenario, outcome, static, bound),
+        summarize(name, scenario, outcome, static, bounds),
         completion(scenario.arrivals, outcome.runs),
         read_detail(detail_of(scenario, outcome)),
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bftrainer.allocation.check import check_counts
+from bftrainer.allocation.check import check_decision
 from bftrainer.core.loop import run
 from bftrainer.domain.events import Event, PoolChanged, TimerDue
 from bftrainer.domain.ports import Policy
@@ -33,13 +33,16 @@ def check_name(build: Build) -> None:
 
 
 def check_counts_are_legal(build: Build) -> None:
-    """One legal count per trainer, with a sum within the pool, whatever the trainers hold (Eqns 3, 5)."""
+    """One legal count per trainer, with a sum within the pool, whatever the trainers hold (Eqns 3, 5).
+
+    Where the policy names nodes, as many as the count, each in the pool and with one trainer, and nested (Eqns 5, 6).
+    """
     for seed in range(150):
         rng = random.Random(seed)
         state = a_state(rng, rng.randint(0, 8), rng.randint(0, 40))
         decision, _ = asked(build(), state)
         try:
-            check_counts([a.trainer for a in state.active], len(state.pool), decision.counts)
+            check_decision(state, decision)
         except RejectedAnswerError as error:
             raise AssertionError(f"case {seed}: {error}") from error
         assert all(type(n) is int for n in decision.counts), f"case {seed}: counts {decision.counts} are not all int"
@@ -172,6 +175,6 @@ class Forgetful:
         return decision, memory
 
 
-def _told(answer: tuple[Decision, object]) -> tuple[tuple[int, ...], float | None, object]:
+def _told(answer: tuple[Decision, object]) -> tuple[object, ...]:
     decision, memory = answer
-    return decision.counts, decision.wake_at_s, memory
+    return decision.counts, decision.nodes, decision.wake_at_s, memory

@@ -34,11 +34,14 @@ def outcome_figure(ranking: Sequence[RankedPolicy]) -> Figure:
 
 
 def efficiency_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """U with one denominator for all, and the no-cost bound."""
+    """U with one denominator for all, and both bounds."""
     shares = [p.summary.efficiency or 0.0 for p in ranking]
     best = ranking[int(np.argmax(shares))]
-    bound = ranking[0].summary.no_cost_bound
-    reading = "" if bound is None else f" Without rescale costs, {bound:.0%} would be possible."
+    bound, start = ranking[0].summary.no_cost_bound, ranking[0].summary.start_bound
+    reading = ""
+    if bound is not None:
+        started = "" if start is None else f"; with the time that new nodes take to start, {start:.0%} (line)"
+        reading = f" Without rescale costs, at most {bound:.0%} would be possible (dashed){started}."
     figure, (axes,) = sheet(
         "Efficiency U",
         f"Read: {best.name} has the highest U, {best.summary.efficiency or 0:.1%}.{reading} The denominator is the same for "
@@ -49,6 +52,8 @@ def efficiency_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     if bound is not None:
         axes.axhline(bound, color=FAINT, linewidth=1.2, linestyle=(0, (4, 2)))
         axes.set_ylim(top=1.2 * max([*shares, bound]))
+    if start is not None:
+        axes.axhline(start, color=FAINT, linewidth=1.2)
     return _named(figure, axes, ranking)
 
 

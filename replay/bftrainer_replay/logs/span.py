@@ -21,6 +21,9 @@ from bftrainer_replay.logs.source import Source
 
 LONGEST_GUESS_H = 24.0
 SHORTEST_OUTAGE_S = 3600.0
+_WORTH_A_NOTE = 0.01  # of the span: time in which nothing runs and nothing is known to wait
+
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,9 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
     outages: list[tuple[float, float]] = []
     for text in asked:
         if text == "auto":
-            outages += _empty_spans(table, start_s, end_s)
+            waiting, quiet = _empty_spans(table, start_s, end_s)
+            outages += waiting
+            source.remarks += _of_quiet(quiet, end_s - start_s)
         elif text != "none":
             outages.append(_given(source, text))
     if outages:
@@ -120,18 +125,30 @@ def _given(source: Source, text: str) -> tuple[float, float]:
     return start, end
 
 
-def _empty_spans(table: JobTable, start_s: float, end_s: float) -> list[tuple[float, float]]:
-    """Spans of an hour or more in which no job runs although some job waits for all of the last hour."""
+def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Span], list[Span]]:
+    """Spans of an hour or more in which no job runs: although some job waits for all of the last hour, and others."""
     ran = table.end_s > table.start_s
     waited_until = np.where(np.isnan(table.start_s), table.end_s, table.start_s)
-    spans = []
+    spans: list[Span] = []
+    quiet: list[Span] = []
     for empty_from, empty_to in _gaps(table.start_s[ran], table.end_s[ran], start_s, end_s):
         if empty_to - empty_from < SHORTEST_OUTAGE_S:
             continue
         waiting = (table.eligible_s <= empty_to - SHORTEST_OUTAGE_S) & (waited_until >= empty_to)
-        if waiting.any():
-            spans.append((empty_from, empty_to))
-    return spans
+        (spans if waiting.any() else quiet).append((empty_from, empty_to))
+    return spans, quiet
+
+
+def _of_quiet(spans: list[Span], length_s: float) -> list[str]:
+    """A remark, if it is much of the log: without waiting jobs, or in a log that does not have waits, outages look idle."""
+    hours = sum(end - start for start, end in spans) / 3600
+    if 3600 * hours <= _WORTH_A_NOTE * length_s:
+        return []
+    start, end = max(spans, key=lambda span: span[1] - span[0])
+    return [
+        f"no job runs for {hours:,.1f} h in all, in {len(spans)} periods of an hour or more, and none waits: they count as "
+        f"idle; the longest is {format_time(start)}/{format_time(end)}; if it is an outage, exclude it with --outage START/END"
+    ]
 
 
 def _gaps(

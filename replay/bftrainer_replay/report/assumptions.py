@@ -31,8 +31,12 @@ def assumptions_chapter(
     rows: Mapping[Cell, SweepRow],
     trainers: Sequence[Trainer],
     curves: str,
+    guesses: Mapping[str, str],
 ) -> Chapter:
-    """One row per assumption; ``curves`` says where the throughput curves come from, and on what nodes."""
+    """One row per assumption; ``curves`` says where the throughput curves come from, and on what nodes.
+
+    ``guesses`` tells, by option of the importer, what another value would change.
+    """
     base = rows[plan.base]
     largest = max(t.max_nodes for t in trainers)
     enough = equivalent_nodes(window) / largest
@@ -41,7 +45,7 @@ def assumptions_chapter(
             "Throughput of the trainers",
             curves,
             "--curves, --trainers",
-            "",
+            "the work in the third sentence is in proportion to the rates; measure yours with bftrainer rehearse --curves",
         ),
         (
             "Cost of a rescale",
@@ -73,12 +77,16 @@ def assumptions_chapter(
         made.insert(0, ("Part of the log that is replayed", sample.text, "--full", moves))
     if window.note:
         made.append(("Nodes", window.note, "", ""))
-    read = [("The log", _sentence(remark), _changed_by(remark), "") for remark in window.remarks]
+    read = []
+    for remark in window.remarks:
+        options = _changed_by(remark)
+        effects = "; ".join(guesses[option] for option in options if option in guesses)
+        read.append(("The log", _sentence(remark), ", ".join(options), effects))
     table = PageTable(
         "assumptions",
         "Assumptions and guesses",
-        "Read: the last column is the one-node hours of training with another value, relative to the figures at the top; "
-        "an empty cell means that this report did not try another value.",
+        "Read: the last column is the one-node hours of training with another value, relative to the figures at the top, or "
+        "how much of the cluster is idle; an empty cell means that this report did not try another value.",
         ("of", "assumed", "changed by", "effect of other values"),
         (*made, *read),
         prose=True,
@@ -86,10 +94,10 @@ def assumptions_chapter(
     return Chapter("Assumptions", "The figures at the top depend on the following.", (table,))
 
 
-def _changed_by(remark: str) -> str:
+def _changed_by(remark: str) -> list[str]:
     """The options that a remark names, and those of the guesses that it makes."""
     guessed = [options for words, options in _GUESSES if words in remark]
-    return ", ".join(dict.fromkeys([*re.findall(r"--[a-z-]+", remark), *guessed]))
+    return list(dict.fromkeys([*re.findall(r"--[a-z-]+", remark), *guessed]))
 
 
 def _moves(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:

@@ -94,7 +94,7 @@ def demo_page(
 
 
 def _policies(*summaries: Summary) -> Chapter:
-    bound = summaries[0].no_cost_bound
+    bound, start = summaries[0].no_cost_bound, summaries[0].start_bound
     rows = {
         "efficiency U": [_percent(s.efficiency) for s in summaries],
         "outcome, million samples": [_millions(s.outcome_samples) for s in summaries],
@@ -112,7 +112,8 @@ def _policies(*summaries: Summary) -> Chapter:
         "policies",
         "Equal share and BFTrainer on the same log",
         "Read: efficiency U is the outcome as a share of what the same number of dedicated nodes would have trained (paper "
-        f"4.1.2). Without any rescale cost, at most {_percent(bound)} was possible on this log.",
+        f"4.1.2). Without any rescale cost, at most {_percent(bound)} was possible on this log; with the time that a new node "
+        f"takes to start, at most {_percent(start)}.",
         ("policy", *(s.policy for s in summaries)),
         tuple((name, *cells) for name, cells in rows.items()),
         main=0,

@@ -11,13 +11,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.needs import Fact
-from bftrainer_replay.report.page import BarPart
+from bftrainer_replay.report.page import BarMark, BarPart
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import NO_PRICES, SitePrices
+from bftrainer_replay.simulation.bins import Bins
 from bftrainer_replay.sweep.cell import Cell
+from bftrainer_replay.sweep.detail import read_detail
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 
@@ -80,16 +84,24 @@ def sentences(
 
 
 def bar(found: Characteristics, row: SweepRow) -> tuple[BarPart, ...]:
-    """The node-hours of the whole cluster, as shares."""
+    """The node-hours of the whole cluster, as shares. A log without nodes that are down cannot tell them from busy ones."""
     used = UsedNodes.of(row)
     trained, idle = found.idle_share * used.share, found.idle_share
     out = found.down_node_h / found.span_h / found.machine_nodes
     return (
-        BarPart("not idle", 1 - idle - out, "soft"),
+        BarPart("busy" if out else "busy or out of service", 1 - idle - out, "soft"),
         *((BarPart("out of service or reserved", out, "c6"),) if out else ()),
         BarPart("idle, used for training", trained, "c3"),
         BarPart("idle, left over", idle - trained, "c5"),
     )
+
+
+def fillable(found: Characteristics) -> BarMark | None:
+    """What of the idle part a waiting job could have used. Training may have used it as well: it is no part of its own."""
+    if found.idle_while is None:
+        return None
+    share = found.idle_share * found.idle_while.fillable_share
+    return BarMark("of the idle, a waiting job could have used at most", 1 - found.idle_share, share)
 
 
 def _out(found: Characteristics) -> str:
@@ -163,8 +175,41 @@ def _settings_sentence(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
     if equal is not None and one_node_hours(equal):
         ratio = one_node_hours(base) / one_node_hours(equal) - 1
         compared = "as much as" if abs(ratio) < _ALIKE else f"{_signed(ratio)} than"
-        words.append(f"with the settings above, bftrainer trains {compared} equal shares")
+        words.append(f"with the settings above, bftrainer trains {compared} equal shares{_range_of_gains(base, equal)}")
     return "; ".join(words) + "."
+
+
+def _range_of_gains(base: SweepRow, equal: SweepRow) -> str:
+    """The least and the largest gain over equal shares in a piece of the log, or in a week (day) of a log replayed as a whole.
+
+    Weeks compare samples: only the sum of a replay is known in one-node hours.
+    """
+    if base.parts:
+        hours = float(base.parts[0].result["span_h"])
+        unit = "week" if hours > 24 else "day" if hours > 6 else "piece"
+        pairs = [(one_node_hours(a), one_node_hours(b)) for a, b in zip(base.parts, equal.parts, strict=True)]
+    else:
+        unit, pairs = _by_time(base, equal)
+    gains = [a / b - 1 for a, b in pairs if b > 0]
+    if len(gains) < 2:
+        return ""
+    return f" (from {_signed(min(gains))} to {_signed(max(gains))} in a single {unit})"
+
+
+def _by_time(base: SweepRow, equal: SweepRow) -> tuple[str, list[tuple[float, float]]]:
+    """Samples of both in each whole week, or each day if the log is shorter than two weeks."""
+    if "detail" not in base.result or "detail" not in equal.result:
+        return "", []
+    one, two = (read_detail(row.result["detail"]).bins for row in (base, equal))
+    weeks = float(base.result["span_h"]) >= 2 * 168.0
+    step_s = 3600 * (168.0 if weeks else 24.0)
+    edges_s = np.arange(one.edges_s[0], one.edges_s[-1] + 1, step_s)
+
+    def samples(bins: Bins) -> list[float]:
+        done = np.concatenate(([0.0], np.cumsum(bins.samples)))
+        return np.diff(np.interp(edges_s, bins.edges_s, done)).tolist()  # type: ignore[no-any-return]
+
+    return "week" if weeks else "day", list(zip(samples(one), samples(two), strict=True))
 
 
 def _difference(cell: Cell, base: Cell) -> str:

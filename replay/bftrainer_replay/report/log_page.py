@@ -10,7 +10,7 @@ from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
-from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, sentences, span_text
+from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, fillable, sentences, span_text
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
@@ -51,11 +51,13 @@ def log_page(
     title: str,
     commands: tuple[str, ...],
     prices: SitePrices,
+    guesses: Mapping[str, str],
     warning: str = "",
 ) -> Page:
     """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s in samples of each bin of the piece shown.
 
     ``curves`` says where the throughput curves of ``trainers`` come from and on what nodes; ``warning`` is one about them.
+    ``guesses`` has the idle share under other options of the importer.
     """
     base = rows[plan.base]
     months = MONTH_H / found.span_h
@@ -68,11 +70,15 @@ def log_page(
         ],
         read_detail(base.result["detail"]),
         window,
-        None if base.no_cost_bound is None else Level(f"no-cost bound {base.no_cost_bound:.1%}", base.no_cost_bound),
+        [
+            Level(f"{name} {bound:.1%}", bound)
+            for name, bound in (("no-cost bound", base.no_cost_bound), ("start bound", base.start_bound))
+            if bound is not None
+        ],
     )
     at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
     chapters = (
-        assumptions_chapter(window, plan, sample, rows, trainers, curves),
+        assumptions_chapter(window, plan, sample, rows, trainers, curves, guesses),
         _idle(window, found),
         queue_chapter(found, window),
         *shared_chapter(window),
@@ -97,7 +103,7 @@ def log_page(
     )
     return Page(
         title, "\n".join(sentences(found, plan, sample, rows, prices)), _warnings(window, base, warning), tiles,
-        chapters, commands, bar(found, base),
+        chapters, commands, bar(found, base), fillable(found),
     )  # fmt: skip
 
 

@@ -103,8 +103,20 @@ class BarPart:
 
 
 @dataclass(frozen=True, slots=True)
+class BarMark:
+    """A part that overlaps others, as a strip under the bar: from ``begins`` on, both as shares of the whole."""
+
+    name: str
+    begins: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
-    """``tiles`` are (name, value); ``commands`` produce the same results again. ``bar`` shows the parts of one whole."""
+    """``tiles`` are (name, value); ``commands`` produce the same results again.
+
+    ``bar`` shows the parts of one whole, ``mark`` a part that overlaps some of them.
+    """
 
     title: str
     lead: str
@@ -113,6 +125,7 @@ class Page:
     chapters: tuple[Chapter, ...]
     commands: tuple[str, ...]
     bar: tuple[BarPart, ...] = ()
+    mark: BarMark | None = None
 
     @property
     def paragraphs(self) -> list[str]:
@@ -120,7 +133,8 @@ class Page:
 
     @property
     def bar_text(self) -> str:
-        return ", ".join(f"{part.name} {part.share:.1%}" for part in self.bar)
+        told = ", ".join(f"{part.name} {part.share:.1%}" for part in self.bar)
+        return told if self.mark is None else f"{told}; {self.mark.name} {self.mark.share:.1%}"
 
 
 def render(page: Page) -> bytes:

@@ -9,6 +9,8 @@ from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
 from bftrainer_replay.sweep.parallel import numbers_to_try
 from bftrainer_replay.sweep.sample import LogSample
 
+_BOUNDS = (TaskKind.BOUND, TaskKind.START_BOUND)
+
 
 @dataclass(frozen=True, slots=True)
 class ReportPlan:
@@ -27,12 +29,25 @@ class ReportPlan:
         every = (self.base, *self.policies, *self.forward, *self.parallel, *self.costs, *self.objectives)
         return tuple(dict.fromkeys(every))
 
+    def beyond(self, rescale_s: float) -> ReportPlan:
+        """Without values of T_fwd and of costs with which growth would never pay, which a replay refuses."""
+        return ReportPlan(
+            self.base,
+            *(
+                tuple(cell for cell in cells if cell is self.base or cell.looks_beyond(rescale_s))
+                for cells in (self.policies, self.forward, self.parallel, self.costs, self.objectives)
+            ),
+        )
+
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
-        """For each piece of the log: the replays, the runs on constant nodes for each P_jmax, and the base's no-cost bound.
+        """For each piece of the log: the replays, the runs on constant nodes for each P_jmax, and the base's bounds.
 
         The runs on constant nodes for each bin are those of the pictures: of the piece that is shown.
         """
-        found = [self.static_bins(sample, inputs), *(task(TaskKind.BOUND, c, inputs) for c in sample.cells(self.base))]
+        found = [
+            self.static_bins(sample, inputs),
+            *(task(kind, c, inputs) for c in sample.cells(self.base) for kind in _BOUNDS),
+        ]
         for cell in self.cells:
             for each in sample.cells(cell):
                 found += [task(TaskKind.REPLAY, each, inputs), task(TaskKind.STATIC, each, inputs)]

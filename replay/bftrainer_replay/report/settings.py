@@ -28,14 +28,14 @@ from bftrainer_replay.sweep.results import SweepRow
 
 
 def forward_chapter(
-    rows: Sequence[SweepRow], others: Sequence[SweepRow], shown: Detail, window: LogWindow, level: Level | None
+    rows: Sequence[SweepRow], others: Sequence[SweepRow], shown: Detail, window: LogWindow, levels: Sequence[Level]
 ) -> Chapter:
     """T_fwd: its effect on U, its cost, and how often a preemption comes before the forecast is over."""
     details = [read_detail(row.result["detail"]) for row in rows]
     lines = [_line(rows[0].cell.objective, rows, "forward_s", lambda r: r.efficiency or 0.0)]
     if len({row.cell.forward_s for row in others}) > 1:
         lines.append(_line(others[0].cell.objective, others, "forward_s", lambda r: r.efficiency or 0.0))
-    efficiency = efficiency_over_forward_figure(lines, () if level is None else (level,))
+    efficiency = efficiency_over_forward_figure(lines, levels)
     taken = [
         Line("a node in training is preempted", shown.taken_within),
         Line("any idle node leaves", tuple((s, followed_by_a_leave(window, s)) for s in SPANS_S)),

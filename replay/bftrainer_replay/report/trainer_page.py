@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bftrainer.client.history import History
+from bftrainer.domain.node_stages import TO_TRAINING
+from bftrainer.persistence.time_lines import TimeLine
+from bftrainer_replay.figures.node_stages import node_stages_figure, stage_table
 from bftrainer_replay.figures.trainer import over_samples_figure, over_time_figure, rescale_times, speeds
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture
 
 
-def trainer_page(name: str, history: History, facts: Mapping[str, str], metric: str | None) -> Page:
-    """``facts`` are those of ``bftrainer show`` as text; the history has two points or more."""
+def trainer_page(
+    name: str, history: History, facts: Mapping[str, str], metric: str | None, nodes: Sequence[TimeLine] = ()
+) -> Page:
+    """``facts`` are those of ``bftrainer show`` as text; the history has two points or more. ``nodes`` made their first step
+    in this trainer.
+    """
     edges, speed, reached = speeds(history.points)
     points = [
         (
@@ -45,7 +52,19 @@ def trainer_page(name: str, history: History, facts: Mapping[str, str], metric: 
         tiles=tiles,
         chapters=(
             Chapter("Course", "Over time, waiting shows; over samples, only the training does.", pictures),
+            *_of_nodes(name, nodes),
             Chapter("Facts", "", (table,)),
         ),
         commands=(f"bftrainer plot {name}",),
     )
+
+
+def _of_nodes(name: str, nodes: Sequence[TimeLine]) -> tuple[Chapter, ...]:
+    if not (rows := stage_table(nodes)):
+        return ()
+    columns = ("fragment", *(f"{stage.value}_s" for stage in TO_TRAINING[1:]))
+    picture = Picture("from-idle-to-training", node_stages_figure(name, nodes), columns, rows)
+    text = (
+        "The seconds between an idle node and its first step in this trainer, as bftrainer nodes --timeline shows them."
+    )
+    return (Chapter("Nodes", text, (picture,)),)

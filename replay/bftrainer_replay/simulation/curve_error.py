@@ -53,7 +53,7 @@ def with_curve_error(
 def _blank(true: Trainer) -> Trainer:
     nodes = (1, true.max_nodes) if true.max_nodes > 1 else (1,)
     curve = Curve(nodes, tuple(map(float, nodes)))
-    return replace(true, curve=curve, scale_up_s=BLANK_UP_S, scale_down_s=BLANK_DOWN_S)
+    return replace(true, curve=curve, scale_up_s=BLANK_UP_S, scale_down_s=BLANK_DOWN_S, start_s=None)
 
 
 def _factor(true: Trainer, rng: random.Random) -> Curve:

@@ -55,39 +55,40 @@ class Ledger:
         self.decisions += 1
         if self.on_time is not None:
             self.on_time(event.at_s)
-        for active in state.active:
+        for active in reversed(state.active):  # those before one that was admitted earlier were admitted earlier, too
             run = self.world.runs[active.trainer.id]
-            if run.admitted_s is None:
-                run.admitted_s = event.at_s
+            if run.admitted_s is not None:
+                break
+            run.admitted_s = event.at_s
         if not self.keep_entries:
             return
         moved = [change for change in event.changes if isinstance(change, PoolChanged)]
+        left = sum(len(change.left) for change in moved)
+        counts = plan.decision.counts
         self.entries.append(
             LedgerRow(
                 at_s=event.at_s,
                 joined=sum(len(change.joined) for change in moved),
-                left=sum(len(change.left) for change in moved),
+                left=left,
                 submitted=sum(isinstance(change, TrainerSubmitted) for change in event.changes),
                 finished=sum(isinstance(change, TrainerFinished) for change in event.changes),
                 pool_nodes=len(state.pool),
-                counts=tuple(
-                    (active.trainer.id, n) for active, n in zip(state.active, plan.decision.counts, strict=True) if n
-                ),
+                counts=tuple([(active.trainer.id, n) for active, n in zip(state.active, counts, strict=True) if n]),
                 answer=plan.decision.answer,
                 totals=self.world.totals(),
-                taken_nodes=sum(self._held.get(a.trainer.id, 0) - len(a.nodes) for a in state.active),
-                invested_samples=sum(map(self._investment, state.active, plan.decision.counts)),
+                taken_nodes=sum(self._held.get(a.trainer.id, 0) - len(a.nodes) for a in state.active) if left else 0,
+                invested_samples=sum(
+                    [self._investment(a, n) for a, n in zip(state.active, counts, strict=True) if n != len(a.nodes)],
+                    0.0,
+                ),
             )
         )
-        self._held = {a.trainer.id: n for a, n in zip(state.active, plan.decision.counts, strict=True) if n}
+        self._held = dict(self.entries[-1].counts)
 
     def _investment(self, active: Active, nodes: int) -> float:
         """O_j(C_j) * R_j of one trainer. It still runs on C_j nodes: the decision has not been applied yet."""
-        now = len(active.nodes)
-        if nodes == now:
-            return 0.0
-        trainer = active.trainer
-        return self.world.runs[trainer.id].rate * (trainer.scale_up_s if nodes > now else trainer.scale_down_s)
+        trainer, grows = active.trainer, nodes > len(active.nodes)
+        return self.world.runs[trainer.id].rate * (trainer.scale_up_s if grows else trainer.scale_down_s)
 
 
 @dataclass(slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bftrainer.domain.events import RateSeen, StallSeen
-from bftrainer_replay.simulation.progress import ReplayedTrainer
+from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
 GROWTH = 0.25
 """Windows grow: each lasts at least this share of the time measured so far on the same nodes."""
@@ -51,15 +52,24 @@ class Meter:
             if window_s is None or not run.nodes:
                 continue
             segment = self._segment(name, run)
-            steady_s = max(run.since_s, run.stalled_until_s)
+            steady_s = max(run.since_s, run.ready_s)
             begin_s = max(steady_s, segment.until_s)
             if at_s - begin_s < max(window_s, GROWTH * (at_s - steady_s)):
                 continue
-            if not segment.measured and run.stalled_until_s > run.since_s:
-                seen.append(StallSeen(name, segment.grew, self._off(run.stalled_until_s - run.since_s)))
+            if not segment.measured and run.ready_s > run.since_s:
+                seen.append(self._stall(name, segment.grew, run))
             seen.append(RateSeen(name, run.nodes, self._off(run.rate), at_s - begin_s))
             segment.until_s, segment.measured = at_s, True
         return tuple(seen)
+
+    def _stall(self, name: str, grew: bool, run: ReplayedTrainer) -> StallSeen:
+        """What the last rescale cost; of one with a start, its two parts."""
+        if run.cost_model is not CostModel.OVERLAP:
+            return StallSeen(name, grew, self._off(run.ready_s - run.since_s))
+        if not math.isfinite(run.switch_s):  # nothing started
+            return StallSeen(name, False, self._off(run.ready_s - run.since_s))
+        start_s, switch_s = run.switch_s - run.since_s, run.ready_s - max(run.switch_s, run.stalled_until_s)
+        return StallSeen(name, True, self._off(switch_s), self._off(start_s))
 
     def _segment(self, name: str, run: ReplayedTrainer) -> _Segment:
         segment = self._segments.get(name)

@@ -1,9 +1,6 @@
-"""Replays a workload on a log, and the two reference replays that its efficiency refers to (paper 4.1).
+"""Replays a workload on a log, and the *static* run that its efficiency refers to (paper 4.1).
 
-* The *static* run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescale costs.
-* The *no-cost bound* is an upper bound for every policy. If trainers are alike, it is the outcome of the same replay with all
-  R = 0 and a decision at every event; if they differ, that is no bound, and it is the maximum of a linear program
-  (:mod:`~bftrainer_replay.simulation.upper_bound`).
+The static run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equal share without rescale costs.
 """
 
 from __future__ import annotations
@@ -16,13 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from bftrainer.allocation.exact import Exact
-from bftrainer.allocation.objectives import OBJECTIVES
 from bftrainer.core.loop import run
 from bftrainer.domain.ports import Policy
-from bftrainer.domain.sizes import sizes_of
 from bftrainer.domain.state import State
-from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer.policies.equal_share import EqualShare
 from bftrainer.policies.needs import check_needs, is_rigid
 from bftrainer_replay.analysis.fragments import pool_sizes_of
@@ -30,7 +23,6 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.upper_bound import upper_bound
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
 
 OnTime = Callable[[float], None]
@@ -72,7 +64,7 @@ def play(
 ) -> ReplayOutcome:
     """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy cannot serve a trainer."""
     for arrival in scenario.arrivals:
-        check_needs(policy, arrival.trainer)
+        check_needs(policy, scenario.cost_model.costs_of(arrival.trainer))
     began = time.perf_counter()
     checkpoint_s = scenario.checkpoint_s if is_rigid(policy) else None
     meter = Meter(scenario.noise, scenario.noise_seed)
@@ -144,21 +136,6 @@ def _static(scenario: Scenario, nodes: float, on_time: OnTime | None) -> float:
     return outcome
 
 
-def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """Samples that no policy exceeds.
-
-    Trainers that are alike: the same replay with all R = 0, maximizing throughput at every event, if there is enough work.
-    """
-    ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
-    trainers = [arrival.actual or arrival.trainer for arrival in ordered]
-    if len({(trainer.curve, sizes_of(trainer)) for trainer in trainers}) > 1:
-        return upper_bound(scenario.window, trainers, scenario.max_parallel)
-    free = replace(scenario, arrivals=_free(scenario.arrivals), decide_on=DecideOn.ALL)
-    # Without costs, T_fwd scales all gains alike: any positive value gives the same decisions.
-    policy = BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0)
-    return play(free, policy, on_time=on_time, keep_entries=False).totals.samples
-
-
 def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
     """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work lasted."""
     admitted = [r.admitted_s for r in outcome.runs if r.admitted_s is not None]
@@ -176,7 +153,7 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
     window = scenario.window
     names = frozenset(f"n{i:06d}" for i in range(nodes))
     constant = LogWindow(window.start_s, window.end_s, names, (), nodes, f"{nodes} constant nodes")
-    static = replace(scenario, window=constant, arrivals=_free(scenario.arrivals), decide_on=DecideOn.ALL)
+    static = replace(scenario, window=constant, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL)
     outcome = play(static, EqualShare(), on_time=on_time)
     end_s = ran_out_s(outcome, static)
     if end_s is None:
@@ -185,9 +162,9 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
     return samples * window.span_s / (end_s - window.start_s)
 
 
-def _free(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
+def free_of_costs(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
     """The same trainers with their true curves and without rescale costs."""
     return tuple(
-        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0), actual=None)
+        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None), actual=None)
         for a in arrivals
     )

@@ -10,6 +10,11 @@ the trainer's progress.
 ``delay`` ([ModelArts 5.5]): a trainer that grows stays on its old nodes for R_up, a trainer that starts waits for R_up;
 shrinking is free.
 
+``overlap`` (what drivers with warm workers do): new nodes start for S while the old ones train on, then all stall for the
+switch, W^up; shrinking and losses stall for W^dw (:mod:`bftrainer.domain.rescaling`). A trainer without S has S = 0.
+
+``stall`` and ``delay`` are ``overlap`` with S = 0, W = R, and with S = R_up, W = 0.
+
 With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and its work since the last checkpoint (one every
 ``checkpoint_s`` of training) is lost. A planned stop loses nothing.
 """
@@ -17,10 +22,13 @@ With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from bftrainer.domain.model import Trainer, rates
+from bftrainer.domain.rescaling import Rescaling, rescaled
+from bftrainer.domain.state import Nodes
 
 
 class CostModel(Enum):
@@ -29,15 +37,35 @@ class CostModel(Enum):
     STALL = "stall"
     PAPER = "paper"
     DELAY = "delay"
+    OVERLAP = "overlap"
+
+    def costs_of(self, trainer: Trainer) -> Trainer:
+        """The trainer with the costs that this model charges, as its policy is told."""
+        if self is CostModel.OVERLAP:
+            return trainer if trainer.start_s is not None else replace(trainer, start_s=0.0)
+        return trainer if trainer.start_s is None else replace(trainer, scale_up_s=trainer.growth_s, start_s=None)
+
+
+def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
+    """T_fwd has to be above this for growth ever to pay: the longest rescale under ``overlap``, else below 0."""
+    if model is not CostModel.OVERLAP:
+        return -1.0
+    told = [model.costs_of(trainer) for trainer in trainers]
+    return max((max(trainer.growth_s, trainer.scale_down_s) for trainer in told), default=-1.0)
 
 
 @dataclass(slots=True)
 class ReplayedTrainer:
     """A trainer's progress: a line that bends only at rescales, so nothing is computed between them.
 
-    Samples at time t are ``samples + rate * (t - max(since_s, stalled_until_s))``. ``lost_to_preemption`` and
-    ``lost_to_rescale`` are in samples: lumps, or what the trainer would have processed during its stalls. Where stalls
-    overlap, the loss counts as the preemption's.
+    What depends on the line alone is kept from one bend to the next: ``rate`` (samples per second on its present nodes after
+    any stall), ``steady_s`` (max(since_s, ready_s)) and ``finishes_s`` (when it reaches its samples or ends by itself, if
+    nothing changes; infinity if never).
+
+    Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per second between
+    ``stalled_until_s`` and ``switch_s`` while new nodes start. ``lost_to_preemption`` and ``lost_to_rescale`` are in samples:
+    lumps, or what the trainer would have processed during its stalls. Where stalls overlap, the loss counts as the
+    preemption's.
     """
 
     trainer: Trainer
@@ -46,10 +74,13 @@ class ReplayedTrainer:
     stops_after_s: float = math.inf
     checkpoint_s: float | None = None
     samples: float = 0.0
+    held: Nodes = frozenset()
     nodes: int = 0
     slow_rate: float = 0.0
     trains_since_s: float = -math.inf
     stalled_until_s: float = -math.inf
+    switch_s: float = -math.inf
+    ready_s: float = -math.inf
     preempted_until_s: float = -math.inf
     lost_to_preemption: float = 0.0
     lost_to_rescale: float = 0.0
@@ -62,96 +93,98 @@ class ReplayedTrainer:
     node_s: float = 0.0
     waits_since_s: float | None = None
     waited_s: float = 0.0
+    total: float = field(init=False)
+    rate: float = field(init=False)
+    steady_s: float = field(init=False)
+    finishes_s: float = field(init=False)
     _rates: tuple[float, ...] = field(init=False)
+    _costs: Trainer = field(init=False)
+    _rescaling: Rescaling | None = None
 
     def __post_init__(self) -> None:
         self._rates = rates(self.trainer)
-
-    @property
-    def rate(self) -> float:
-        """Samples per second on its present nodes after any stall."""
-        return self._rates[self.nodes]
+        self._costs = _stalls(self.trainer, self.cost_model)
+        self.total = math.inf if self.trainer.samples_total is None else self.trainer.samples_total
+        self._bend()
 
     def samples_at(self, at_s: float) -> float:
         """Samples done by ``at_s``, less lumps."""
-        done = self.samples + self.rate * max(at_s - max(self.since_s, self.stalled_until_s), 0.0)
+        done = self.samples
+        if at_s > self.steady_s:
+            done += self.rate * (at_s - self.steady_s)
         if self.slow_rate:
-            done += self.slow_rate * max(min(at_s, self.stalled_until_s) - self.since_s, 0.0)
+            done += self.slow_rate * max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
         return done
 
-    def finishes_at(self) -> float:
-        """When the trainer reaches its samples or ends by itself, if nothing changes; infinity if never."""
+    def _bend(self) -> None:
+        """Every change of nodes, samples or stalls ends here: what holds until the next one."""
+        self.rate = self._rates[self.nodes]
+        self.steady_s = max(self.since_s, self.ready_s)
+        self.finishes_s = self._finishes_at()
+
+    def _finishes_at(self) -> float:
         stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
-        rate, total = self.rate, self.trainer.samples_total
-        if rate <= 0 or total is None:
+        if self.rate <= 0 or self.total == math.inf:
             return stops_s
-        left = max(total - self.samples, 0.0)
-        if self.slow_rate and self.stalled_until_s > self.since_s:
-            slowly = self.slow_rate * (self.stalled_until_s - self.since_s)
+        left = max(self.total - self.samples, 0.0)
+        if self.slow_rate:
+            begin_s = max(self.since_s, self.stalled_until_s)
+            slowly = self.slow_rate * max(self.switch_s - begin_s, 0.0)
             if left <= slowly:
-                return min(stops_s, self.since_s + left / self.slow_rate)
+                return min(stops_s, begin_s + left / self.slow_rate)
             left -= slowly
-        return min(stops_s, max(self.since_s, self.stalled_until_s) + left / rate)
+        return min(stops_s, self.steady_s + left / self.rate)
 
     def settle(self, at_s: float) -> None:
         """Credit the samples done up to ``at_s`` and count those lost to stalls."""
         samples = self.samples_at(at_s)
         preempted = max(min(at_s, self.preempted_until_s) - self.since_s, 0.0)
-        stalled = max(min(at_s, self.stalled_until_s) - self.since_s, 0.0)
+        slow = max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
+        stalled = max(min(at_s, self.ready_s) - self.since_s, 0.0) - slow
         self.lost_to_preemption += self.rate * preempted
-        self.lost_to_rescale += (self.rate - self.slow_rate) * max(stalled - preempted, 0.0)
+        self.lost_to_rescale += self.rate * max(stalled - preempted, 0.0) + (self.rate - self.slow_rate) * slow
         self.node_s += self.nodes * (at_s - self.since_s)
         self.samples, self.since_s = samples, at_s
+        self._bend()
 
-    def lose_nodes(self, nodes: int, at_s: float) -> None:
-        """The scheduler takes ``nodes`` of the trainer's nodes."""
+    def lose_nodes(self, left: Nodes, at_s: float) -> None:
+        """The scheduler takes nodes of the trainer."""
         self.settle(at_s)
         self.preemptions += 1
         if self.checkpoint_s is not None:
             self._preempted(self.rate * (max(at_s - self.trains_since_s, 0.0) % self.checkpoint_s))
         elif self.cost_model is CostModel.PAPER:
             self._preempted(self.rate * self.trainer.scale_down_s)
-        elif self.cost_model is CostModel.STALL:
-            end_s = at_s + self.trainer.scale_down_s
-            self._stall_until(end_s)
-            self.preempted_until_s = max(self.preempted_until_s, end_s)
-        self.nodes -= nodes
+        elif not self._starting().issuperset(left):
+            self.preempted_until_s = max(self.preempted_until_s, at_s + self._costs.scale_down_s)
+        self._move(self.held - left, at_s, stalls=self.checkpoint_s is None)
         if not self.nodes:
             self.waits_since_s = at_s
-        self.slow_rate = min(self.slow_rate, self.rate)
 
-    def rescale(self, nodes: int, at_s: float) -> None:
-        """A planned rescale to ``nodes`` nodes."""
+    def rescale(self, after: Nodes, at_s: float) -> None:
+        """A planned rescale."""
         self.settle(at_s)
         self.rescales += 1
-        grows = nodes > self.nodes
         self.waited_s = self.longest_wait_s(at_s)
-        cost_s = self.trainer.scale_up_s if grows else self.trainer.scale_down_s
         if self.cost_model is CostModel.PAPER:
-            lump = self.rate * cost_s
+            lump = self.rate * (self.trainer.scale_up_s if len(after) > self.nodes else self.trainer.scale_down_s)
             self.samples -= lump
             self.lost_to_rescale += lump
-        elif self.cost_model is CostModel.STALL:
-            self._stall_until(at_s + cost_s)
-        elif grows:
-            self.slow_rate = self.slow_rate if at_s < self.stalled_until_s else self.rate
-            self._stall_until(at_s + cost_s)
         if self.started_s is None:
             self.started_s = at_s
-        self.nodes = nodes
-        self.waits_since_s = None if nodes else at_s
-        self.trains_since_s = max(at_s, self.stalled_until_s)
-        self.slow_rate = min(self.slow_rate, self.rate)
+        self._move(after, at_s)
+        self.waits_since_s = None if after else at_s
+        self.trains_since_s = max(at_s, self.ready_s)
 
     def finish(self, at_s: float) -> None:
         """The trainer has reached its samples (the excess is discarded) or ended by itself; its nodes are free."""
         self.settle(at_s)
-        total = self.trainer.samples_total
         self.stopped = self.started_s is not None and at_s >= self.started_s + self.stops_after_s
-        if total is not None:
-            self.samples = min(self.samples, total) if self.stopped else total
+        if self.trainer.samples_total is not None:
+            self.samples = min(self.samples, self.total) if self.stopped else self.total
         self.finished_s = at_s
-        self.nodes = 0
+        self.held, self.nodes = frozenset(), 0
+        self._bend()
 
     def longest_wait_s(self, at_s: float) -> float:
         """The longest time at 0 nodes between admission and ``at_s``, or its end."""
@@ -164,5 +197,26 @@ class ReplayedTrainer:
         self.samples -= lump
         self.lost_to_preemption += lump
 
-    def _stall_until(self, end_s: float) -> None:
-        self.stalled_until_s = max(self.stalled_until_s, end_s)
+    def _starting(self) -> Nodes:
+        """Nodes that do not train yet."""
+        pending = self._rescaling
+        return frozenset() if pending is None or pending.switch_s is None else self.held - pending.training
+
+    def _move(self, after: Nodes, at_s: float, *, stalls: bool = True) -> None:
+        """The present nodes become ``after``. Paper's lumps, and the loss of a job that is killed, stall nothing."""
+        if stalls and self.cost_model is not CostModel.PAPER:
+            now = rescaled(self._costs, self._rescaling, self.held, after, at_s)
+            self.stalled_until_s, self.ready_s = now.stalled_until_s, now.ready_s
+            self.switch_s = -math.inf if now.switch_s is None else now.switch_s
+            self.slow_rate = 0.0 if now.switch_s is None else self._rates[len(now.training)]
+            self._rescaling = now
+        self.held, self.nodes = after, len(after)
+        self._bend()
+
+
+def _stalls(trainer: Trainer, model: CostModel) -> Trainer:
+    """The trainer with start and switch as the model has them."""
+    told = model.costs_of(trainer)
+    if model is CostModel.DELAY:
+        return replace(told, start_s=told.scale_up_s, scale_up_s=0.0, scale_down_s=0.0)
+    return told

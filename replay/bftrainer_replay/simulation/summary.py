@@ -8,6 +8,7 @@ import numpy as np
 
 from bftrainer.allocation.objectives import one_node_rate
 from bftrainer_replay.logs.event_log import format_time
+from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.play import (
     ReplayOutcome,
     Scenario,
@@ -33,6 +34,7 @@ class Summary:
     policy: str
     efficiency: float | None
     no_cost_bound: float | None
+    start_bound: float | None
     resource_integral_node_h: float
     eq_nodes: float
     pool_events: int
@@ -48,6 +50,7 @@ class Summary:
     completed: int
     submitted: int
     work_ran_out_at: str | None
+    bound_work_ran_out_at: str | None
     decision_s: Latency
     wall_s: float
 
@@ -56,8 +59,8 @@ class Summary:
         return asdict(self)
 
 
-def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: float, bound: float) -> Summary:
-    """``static`` is A_s, ``bound`` the no-cost outcome, both in samples. U and the bound are None if A_s is 0."""
+def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: float, bounds: Bounds) -> Summary:
+    """``static`` is A_s in samples. U and the bounds are None if A_s is 0."""
     used_node_s = sum(run.node_s for run in outcome.runs)
     integral = resource_integral_node_s(scenario.window)
     took = np.array(outcome.decision_s or (0.0,))
@@ -66,7 +69,8 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: f
     return Summary(
         policy=policy,
         efficiency=outcome.totals.samples / static if static else None,
-        no_cost_bound=bound / static if static else None,
+        no_cost_bound=bounds.no_cost / static if static else None,
+        start_bound=bounds.start / static if static and bounds.start is not None else None,
         resource_integral_node_h=integral / 3600,
         eq_nodes=equivalent_nodes(scenario.window),
         pool_events=1 + len(scenario.window.events),
@@ -82,6 +86,7 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: f
         completed=sum(run.finished_s is not None for run in outcome.runs),
         submitted=len(outcome.runs),
         work_ran_out_at=None if ended_s is None else format_time(ended_s),
+        bound_work_ran_out_at=None if bounds.ran_out_s is None else format_time(bounds.ran_out_s),
         decision_s=Latency(p50, p99, worst),
         wall_s=outcome.wall_s,
     )

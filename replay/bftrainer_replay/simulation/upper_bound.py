@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.errors import BFTrainerError
-from bftrainer_replay.analysis.fragments import pool_sizes_of
-from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.analysis.fragments import PoolSizes
 
 _BINS = 48
 _UNIT = 1e6  # samples per unit of the program: keeps its numbers near 1
@@ -67,9 +66,9 @@ class _Rows:
         self.upper.append(upper)
 
 
-def upper_bound(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """Samples; ``trainers`` in order of submission, with their true curves."""
-    levels = _levels_of(window)
+def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
+    """Samples on pools of these sizes; ``trainers`` in order of submission, with their true curves."""
+    levels = _levels_of(sizes)
     if not trainers or not levels.seconds:
         return 0.0
     of_trainer, models = _models_of(trainers)
@@ -139,9 +138,8 @@ def _program(
     return _loaded(objective, upper, rows), len(rows.upper) - 1
 
 
-def _levels_of(window: LogWindow) -> _Levels:
+def _levels_of(sizes: PoolSizes) -> _Levels:
     """The pool sizes in at most ``_BINS`` bins of about the same length in time; time without nodes does not count."""
-    sizes = pool_sizes_of(window)
     kept = (sizes.nodes > 0) & (sizes.duration_s > 0)
     if not kept.any():
         return _Levels([], [])

@@ -60,7 +60,7 @@ class ReplayWorld:
 
     At each time, in this order: progress is credited, nodes leave (with their cost), trainers that have reached their
     samples finish, trainers are submitted. Then the coordinator admits trainers and the policy decides. An event takes
-    O(running trainers + nodes that left).
+    O(running trainers + nodes that left): each one's samples are computed once.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class ReplayWorld:
         self._next_change = -1  # -1: the initial state
         self._started: dict[str, ReplayedTrainer] = {}  # have had nodes and are not finished
         self._held: dict[str, Nodes] = {}
+        self._done: dict[str, float] = {}  # samples of every started trainer at ``now_s``
         self._ended = False
         self._finished = ReplayTotals()
         self.runs: dict[str, ReplayedTrainer] = {}
@@ -96,7 +97,7 @@ class ReplayWorld:
         at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
         if self._decide_on is DecideOn.ALL:
             at_s = min(
-                at_s, self._arrival_time(), min((r.finishes_at() for r in self._started.values()), default=math.inf)
+                at_s, self._arrival_time(), min([run.finishes_s for run in self._started.values()], default=math.inf)
             )
         if at_s > self._window.end_s:
             self._end()
@@ -106,11 +107,12 @@ class ReplayWorld:
         changes: list[Change] = []
         if change_s <= at_s:
             changes.append(self._change_pool())
+        self._done = {name: run.samples_at(at_s) for name, run in self._started.items()}
         changes.extend(self._finish_due(at_s))
         changes.extend(self._submit_due(at_s))
         if wake_at_s is not None and wake_at_s <= at_s:
             changes.append(TimerDue())
-        done = tuple((name, run.samples_at(at_s)) for name, run in self._started.items())
+        done = tuple(self._done.items())
         return Event(at_s, tuple(changes), done, self._losses(done), measured=measured)
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
@@ -118,7 +120,8 @@ class ReplayWorld:
         for step in steps:
             run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
             if not step.forced:
-                run.rescale(len(step.after), self.now_s)
+                run.rescale(step.after, self.now_s)
+                self._done[step.trainer_id] = run.samples_at(self.now_s)
             assert run.nodes == len(step.after), f"{step.trainer_id}: {run.nodes} nodes, {len(step.after)} planned"
             self._held[step.trainer_id] = step.after
 
@@ -126,9 +129,10 @@ class ReplayWorld:
         """Outcome and costs up to now, over all trainers. A stall is counted when it ends or is cut short."""
         done, runs = self._finished, self._started.values()
         return ReplayTotals(
-            done.samples + sum(_within(run, run.samples_at(self.now_s)) for run in runs),
-            done.lost_to_preemption + sum(run.lost_to_preemption for run in runs),
-            done.lost_to_rescale + sum(run.lost_to_rescale for run in runs),
+            done.samples
+            + sum([min(samples, run.total) for samples, run in zip(self._done.values(), runs, strict=True)]),
+            done.lost_to_preemption + sum([run.lost_to_preemption for run in runs]),
+            done.lost_to_rescale + sum([run.lost_to_rescale for run in runs]),
         )
 
     def _losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
@@ -161,12 +165,12 @@ class ReplayWorld:
         for name, nodes in self._held.items():
             if not nodes.isdisjoint(change.left):
                 kept = nodes - change.left
-                self._started[name].lose_nodes(len(nodes) - len(kept), self.now_s)
+                self._started[name].lose_nodes(nodes - kept, self.now_s)
                 self._held[name] = kept
         return change
 
     def _finish_due(self, at_s: float) -> list[TrainerFinished]:
-        due = [name for name, run in self._started.items() if run.finishes_at() <= at_s or _is_done(run, at_s)]
+        due = [name for name, run in self._started.items() if run.finishes_s <= at_s or self._done[name] >= run.total]
         for name in due:
             run = self._started.pop(name)
             run.finish(at_s)
@@ -176,7 +180,7 @@ class ReplayWorld:
                 done.lost_to_preemption + run.lost_to_preemption,
                 done.lost_to_rescale + run.lost_to_rescale,
             )
-            del self._held[name]
+            del self._held[name], self._done[name]
             self._meter.forget(name)
         return [TrainerFinished(name) for name in due]
 
@@ -185,7 +189,7 @@ class ReplayWorld:
         while self._arrival_time() <= at_s:
             arrival = self._arrivals[self._next_arrival]
             self._next_arrival += 1
-            told = arrival.trainer
+            told = self._cost_model.costs_of(arrival.trainer)
             if told.learning is not None:
                 self._meter.add(told.id, told.learning.window_s)
             if arrival.losses is not None:
@@ -199,17 +203,6 @@ class ReplayWorld:
     def _end(self) -> None:
         self.now_s = self._window.end_s
         self._ended = True
-        for run in self._started.values():
+        for name, run in self._started.items():
             run.settle(self.now_s)
-            run.samples = _within(run, run.samples)
-
-
-def _is_done(run: ReplayedTrainer, at_s: float) -> bool:
-    total = run.trainer.samples_total
-    return total is not None and run.samples_at(at_s) >= total
-
-
-def _within(run: ReplayedTrainer, samples: float) -> float:
-    """Samples without the excess over the trainer's total."""
-    total = run.trainer.samples_total
-    return samples if total is None else min(samples, total)
+            run.samples = self._done[name] = min(run.samples, run.total)

@@ -1,8 +1,8 @@
 """A cell of a sweep (one log, one workload, one combination of settings) and its tasks, named by their content.
 
-A cell needs three replays: under its policy, on constant nodes (A_s), and without rescale costs (the no-cost bound). The
-last two depend on the log, the workload and P_jmax alone, so cells share them: tasks with the same content have the same
-key and are computed once.
+A cell needs three replays: under its policy, on constant nodes (A_s), and without rescale costs (the no-cost bound); and the
+bound of nodes that have had the time to start. Only the first depends on all settings, so cells share the others: tasks with
+the same content have the same key and are computed once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
 
-_FORMAT = 3  # of a result: increase it whenever a result gets new content or a new meaning
+_FORMAT = 5  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 
@@ -52,6 +52,10 @@ class Cell:
     noise: float = 0.0
     lessons: str = "model"
 
+    def looks_beyond(self, rescale_s: float) -> bool:
+        """Whether T_fwd is longer than a rescale that takes ``rescale_s`` before ``cost_factor`` applies."""
+        return self.forward_s > self.cost_factor * rescale_s
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -81,6 +85,7 @@ class TaskKind(Enum):
     REPLAY = "replay"
     STATIC = "static"
     BOUND = "bound"
+    START_BOUND = "start-bound"
     STATIC_BINS = "static-bins"
 
 
@@ -100,6 +105,8 @@ def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
         del told[name]
     if kind is not TaskKind.REPLAY:
         told = {"max_parallel": cell.max_parallel, "cost_model": cell.cost_model}
+        if kind is TaskKind.START_BOUND:
+            told["cost_factor"] = cell.cost_factor
     elif cell.policy in _WITHOUT_SETTINGS:
         for name in ("objective", "forward_s", "solver"):
             del told[name]
@@ -116,8 +123,8 @@ def task(kind: TaskKind, cell: Cell, inputs: Inputs) -> Task:
 
 
 def tasks_of(cells: Iterable[Cell], inputs: Inputs, *, bounds: bool = True) -> tuple[Task, ...]:
-    """All tasks of the cells, each once, in the order of the cells; ``bounds=False`` leaves out the no-cost bounds."""
-    kinds = (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND) if bounds else (TaskKind.REPLAY, TaskKind.STATIC)
+    """All tasks of the cells, each once, in the order of the cells; ``bounds=False`` leaves out the bounds."""
+    kinds = [TaskKind.REPLAY, TaskKind.STATIC, *((TaskKind.BOUND, TaskKind.START_BOUND) if bounds else ())]
     found: dict[str, Task] = {}
     for cell in cells:
         for kind in kinds:

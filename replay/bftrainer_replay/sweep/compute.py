@@ -13,14 +13,15 @@ from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.ports import Policy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.settings import PolicySettings
+from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.logs.node_list import spread
 from bftrainer_replay.simulation.bins import bin_edges
+from bftrainer_replay.simulation.bounds import Bounds, start_bound, without_costs
 from bftrainer_replay.simulation.curve_error import with_curve_error
 from bftrainer_replay.simulation.play import (
     ReplayOutcome,
     Scenario,
-    no_cost_bound,
     play,
     static_outcome,
     static_outcomes,
@@ -44,11 +45,17 @@ def compute(task: Task, inputs: Inputs) -> Result:
     if task.kind is TaskKind.STATIC_BINS:
         return {"samples": static_outcomes(whole, bin_edges(whole.window).tolist())}
     if task.kind is TaskKind.BOUND:
-        return {"samples": no_cost_bound(whole)}
+        found = without_costs(whole)
+        return {
+            "samples": found.no_cost,
+            "work_ran_out_at": None if found.ran_out_s is None else format_time(found.ran_out_s),
+        }
+    if task.kind is TaskKind.START_BOUND:
+        return {"samples": start_bound(whole)}
     began_s = time.process_time()
     parts = _split(whole, cell.split)
     outcomes = [play(part, policy_of(cell), keep_entries=cell.detail) for part in parts]
-    summaries = [summarize(cell.policy, s, o, 0.0, 0.0) for s, o in zip(parts, outcomes, strict=True)]
+    summaries = [summarize(cell.policy, s, o, 0.0, Bounds(0.0)) for s, o in zip(parts, outcomes, strict=True)]
     result: dict[str, object] = {name: sum(getattr(s, name) for s in summaries) for name in SUMMED if name != "span_h"}
     ended = [s.work_ran_out_at for s in summaries if s.work_ran_out_at is not None]
     result |= {
@@ -88,7 +95,9 @@ def policy_of(cell: Cell) -> Policy:
 
 def _with_costs(arrival: Arrival, factor: float) -> Arrival:
     own = arrival.trainer
-    trainer = replace(own, scale_up_s=factor * own.scale_up_s, scale_down_s=factor * own.scale_down_s)
+    start_s = None if own.start_s is None else factor * own.start_s
+    up_s, down_s = factor * own.scale_up_s, factor * own.scale_down_s
+    trainer = replace(own, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s)
     return replace(arrival, trainer=trainer)
 
 

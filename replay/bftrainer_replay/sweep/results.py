@@ -13,30 +13,34 @@ from bftrainer_replay.sweep.store import Result, ResultStore
 
 _SETTINGS = tuple(f.name for f in fields(Cell) if f.name != "detail")
 _MEASURES = (
-    "outcome_samples", "outcome_one_node_h", "static_outcome_samples", "efficiency", "no_cost_bound",
+    "outcome_samples", "outcome_one_node_h", "static_outcome_samples", "efficiency", "no_cost_bound", "start_bound",
     "preemption_cost_samples", "rescale_cost_samples", "return_on_rescaling", "preemptions", "rescales",
     "resource_integral_node_h", "unused_node_h", "mean_runtime_h", "longest_wait_h", "completed", "submitted", "pool_events",
-    "decisions", "work_ran_out_at",
+    "decisions", "work_ran_out_at", "bound_work_ran_out_at",
 )  # fmt: skip
 SUMMED = (
     "span_h", "resource_integral_node_h", "decisions", "outcome_samples", "outcome_one_node_h", "rescale_cost_samples",
     "preemption_cost_samples", "preemptions", "rescales", "unused_node_h", "completed", "submitted",
 )  # fmt: skip
 """Results of a replay that are sums over its parts: pieces of the log, or logical clusters (but their span is one)."""
+_KINDS = (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND, TaskKind.START_BOUND)
 _MEANS = ("mean_runtime_h", "mean_served_h")
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """A cell and its results. ``static`` and ``bound`` are in samples; ``bound`` is None if it was not computed.
+    """A cell and its results. ``static`` and the bounds are in samples; a bound is None if it was not computed.
 
-    ``parts`` are the rows of the pieces of a log of which this is the sum.
+    ``bound_work_ran_out_at``: when the replay behind ``bound`` had too few trainers left. ``parts`` are the rows of the
+    pieces of a log of which this is the sum.
     """
 
     cell: Cell
     result: Result
     static: float
     bound: float | None = None
+    start: float | None = None
+    bound_work_ran_out_at: str | None = None
     parts: tuple[SweepRow, ...] = ()
 
     @property
@@ -53,6 +57,11 @@ class SweepRow:
     def no_cost_bound(self) -> float | None:
         """An upper bound of U for every policy if trainers are alike."""
         return self.bound / self.static if self.static and self.bound is not None else None
+
+    @property
+    def start_bound(self) -> float | None:
+        """An upper bound of U for every policy under this cell's costs: nodes count once they have had the time to start."""
+        return self.start / self.static if self.static and self.start is not None else None
 
     @property
     def return_on_rescaling(self) -> float | None:
@@ -72,11 +81,19 @@ def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[
     """The rows of all cells that have results."""
     rows = []
     for cell in cells:
-        replayed, static, bound = (
-            store.get(task(kind, cell, inputs)) for kind in (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND)
-        )
+        replayed, static, bound, start = (store.get(task(kind, cell, inputs)) for kind in _KINDS)
+        bound, start = bound or {}, start or {}
         if replayed is not None and static is not None:
-            rows.append(SweepRow(cell, replayed, static["samples"], None if bound is None else bound["samples"]))
+            rows.append(
+                SweepRow(
+                    cell,
+                    replayed,
+                    static["samples"],
+                    bound.get("samples"),
+                    start.get("samples"),
+                    bound.get("work_ran_out_at"),
+                )
+            )
     return tuple(rows)
 
 
@@ -85,7 +102,6 @@ def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
     if len(parts) == 1:
         return replace(parts[0], cell=cell)
     results = [part.result for part in parts]
-    ended = [result["work_ran_out_at"] for result in results if result["work_ran_out_at"] is not None]
     completed = [int(result["completed"]) for result in results]
     models: dict[str, dict[str, Any]] = {}
     for model in sorted({model for result in results for model in result["models"]}):
@@ -99,15 +115,27 @@ def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
     found = {
         **{name: sum(result[name] for result in results) for name in (*SUMMED, "pool_events")},
         **{name: _mean([result[name] for result in results], completed) for name in _MEANS},
-        "work_ran_out_at": min(ended) if ended else None,
+        "work_ran_out_at": _first([result["work_ran_out_at"] for result in results]),
         "models": models,
         "timing": {name: sum(result["timing"][name] for result in results) for name in ("cpu_s", "wall_s")},
     }
     if "detail" in results[shown]:
         found["detail"] = results[shown]["detail"]
-    bounds = [part.bound for part in parts if part.bound is not None]
-    bound = sum(bounds) if len(bounds) == len(parts) else None
-    return SweepRow(cell, found, sum(part.static for part in parts), bound, tuple(parts))
+    return SweepRow(
+        cell, found, sum(part.static for part in parts), _sum([part.bound for part in parts]),
+        _sum([part.start for part in parts]), _first([part.bound_work_ran_out_at for part in parts]), tuple(parts),
+    )  # fmt: skip
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """The sum of values that are all known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _first(times: Sequence[str | None]) -> str | None:
+    """The earliest of those that are known."""
+    return min((at for at in times if at is not None), default=None)
 
 
 def _mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:

@@ -7,6 +7,7 @@ and no weekday or hour is preferred. Every piece begins with the whole queue of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,8 +26,9 @@ SEED = 0
 LOG = "log"
 """``Cell.log`` of a replay of the whole log, and the beginning of the names of its pieces."""
 # Long pieces: every piece begins without trainers, and what an objective does to slow ones shows after days only.
-_LENGTHS_H = (168.0, 24.0)
-_FEWEST = 3
+# Hours of a piece, and how many of them are the least that stands for a log: three weeks, else two days, else three times six
+# hours. The last is for machines with tens of thousands of idle nodes, where two days take a quarter of an hour.
+_LENGTHS_H = ((168.0, 3), (24.0, 2), (6.0, 3))
 _LARGEST = 0.8  # of the log: a larger part is not worth the doubt
 
 
@@ -67,9 +69,9 @@ class LogSample:
         if self.is_whole:
             return ""
         length_h = self.pieces[0].span_s / 3600
-        unit = "week" if length_h > 24 else "day"
+        unit = {168.0: "one week", 24.0: "one day"}.get(length_h, f"{length_h:g} hours")
         return (
-            f"{len(self.pieces)} pieces of one {unit} each, {self.replayed_h / 24:,.3g} of the log's "
+            f"{len(self.pieces)} pieces of {unit} each, {self.replayed_h / 24:,.3g} of the log's "
             f"{self.log.span_s / 86400:,.3g} days, one drawn at random in each part of the log"
         )
 
@@ -93,12 +95,12 @@ def whole(log: LogWindow) -> LogSample:
 
 
 def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
-    """About ``share`` of the log: weeks if it is at least three of them, and days otherwise, at least two."""
+    """About ``share`` of the log, in the longest pieces of which there are enough; at least three times six hours."""
     if share >= _LARGEST:
         return whole(log)
     span_h = log.span_s / 3600
-    length_h = next((h for h in _LENGTHS_H if share * span_h >= _FEWEST * h), _LENGTHS_H[-1])
-    count = max(round(share * span_h / length_h), 2)
+    length_h, fewest = next((each for each in _LENGTHS_H if share * span_h >= math.prod(each)), _LENGTHS_H[-1])
+    count = max(round(share * span_h / length_h), fewest)
     if count * length_h >= _LARGEST * span_h:
         return whole(log)
     rng = np.random.default_rng(np.random.PCG64(seed))

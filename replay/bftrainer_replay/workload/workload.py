@@ -16,9 +16,9 @@ from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2, find_curve
 
-# The authors' column names: R_up, R_dw, N_min, N_max, samples, submission.
+# The authors' column names: R_up, R_dw, N_min, N_max, samples, submission; Tstart is the time of a start, S.
 REQUIRED = ("job", "Tcup", "Tcdw", "Jmin", "Jmax", "Pmax", "Tsub")
-OPTIONAL = ("model", "priority")
+OPTIONAL = ("model", "priority", "Tstart")
 SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
 
 
@@ -77,17 +77,32 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
             samples_total=row.number("Pmax"),
             priority=row.number("priority") if "priority" in row.cells else 1.0,
             model=name,
+            start_s=row.number("Tstart") if "Tstart" in row.cells else None,
         )
     except (InvalidValueError, UnknownNameError) as error:
         raise InputFileError(row.where, str(error)) from error
     return Arrival(at_s, trainer)
 
 
-def hpo(model: str, submissions_s: Sequence[float], curves: Mapping[str, Curve] = TABLE_2) -> tuple[Arrival, ...]:
-    """Hyperparameter optimization (paper 5.1): identical trials, R_up 18 s, R_dw 12 s."""
-    curve = find_curve(model, curves)
+@dataclass(frozen=True, slots=True)
+class RescaleCosts:
+    """Of generated trainers: R_up and R_dw, or with a start the start and the stalls at the switch."""
+
+    up_s: float = 18.0
+    down_s: float = 12.0
+    start_s: float | None = None
+
+
+def hpo(
+    model: str,
+    submissions_s: Sequence[float],
+    curves: Mapping[str, Curve] = TABLE_2,
+    costs: RescaleCosts | None = None,
+) -> tuple[Arrival, ...]:
+    """Hyperparameter optimization (paper 5.1): identical trials, R_up 18 s, R_dw 12 s unless other costs are given."""
+    curve, costs = find_curve(model, curves), costs or RescaleCosts()
     return tuple(
-        Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curve, 18.0, 12.0)) for i, at_s in enumerate(submissions_s)
+        Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curve, costs)) for i, at_s in enumerate(submissions_s)
     )
 
 
@@ -99,7 +114,7 @@ def diverse(submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curv
     for i, at_s in enumerate(submissions_s):
         model = models[i % len(models)]
         up, down = round(rng.uniform(17.0, 19.0), 3), round(rng.uniform(11.0, 13.0), 3)
-        arrivals.append(Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curves[model], up, down)))
+        arrivals.append(Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curves[model], RescaleCosts(up, down))))
     return tuple(arrivals)
 
 
@@ -114,14 +129,17 @@ def submissions(start_s: float, count: int, spacing_s: float, *, poisson_seed: i
 
 
 def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
-    """Write a trainer table that :func:`read_workload` can read."""
+    """Write a trainer table that :func:`read_workload` can read. Starts are a column if every trainer has one."""
+    starts = all(a.trainer.start_s is not None for a in arrivals)
     rows = (
         (t.id, t.model, t.scale_up_s, t.scale_down_s, t.min_nodes, t.max_nodes, t.samples_total, format_time(a.at_s))
+        + ((t.start_s,) if starts else ())
         for a in arrivals
         for t in (a.trainer,)
     )
-    write_atomically(path, csv_bytes(("job", "model", *REQUIRED[1:]), rows))
+    write_atomically(path, csv_bytes(("job", "model", *REQUIRED[1:], *(("Tstart",) if starts else ())), rows))
 
 
-def _trainer(name: str, model: str, curve: Curve, up_s: float, down_s: float) -> Trainer:
-    return Trainer(name, curve, 1, curve.nodes[-1], up_s, down_s, SAMPLES_TOTAL, model=model)
+def _trainer(name: str, model: str, curve: Curve, costs: RescaleCosts) -> Trainer:
+    up_s, down_s = costs.up_s, costs.down_s
+    return Trainer(name, curve, 1, curve.nodes[-1], up_s, down_s, SAMPLES_TOTAL, model=model, start_s=costs.start_s)

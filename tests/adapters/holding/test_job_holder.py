@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,8 @@ class Jobs:
     against: str = ""
     while_asked: Callable[[], object] = lambda: None
     windows: list[float] = field(default_factory=list)
+    while_submitting: Callable[[], object] = lambda: None
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> None: ...
 
@@ -56,6 +59,10 @@ class Jobs:
 
     def wait_s(self, kind: CallKind) -> float:
         return 0.0
+
+    @property
+    def submissions_at_once(self) -> int:
+        return 4
 
     def why_no_holder(self) -> str:
         if self.against == "?":
@@ -70,11 +77,13 @@ class Jobs:
         return math.inf
 
     def submit(self, claim: NodeRequest) -> str:
-        self.submitted += 1
+        with self.lock:
+            self.submitted += 1
+            job = Job(str(self.submitted), claim.node)
+        self.while_submitting()
         self.windows.append(claim.window_s)
         if self.fails:
             raise CommandError(["fsub"], "no")
-        job = Job(str(self.submitted), claim.node)
         self.jobs[job.id] = job
         return job.id
 
@@ -176,11 +185,11 @@ def test_a_round_of_slow_submissions_ends_early_and_the_rest_follows_later(house
     house.jobs.submit = slow  # type: ignore[method-assign]
     requests = tuple(NodeRequest(f"n{i:02d}") for i in range(16))
     held: list[str] = []
-    for round_ in range(1, 17):
+    for round_ in range(1, 9):
         acquired = house.holder.acquire(tuple(r for r in requests if r.node not in held))
         assert acquired.refusals == (), "what was not tried is no refusal: no back-off"
         held += [f.node for f in acquired.fragments]
-        assert len(held) == round_
+        assert len(held) == 2 * round_, "the first two run at the same time"
     assert sorted(held) == [r.node for r in requests]
 
 
@@ -206,6 +215,31 @@ def test_two_failures_in_a_row_end_a_round(house: House) -> None:
     assert house.jobs.submitted == 2
     assert [r.reason for r in acquired.refusals[2:]] == ["not tried: fsub has just failed"] * 2
     assert all(r.retry_s > 0 for r in acquired.refusals)
+
+
+def test_submissions_run_at_the_same_time_once_the_first_have_succeeded(house: House) -> None:
+    """Each command waits until as many run as may: a round of one after the other would never end."""
+    together = [threading.Barrier(2), threading.Barrier(4)]
+    house.jobs.while_submitting = lambda: together[house.jobs.submitted > 2].wait(60)
+    acquired = house.holder.acquire(tuple(NodeRequest(f"n{i}") for i in range(6)))
+    assert [f.node for f in acquired.fragments] == [f"n{i}" for i in range(6)]
+    assert len({f.id for f in acquired.fragments}) == 6
+
+
+def test_submissions_at_the_same_time_respect_the_caps(house: House, tmp_path: Path) -> None:
+    requests = tuple(NodeRequest(f"n{i}") for i in range(8))
+    settings = SlurmSettings(partition="p", submissions_per_hour=3)
+    capped = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "capped"), house.clock, poll_s=10.0)
+    capped.poll()
+    assert len(capped.acquire(requests).fragments) == 3
+    settings = SlurmSettings(partition="p", max_pending=5)
+    pending = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "pending"), house.clock, poll_s=10.0)
+    pending.poll()
+    house.jobs.submitted = 100
+    there = len(pending.poll())
+    assert len(pending.acquire(requests).fragments) == 5 - there
+    house.jobs.fails = True
+    assert pending.acquire((NodeRequest("n9"),)).fragments == ()
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,10 @@ class Jobs:
     def wait_s(self, kind: CallKind) -> float:
         return self.waits_s.get(kind, 0.0)
 
+    @property
+    def submissions_at_once(self) -> int:
+        return 4
+
     def why_no_holder(self) -> str:
         return ""
 

@@ -46,7 +46,7 @@ def start_payload(
         argv[3:4] = ["-c", f"{code} payload.main(sys.argv[1], float(sys.argv[2]))"]
     process = subprocess.Popen(argv, env=env)
     started.append(process)
-    wait_until(lambda: HolderFiles(holders).is_ready(NAME), "the payload's mark", every_s=0.005)
+    wait_until(lambda: HolderFiles(holders).ready(NAME), "the payload's mark", every_s=0.005)
     return process
 
 

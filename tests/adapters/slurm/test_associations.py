@@ -8,14 +8,16 @@ import pytest
 from recorded_slurm import recorded
 
 from bftrainer.domain.checks import Check, CheckStatus
+from bftrainer.domain.cluster import LimitWait
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm import associations
+from bftrainer_adapters.slurm import associations, limit_waits
 from bftrainer_adapters.slurm.accounting import read_accounting
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.limit_waits import shared_limits
 from bftrainer_adapters.slurm.setup import parse_partitions, parse_tres, qos_argv
 from bftrainer_adapters.slurm.site_limits import most_nodes
-from bftrainer_adapters.slurm.time_limit import TimeLimit, longest_here_s
+from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
 
 def row(argv: list[str], **values: str) -> str:
@@ -70,7 +72,9 @@ class Site:
             case "user":
                 return "pilots\n"
         account = next((word[8:] for word in argv if word.startswith("account=")), "")
-        return self.accounts[account] if account else self.user
+        if account:
+            return self.accounts[account]
+        return "".join(self.accounts.values()) if "user=" in argv else self.user
 
     def found(self, settings: SlurmSettings, max_nodes: int = 1_000_000) -> list[Check]:
         """What doctor says of limits."""
@@ -85,6 +89,14 @@ class Site:
 OWN = SlurmSettings(qos="scavenger", account="pilots")
 
 
+SCIENCE = Site(
+    science=account("science", "root", GrpTRES="node=3"),
+    physics=account("physics", "science"),
+    biology=account("biology", "root"),
+)
+PARTQ = Site(qos=qoses(partq={"GrpTRES": "node=4"}), partitions=PARTITIONS.replace("QoS=N/A", "QoS=partq", 1))
+
+
 def test_without_limits_there_is_nothing_to_say() -> None:
     assert Site().found(OWN) == []
 
@@ -97,7 +109,7 @@ def test_without_limits_there_is_nothing_to_say() -> None:
         (Site(user=user(MaxSubmit="2")), "MaxSubmit 2: holders count, so your main jobs"),
         (Site(root=account("root", GrpTRES="cpu=8")), "account root: GrpTRES cpu=8: holders count"),
         (
-            Site(qos=qoses(partq={"GrpTRES": "node=4"}), partitions=PARTITIONS.replace("QoS=N/A", "QoS=partq", 1)),
+            PARTQ,
             "QOS partq of partition main: GrpTRES node=4: holders count, so main jobs in main would wait",
         ),
     ],
@@ -141,7 +153,7 @@ def test_hours_that_held_nodes_use_up() -> None:
     ],
 )
 def test_the_longest_time_limit_of_a_holder(site: Site, longest_s: float) -> None:
-    assert longest_here_s(OWN, CONFIG, "ann", site.ask) == longest_s
+    assert limits_here(OWN, CONFIG, "ann", site.ask).longest[0] == longest_s
     if longest_s < 3600:
         (check,) = site.found(OWN)
         assert (check.name, check.state) == ("max wall", CheckStatus.WARNING)
@@ -160,6 +172,56 @@ def test_a_time_limit_is_read_again_when_slurm_says_that_it_is_too_long() -> Non
     now_s[0] = 61.0
     limit.noted("PartitionTimeLimit")
     assert limit.longest_s == 300.0
+
+
+PENDING = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
+
+
+@pytest.mark.parametrize(
+    ("site", "job", "size"),
+    [
+        (SCIENCE, "eve|physics|normal|main|2|AssocGrpNodeLimit", 2),
+        (SCIENCE, "eve|biology|normal|main|2|AssocGrpNodeLimit", None),  # no account below science
+        (SCIENCE, "eve|physics|normal|main|4|AssocGrpNodeLimit", None),  # more than the limit: it waits without us, too
+        (SCIENCE, "ann|pilots|scavenger|main|1|AssocGrpNodeLimit", None),  # a holder
+        (SCIENCE, "eve|physics|normal|main|2|QOSGrpNodeLimit", None),
+        (SCIENCE, "eve|physics|normal|main|2|AssocMaxNodePerJobLimit", None),
+        (SCIENCE, "eve|physics|normal|main|2|AssocGrpCPUMinutesLimit", None),  # hours that are used up
+        (SCIENCE, "eve|physics|normal|main|2|AssocGrpCPURunMinutesLimit", 2),
+        (SCIENCE, "eve|physics|normal|main|2|Resources", None),
+        (Site(user=user(MaxJobs="3")), "ann|pilots|normal|main|10|AssocMaxJobsLimit", 1),
+        (Site(user=user(MaxJobs="3")), "eve|pilots|normal|main|3|AssocMaxJobsLimit", None),
+        (PARTQ, "eve|x|normal|main|3|QOSGrpNodeLimit", 3),
+        (PARTQ, "eve|x|normal|other|3|QOSGrpNodeLimit", None),
+    ],
+)  # fmt: skip
+def test_main_jobs_that_wait_for_a_limit_for_which_holders_count(site: Site, job: str, size: int | None) -> None:
+    shared = shared_limits(limits_here(OWN, CONFIG, "ann", site.ask), "lab", site.ask)
+    found = limit_waits.parse(f"{PENDING}|m\n7|{job}|m\n", "m", shared)
+    assert found == (() if size is None else (LimitWait("7", size, job.rpartition("|")[2]),))
+
+
+def test_nothing_is_asked_where_no_limit_is_shared() -> None:
+    site = Site(qos=qoses(scavenger={"GrpTRES": "node=2"}))
+    assert shared_limits(limits_here(OWN, CONFIG, "ann", site.ask), "lab", site.ask).limits == ()
+    by_partition = SlurmSettings(partition="scavenge")
+    at = replace(limits_here(by_partition, CONFIG, "ann", SCIENCE.ask), by="preempt/partition_prio")
+    assert shared_limits(at, "lab", SCIENCE.ask).own_partition == "scavenge", "pilots wait there, and no main job"
+
+
+def test_limits_are_read_again_each_hour_and_sooner_where_that_failed() -> None:
+    now_s, answers, asked = [0.0], [1800.0, None, 900.0, 600.0], list[float]()
+
+    def read() -> float:
+        asked.append(now_s[0])
+        if (answer := answers[len(asked) - 1]) is None:
+            raise SchedulerError("made up")
+        return answer
+
+    limit = TimeLimit(read, lambda: now_s[0])
+    for now_s[0] in (0.0, 600.0, 3599.0, 3600.0, 4199.0, 4200.0, 7799.0, 7800.0):
+        limit.update_if_due()
+    assert (asked, limit.longest_s) == ([0.0, 3600.0, 4200.0, 7800.0], 600.0)
 
 
 def test_which_association_counts() -> None:

@@ -12,6 +12,7 @@ from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.checks import CheckStatus
 from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
 from bftrainer.errors import SchedulerError
+from bftrainer_adapters.slurm import associations, limit_waits
 from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.checks import JSON_SINCE, judge
@@ -26,9 +27,12 @@ from bftrainer_adapters.slurm.jobs import (
     parse_known,
     parse_steps,
 )
+from bftrainer_adapters.slurm.limit_waits import shared_limits
 from bftrainer_adapters.slurm.peers import parse_peers
 from bftrainer_adapters.slurm.pilot_job import parse_job
+from bftrainer_adapters.slurm.rate_limit import parse_calls_of
 from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, parse_qos, parse_version
+from bftrainer_adapters.slurm.site_limits import Holders
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
@@ -199,6 +203,39 @@ def test_steps_that_only_the_stepmgr_knows(version: str) -> None:
     for text in ("", "scontrol: Job step 7 not found\n"):
         with pytest.raises(SchedulerError, match="no step in"):
             parse_job_steps(text)
+
+
+@every_version
+def test_accounts_and_a_main_job_that_waits_for_their_limit(version: str) -> None:
+    answers = {
+        " ".join(argv): recorded(f"shared.{name}.txt", version)
+        for name, argv in {
+            "user": associations.argv("lab", user="root"), "account": associations.argv("lab", account="science"),
+            "accounts": associations.accounts_argv("lab"), "default-account": associations.default_account_argv("root"),
+        }.items()
+    }  # fmt: skip
+    accounts = {it.account: it for it in associations.parse(answers[" ".join(associations.accounts_argv("lab"))])}
+    assert (accounts["pilots"].parent, accounts["physics"].parent) == ("science", "science")
+    assert dict(accounts["science"].caps) == {"GrpTRES": "node=1"}
+    of_user = associations.parse(answers[" ".join(associations.argv("lab", user="root"))])
+    assert {it.user for it in of_user} == {"root"}
+    (own,) = [it for it in of_user if it.account == "pilots"]
+    assert "scavenger" in own.qos
+    (science,) = associations.parse(answers[" ".join(associations.argv("lab", account="science"))])
+    at = Holders(None, associations=(own, science))
+    shared = shared_limits(at, "lab", lambda argv: answers[" ".join(argv)])
+    (limit,) = shared.limits
+    assert limit.accounts == {"science", "pilots", "physics"}
+    (wait,) = limit_waits.parse(recorded("shared.waits.txt", version), MARK, replace(shared, own_qos="scavenger"))
+    assert (wait.size, wait.reason) == (1, "AssocGrpNodeLimit")
+
+
+@every_version
+def test_calls_of_a_user_in_sdiag(version: str) -> None:
+    calls = parse_calls_of(recorded("planned.sdiag.txt", version), 0)
+    assert calls is not None
+    assert calls > 10
+    assert parse_calls_of(recorded("planned.sdiag.txt", version), 4711) is None
 
 
 @every_version

@@ -32,7 +32,14 @@ def test_text_and_json_of_one_moment_say_the_same_of_nodes(moment: str) -> None:
     for node in text:
         other = by_json[node.name]
         assert flags_of(node.state) == flags_of(other.state)
-        assert node == replace(other, state=node.state)
+        # Text was recorded with times as Slurm shows them to people, not in seconds.
+        assert node == replace(other, state=node.state, last_busy_s=None)
+        assert other.last_busy_s
+
+
+def test_a_node_is_idle_since_its_last_job() -> None:
+    nodes = slurm_text.parse_nodes(recorded("planned.nodes.txt"))
+    assert {1_790_000_000 < (node.last_busy_s or 0) < 1_800_000_000 for node in nodes} == {True}
 
 
 def test_states_are_kept_whole() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import get_args
 
 from bftrainer_replay.cli import choices
+from bftrainer_replay.comparison.advise import cells_to_try
 from bftrainer_replay.logs.open import EVENTS, FORMATS, PICKLE
 from bftrainer_replay.logs.source import FORMAT_NAMES
+from bftrainer_replay.report.plan import full_plan
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import DecideOn
+from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.grid import WorkloadKind
 from bftrainer_replay.workload.traces.scaling import CurveShape
 
@@ -21,3 +24,14 @@ def test_options_list_what_there_is() -> None:
 
 def test_every_format_has_a_reader() -> None:
     assert set(FORMAT_NAMES) == {EVENTS, PICKLE, *(form.name for form in FORMATS)}
+
+
+def test_no_grid_of_ours_has_a_t_fwd_within_which_growth_never_pays() -> None:
+    base = Cell("log", "workload", cost_model=CostModel.OVERLAP)
+    assert all(cell.forward_s > 130.0 for cell in cells_to_try(base, 130.0))
+    assert all(cell.forward_s > 700.0 for cell in cells_to_try(base, 700.0))
+    plan = full_plan(base, ("equal-share",)).beyond(40.0)
+    assert plan.base.forward_s == 120.0
+    assert [cell.forward_s for cell in plan.forward] == [60.0, 90.0, 120.0, 240.0, 480.0, 900.0]
+    assert [cell.cost_factor for cell in plan.costs] == [0.5, 1.0, 2.0]
+    assert full_plan(base, ()).beyond(-1.0) == full_plan(base, ())

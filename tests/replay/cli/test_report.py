@@ -121,7 +121,8 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
         assert sentence in above
     assert not re.search(r"\bU\b|A_e|T_fwd|million samples", above.split("</style>")[1].split("<nav")[0])
     bar = re.search(
-        r'role="img" aria-label="[^"]*: not idle ([\d.]+)%, [^"]* ([\d.]+)%, idle, left over ([\d.]+)%"', above
+        r'role="img" aria-label="[^"]*: busy or out of service ([\d.]+)%, [^"]* ([\d.]+)%, idle, left over ([\d.]+)%"',
+        above,
     )
     assert bar is not None
     assert sum(map(float, bar.groups())) == pytest.approx(100, abs=0.2)
@@ -143,6 +144,12 @@ def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
     changed = {row["of"]: row["changed by"] for row in rows}
     assert changed["Concurrent trainers"] == "--max-parallel"
     assert any("--warm-up-h" in row["assumed"] or "--machine-nodes" in row["changed by"] for row in rows)
+    effects = " ".join(row["effect of other values"] for row in rows if row["of"] == "The log")
+    for option in ("--warm-up-h 24", "--debounce-s 60"):
+        shares = [float(found) for found in re.findall(rf"{option}: ([\d.]+)% idle", effects)]
+        again = bftrainer("replay", "characterize", tmp_path / "sacct.txt", *option.split(), "--json")
+        expected = [] if again.status else [100 * json.loads(again.out)["idle_share"]]
+        assert shares == pytest.approx(expected, abs=0.06)
     assert "V100" in next(row["assumed"] for row in rows if row["of"].startswith("Throughput"))
     cost = next(row["effect of other values"] for row in rows if row["of"] == "Cost of a rescale")
     assert re.fullmatch(
@@ -162,7 +169,7 @@ def test_the_papers_grids_announce_all_their_replays(made: tuple[Path, Ended], t
     options = ("--hours", 2, "--out", tmp_path / "out", "--jobs", 1, "--paper-grids")
     ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options)
     assert ended.status == 0, ended
-    assert re.search(r"36 replays and 9 reference replays: about \d+ (s|min) on 1 core$", ended.err, re.MULTILINE)
+    assert re.search(r"36 replays and 10 reference replays: about \d+ (s|min) on 1 core$", ended.err, re.MULTILINE)
     assert "afs-l" in (tmp_path / "out" / "data" / "replays.csv").read_text()
     for objective in ("relative-speed", "throughput"):  # as Tables 3 and 4
         with (tmp_path / "out" / "data" / f"runtimes-{objective}.csv").open(newline="") as file:
@@ -186,7 +193,16 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
         shares = {row[0]: float(row[2].rstrip("%")) for row in list(csv.reader(file))[1:]}
     assert sum(shares.values()) == pytest.approx(100, abs=0.2)
     assert shares["a waiting job fits"] > 50
-    assert "could not have been filled" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "could not have been filled" in page
+    label = re.search(r'aria-label="([^"]*); of the idle, a waiting job could have used at most ([\d.]+)%"', page)
+    assert label is not None
+    busy, trained, left = map(float, re.findall(r"([\d.]+)%", label[1]))
+    assert busy + trained + left == pytest.approx(100, abs=0.2)
+    assert float(label[2]) == pytest.approx((trained + left) * shares["a waiting job fits"] / 100, abs=0.2)
+    strip = re.search(r'class="mark" aria-hidden="true"><span style="margin-left: ([\d.]+)%; width: ([\d.]+)%', page)
+    assert strip is not None
+    assert float(strip[1]) == pytest.approx(busy, abs=0.1)
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,8 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     assert set(summary["decision_s"]) == {"p50", "p99", "max"}
     assert summary["pool_events"] == 5
     assert summary["resource_integral_node_h"] == pytest.approx((6 * 10 + 7 * 20 + 4 * 30 + 4 * 60) / 60)
-    assert 0 < summary["efficiency"] < summary["no_cost_bound"]
+    assert 0 < summary["efficiency"] < summary["start_bound"] < summary["no_cost_bound"]
+    assert summary["bound_work_ran_out_at"] is None
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {"summary.json", "trainers.csv", "decisions.csv.gz", "timeline.png", "costs.png"}
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
@@ -143,7 +144,9 @@ def test_work_that_runs_out_is_said(inputs: tuple[Path, Path], tmp_path: Path) -
     inputs[0].write_text(LOG.replace("01T02:00", "01T09:00"))
     bftrainer("replay", "workload", "hpo", "--count", 1, "--out", inputs[1])
     ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out")
-    assert "Trainers ran out of work at 2021-01-01T0" in " ".join(ended.out.split())
+    told = " ".join(ended.out.split())
+    assert "Trainers ran out of work at 2021-01-01T0" in told
+    assert "the no-cost bound of more trainers is higher" in told
 
 
 def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path: Path) -> None:

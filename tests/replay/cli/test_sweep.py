@@ -47,8 +47,8 @@ def test_rows_files_and_pictures(log: Path, tmp_path: Path) -> None:
         assert 0 < u <= bound * 1.05
         assert u == pytest.approx(float(row["outcome_samples"]) / float(row["static_outcome_samples"]))
         assert row["work_ran_out_at"] == ""
-    # A_s and the bound are those of (log, workload, P_jmax): two of each; equal share does not look at T_fwd.
-    assert len(list((tmp_path / "cells").iterdir())) == 2 + 2 + 8 + 4
+    # A_s and both bounds are those of (log, workload, P_jmax): two of each; equal share does not look at T_fwd.
+    assert len(list((tmp_path / "cells").iterdir())) == 2 + 2 + 2 + 8 + 4
     for name in ("forward-s", "max-parallel", "split"):
         assert (tmp_path / f"efficiency-over-{name}.png").read_bytes().startswith(b"\x89PNG")
 

@@ -81,6 +81,9 @@ def test_an_empty_machine_without_a_waiting_job_is_idle(tmp_path: Path) -> None:
     rows = [*BUSY[:40], (50, 0, 1, 4), *BUSY[51:]]
     found = read(tmp_path, swf(rows), outages=("auto",))
     assert sum(len(event.change.joined) for event in found.log.events) == 4
+    (remark,) = [text for text in found.remarks if "none waits" in text]
+    assert remark.startswith("no job runs for 10.0 h in all, in 1 periods of an hour or more")
+    assert "2020-09-15T04:26:40/2020-09-15T14:26:40" in remark
     out = f"{format_time(T + 40 * HOUR)}/{format_time(T + 45 * HOUR)}"
     given = read(tmp_path, swf(rows), outages=(out,))
     joined = [event.at_s for event in given.log.events if event.change.joined]

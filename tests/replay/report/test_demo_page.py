@@ -15,6 +15,7 @@ from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import cut
 from bftrainer_replay.report.demo_page import DemoReplay, DemoRun, demo_page
 from bftrainer_replay.report.page import write
+from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome, static_outcomes
 from bftrainer_replay.simulation.summary import summarize
 from bftrainer_replay.sweep.detail import detail_of, read_detail
@@ -43,7 +44,7 @@ def test_the_page_holds_what_both_policies_and_the_pilot_did(tmp_path: Path) -> 
     replays = []
     for policy in (EqualShare(), BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)):
         outcome = play(scenario, policy)
-        summary = summarize(policy.name, scenario, outcome, static, static)
+        summary = summarize(policy.name, scenario, outcome, static, Bounds(static))
         replays.append(DemoReplay(summary, read_detail(detail_of(scenario, outcome))))
     equal, best = replays
     bins = static_outcomes(scenario, best.detail.bin_edges_s.tolist())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import bftrainer, complaint
 from data import data_file
+from node_names import first, last
 
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
@@ -20,10 +21,11 @@ from bftrainer.errors import UnknownNameError
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.simulation.bounds import no_cost_bound
 from bftrainer_replay.simulation.curve_error import CURVE_MODES, with_curve_error
 from bftrainer_replay.simulation.ledger import Ledger
 from bftrainer_replay.simulation.meter import Meter
-from bftrainer_replay.simulation.play import Scenario, no_cost_bound, play, static_outcome
+from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.world import ReplayWorld
 from bftrainer_replay.workload.curves import read_curves
@@ -141,14 +143,14 @@ def test_windows_begin_when_the_stall_is_over_and_grow() -> None:
     run_ = ReplayedTrainer(Trainer("t", CURVE, 1, 8, 20.0, 10.0), CostModel.STALL, 0.0)
     meter = Meter()
     meter.add("t", 20.0)
-    run_.rescale(4, 0.0)
+    run_.rescale(first(4), 0.0)
     assert meter.read({"t": run_}, 39.0) == ()
     rate = CURVE.at(4)
     assert meter.read({"t": run_}, 40.0) == (StallSeen("t", True, 20.0), RateSeen("t", 4, rate, 20.0))
     assert meter.read({"t": run_}, 59.0) == ()
     assert meter.read({"t": run_}, 1000.0) == (RateSeen("t", 4, rate, 960.0),)
     assert meter.read({"t": run_}, 1100.0) == (), "after a quarter of an hour a window of 100 s says nothing new"
-    run_.lose_nodes(2, 1200.0)
+    run_.lose_nodes(last(run_.held, 2), 1200.0)
     assert meter.read({"t": run_}, 1230.0) == (StallSeen("t", False, 10.0), RateSeen("t", 2, CURVE.at(2), 20.0))
 
 
@@ -157,7 +159,7 @@ def test_noise_is_per_window_and_seeded() -> None:
         run_ = ReplayedTrainer(Trainer("t", CURVE, 1, 8, 0.0, 0.0), CostModel.STALL, 0.0)
         meter = Meter(noise=0.1, seed=seed)
         meter.add("t", 1.0)
-        run_.rescale(8, 0.0)
+        run_.rescale(first(8), 0.0)
         seen = [meter.read({"t": run_}, 1.3**i) for i in range(1, 60)]
         return [s.samples_per_s for batch in seen for s in batch if isinstance(s, RateSeen)]
 

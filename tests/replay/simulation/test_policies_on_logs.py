@@ -21,7 +21,7 @@ from bftrainer_replay.workload.workload import diverse, read_workload, submissio
 
 POLICIES = (
     "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid",
-    "loss-phase", "flowcon",
+    "loss-phase", "flowcon", "cohort",
 )  # fmt: skip
 
 WHOLE_WEEK = ("bftrainer", "equal-share")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from bftrainer.domain.model import Curve, Trainer
-from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.analysis.fragments import PoolSizes
 from bftrainer_replay.simulation.upper_bound import upper_bound
 
 FAST = Curve((1, 2, 4), (10.0, 18.0, 30.0))
@@ -16,8 +17,8 @@ def trainer(name: str, curve: Curve, total: float | None) -> Trainer:
     return Trainer(name, curve, 1, 4, 18.0, 12.0, samples_total=total)
 
 
-def constant(nodes: int, span_s: float = 100.0) -> LogWindow:
-    return LogWindow(0.0, span_s, frozenset(f"n{i}" for i in range(nodes)), (), nodes, "constant")
+def constant(nodes: int, span_s: float = 100.0) -> PoolSizes:
+    return PoolSizes(np.array([0.0]), np.array([span_s]), np.array([nodes]))
 
 
 def test_one_trainer_trains_at_its_best() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,3 +110,22 @@ def test_totals_at_the_end(cost_model: CostModel, expected: dict[str, Any]) -> N
     assert here.next_event(None) is None
     assert {name: getattr(here.totals(), name) for name in expected} == expected
     assert here.runs["t"].node_s == 4 * 100 + 3 * 200
+
+
+@pytest.mark.parametrize("model", ["delay", "overlap"])
+def test_when_the_old_nodes_of_a_growing_trainer_leave_the_starting_ones_do_not_train_yet(model: str) -> None:
+    """a and b train, c and d start at 100; a and b leave at 110. c and d train when their start is over, at 120."""
+    left = PoolEvent(110.0, PoolChanged(left=frozenset("ab")))
+    window = LogWindow(0.0, 300.0, ABCD, (left,), 8, "by hand")
+    own = trainer("t") if model == "delay" else replace(trainer("t"), start_s=20.0, scale_up_s=0.0)
+    here = ReplayWorld(window, (Arrival(0.0, own),), CostModel(model))
+    here.next_event(None)
+    here.apply((Rescale("t", frozenset(), frozenset("ab"), forced=False),))
+    here.next_event(100.0)
+    here.apply((Rescale("t", frozenset("ab"), ABCD, forced=False),))
+    here.next_event(None)
+    here.apply((Rescale("t", ABCD, frozenset("cd"), forced=True),))
+    here.next_event(115.0)
+    run = here.runs["t"]
+    assert run.samples_at(110.0) == run.samples_at(119.0)
+    assert run.samples_at(130.0) - run.samples_at(120.0) == pytest.approx(10 * run.rate)

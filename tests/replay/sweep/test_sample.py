@@ -49,9 +49,17 @@ def test_pieces_are_parts_of_the_log_drawn_over_all_of_it() -> None:
     assert "20 pieces of one day each, 20 of the log's 100 days" in sample.text
 
 
-@pytest.mark.parametrize(("days", "share", "length_h"), [(400, 0.2, 168.0), (14, 0.2, 24.0), (100, 0.15, 24.0)])
-def test_pieces_are_as_long_as_three_of_them_allow(days: int, share: float, length_h: float) -> None:
+@pytest.mark.parametrize(
+    ("days", "share", "length_h"), [(400, 0.2, 168.0), (14, 0.2, 24.0), (100, 0.15, 24.0), (10, 0.08, 6.0)]
+)
+def test_pieces_are_as_long_as_their_number_allows(days: int, share: float, length_h: float) -> None:
     assert drawn(made_log(days, 10), share).pieces[0].span_s == 3600 * length_h
+
+
+def test_a_log_that_is_costly_to_replay_has_three_short_pieces() -> None:
+    sample = drawn(made_log(10, 10), 0.001)
+    assert [piece.span_s for piece in sample.pieces] == [6 * 3600.0] * 3
+    assert "3 pieces of 6 hours each, 0.75 of the log's 10 days" in sample.text
 
 
 def test_most_of_a_log_is_all_of_it() -> None:

@@ -1,0 +1,82 @@
+"""The time line of a fragment: the instants between an idle node and the first training step on it, and on the way back.
+
+Instants come from several clocks: the scheduler's, the node's, this host's. They are converted to this host's time, and an
+instant that seems to be earlier than the one before it counts as that one (:func:`stage_seconds`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from itertools import pairwise
+
+
+class NodeStage(Enum):
+    """The instant that ends a stage. Seconds of a stage are those since the instant before it that is known."""
+
+    IDLE = "idle"
+    """The scheduler's word for when the node became idle, in whole seconds. Not every scheduler says it."""
+    SEEN = "seen"
+    """A look of the pilot has shown the node idle."""
+    DECIDED = "decided"
+    """The pilot decides to hold it."""
+    SUBMITTED = "submitted"
+    """The command that submits the holder job begins."""
+    JOB_STARTED = "job_started"
+    """The scheduler's word for the start of the job, in whole seconds."""
+    PAYLOAD_READY = "payload_ready"
+    """By the node's clock."""
+    OFFERED = "offered"
+    """The fragment is in the pool."""
+    GIVEN = "given"
+    """The first decision that gives it to a trainer."""
+    WORKER_STARTED = "worker_start"
+    """The driver starts the first worker."""
+    IMPORTS_DONE = "imports_done"
+    """Only where the driver prepares workers ahead; else imports are a part of the next stage."""
+    GROUP_SWITCHED = "group_switched"
+    """The trainer's group of workers includes this node."""
+    FIRST_STEP = "first_step"
+    """Rank 0 reports a step of that group."""
+    NOTICE = "notice"
+    """Preempted, or the pilot has decided to release it."""
+    WORKERS_GONE = "workers_gone"
+    """The last worker process has ended."""
+    RELEASED = "released"
+    """The holder job is over."""
+
+
+TO_TRAINING = tuple(NodeStage)[: tuple(NodeStage).index(NodeStage.NOTICE)]
+TO_RELEASE = (NodeStage.NOTICE, NodeStage.WORKERS_GONE, NodeStage.RELEASED)
+Instants = Mapping[NodeStage, float]
+"""Seconds since 1970."""
+
+
+def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[NodeStage, float]:
+    """Seconds of each stage of a chain, by the instant that ends it; empty before the chain is complete."""
+    if chain[-1] not in instants:
+        return {}
+    known = [stage for stage in chain if stage in instants]
+    latest, ordered = -math.inf, []
+    for stage in known:
+        latest = max(latest, instants[stage])
+        ordered.append(latest)
+    return {stage: after - before for stage, (before, after) in zip(known[1:], pairwise(ordered), strict=True)}
+
+
+def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | None:
+    """Seconds of the whole chain; None before it is complete, or if its first instant is not known."""
+    if chain[0] not in instants or chain[-1] not in instants:
+        return None
+    return sum(stage_seconds(instants, chain).values())
+
+
+def p95(values: Sequence[float]) -> float:
+    """The 95th percentile: the smallest value that 95 % of the values do not exceed (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(math.ceil(0.95 * len(ordered)) - 1, 0)]
+
+
+SUMMARIES: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (("median", statistics.median), ("95 %", p95))

@@ -1,0 +1,159 @@
+"""Cohorts of a window, the nodes that join together: how long until the next hit, by age, and the constants of policy `cohort`.
+
+A hit is an instant at which nodes of a cohort leave. Cohorts that were in the pool at the window's start are left out, because
+their age is unknown. All times are in seconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.policies.cohort_worth import CohortModel
+from bftrainer_replay.logs.model import LogWindow
+
+LEAST_HITS = 100
+"""Fewer than that fit nothing."""
+_TOO_YOUNG = 0.02
+"""Below the age of the first hits, few are possible: a log has no idle periods shorter than its own debounce."""
+_EDGES_S = np.concatenate([[0.0], np.geomspace(15.0, 30 * 86400.0, 80)])
+_FIRST_S = np.geomspace(10.0, 10_000.0, 31)
+_KNEE_S = np.geomspace(300.0, 30_000.0, 21)
+_LATE = np.linspace(0.0, 1.5, 31)
+_AT_ONCE = np.geomspace(0.05, 10.0, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class CohortHits:
+    """Seconds at risk and hits by age, of cohorts and of their nodes; the ages are between ``edges_s``.
+
+    ``whole`` and ``partial`` count the hits that took all that was left of a cohort of k >= 2 nodes, or less: (k, hits).
+    """
+
+    edges_s: NDArray[np.float64]
+    at_risk_s: NDArray[np.float64]
+    hits: NDArray[np.int64]
+    nodes_at_risk_s: NDArray[np.float64]
+    node_hits: NDArray[np.int64]
+    whole: tuple[tuple[int, int], ...]
+    partial: tuple[tuple[int, int], ...]
+
+    @property
+    def taken_whole(self) -> float:
+        """The share of the hits on two and more nodes that take all of them."""
+        whole, partial = (sum(hits for _, hits in each) for each in (self.whole, self.partial))
+        return whole / max(whole + partial, 1)
+
+    def coarse(self, least: int = 30) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Mean age, mean time to the next hit, and hits, in ranges of age that have at least ``least`` hits."""
+        middle = np.sqrt(np.maximum(self.edges_s[:-1], 5.0) * self.edges_s[1:])
+        ages, means, counts = [], [], []
+        risk = weight = 0.0
+        hits = 0
+        for age_s, at_risk_s, here in zip(middle, self.at_risk_s, self.hits, strict=True):
+            risk, weight, hits = risk + at_risk_s, weight + age_s * at_risk_s, hits + int(here)
+            if hits >= least:
+                ages.append(weight / risk if risk else age_s)
+                means.append(risk / hits)
+                counts.append(hits)
+                risk = weight = 0.0
+                hits = 0
+        return np.array(ages), np.array(means), np.array(counts, dtype=np.int64)
+
+
+def cohort_hits(window: LogWindow, together_s: float = CohortModel().together_s) -> CohortHits:
+    """Follow every cohort from its join to its last node. Cost: linear in the nodes that join and leave, and the ages."""
+    bins = len(_EDGES_S) - 1
+    at_risk, nodes_at_risk = np.zeros(bins), np.zeros(bins)
+    hits, node_hits = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
+    whole: Counter[int] = Counter()
+    partial: Counter[int] = Counter()
+    joined_s: list[float] = []
+    seen_s: list[float] = []
+    left: list[int] = []  # nodes of each cohort that are still there
+    of: dict[str, int] = {}
+
+    def pass_time(cohort: int, at_s: float) -> None:
+        from_s, to_s = seen_s[cohort] - joined_s[cohort], at_s - joined_s[cohort]
+        first, last = np.searchsorted(_EDGES_S, (from_s, to_s), side="right")
+        edges = _EDGES_S[first - 1 : last + 1]
+        spent = np.clip(edges[1:], from_s, to_s) - np.clip(edges[:-1], from_s, to_s)
+        at_risk[first - 1 : first - 1 + len(spent)] += spent
+        nodes_at_risk[first - 1 : first - 1 + len(spent)] += spent * left[cohort]
+        seen_s[cohort] = at_s
+
+    for event in window.events:
+        taken = Counter(of.pop(node) for node in event.change.left if node in of)
+        for cohort, count in sorted(taken.items()):
+            pass_time(cohort, event.at_s)
+            age_bin = min(int(np.searchsorted(_EDGES_S, event.at_s - joined_s[cohort], side="right")), bins) - 1
+            hits[age_bin] += 1
+            node_hits[age_bin] += count
+            if left[cohort] > 1:
+                (whole if count == left[cohort] else partial)[left[cohort]] += 1
+            left[cohort] -= count
+        if not event.change.joined:
+            continue
+        if not joined_s or event.at_s - joined_s[-1] > together_s:
+            joined_s.append(event.at_s)
+            seen_s.append(event.at_s)
+            left.append(0)
+        pass_time(len(left) - 1, event.at_s)
+        left[-1] += len(event.change.joined)
+        of.update(dict.fromkeys(event.change.joined, len(left) - 1))
+    for cohort, nodes in enumerate(left):
+        if nodes:
+            pass_time(cohort, window.end_s)
+    sizes = tuple(sorted(whole.items())), tuple(sorted(partial.items()))
+    return CohortHits(_EDGES_S, at_risk, hits, nodes_at_risk, node_hits, *sizes)
+
+
+def fitted(found: CohortHits) -> CohortModel | None:
+    """The constants of largest likelihood; those that no log shows are the defaults. None below ``LEAST_HITS`` hits.
+
+    Hits on a cohort of age a come at the rate 1 / mean_to_hit_s(a), losses of a node at that rate over ``outlast``.
+    """
+    if found.hits.sum() < LEAST_HITS:
+        return None
+    default = CohortModel()
+    old = np.cumsum(found.hits) > _TOO_YOUNG * found.hits.sum()
+    age_s = np.sqrt(found.edges_s[:-1] * found.edges_s[1:])[old]
+    hits, at_risk_s = found.hits[old], found.at_risk_s[old]
+    best, constants = -math.inf, (default.first_s, default.knee_s, default.late)
+    for knee_s, late in itertools.product(_KNEE_S, _LATE):
+        grown = np.minimum(age_s, knee_s) + late * np.maximum(age_s - knee_s, 0.0)
+        mean_s = _FIRST_S[:, None] + grown
+        likelihood = -(hits * np.log(mean_s) + at_risk_s / mean_s).sum(axis=1)
+        if likelihood.max() > best:
+            best = float(likelihood.max())
+            constants = float(_FIRST_S[int(likelihood.argmax())]), float(knee_s), float(late)
+    first_s, knee_s, late = (float(f"{constant:.2g}") for constant in constants)
+    mean_s = np.array([CohortModel(first_s, knee_s, late).mean_to_hit_s(a) for a in age_s])
+    outlast = float((found.nodes_at_risk_s[old] / mean_s).sum() / found.node_hits[old].sum())
+    return CohortModel(first_s, knee_s, late, outlast=float(f"{outlast:.2g}"), at_once=_at_once(found))
+
+
+def policy_name(model: CohortModel) -> str:
+    """The policy with its parameters, as ``--policy`` and ``decisions.policy`` take it."""
+    default = CohortModel()
+    names = (field.name for field in fields(model) if getattr(model, field.name) != getattr(default, field.name))
+    options = "&".join(f"{name}={getattr(model, name):g}" for name in names)
+    return f"cohort?{options}" if options else "cohort"
+
+
+def _at_once(found: CohortHits) -> float:
+    """Of hits on k nodes, 1 / (1 + at_once * ln k) take all."""
+    if not found.whole or not found.partial:
+        return CohortModel().at_once
+    share = {
+        each: np.log([[k] for k, _ in rows]) for each, rows in (("whole", found.whole), ("partial", found.partial))
+    }
+    all_taken = -np.log1p(_AT_ONCE * share["whole"]) * np.array([[n] for _, n in found.whole])
+    partly = _AT_ONCE * share["partial"]
+    some_left = np.log(partly / (1.0 + partly)) * np.array([[n] for _, n in found.partial])
+    return float(f"{_AT_ONCE[int((all_taken.sum(axis=0) + some_left.sum(axis=0)).argmax())]:.2g}")

@@ -1,0 +1,102 @@
+"""What no policy exceeds on a log: without rescale costs, and by nodes that have had the time to start.
+
+* The *no-cost bound*. If trainers are alike, it is the outcome of the same replay with all R = 0 and a decision at every event;
+  if they differ, that is no bound, and it is the maximum of a linear program (:mod:`.upper_bound`). The replay of trainers
+  that are alike may run out of work, and then more trainers could do more.
+* The *start bound*. A node that joins the pool trains R_up later at the earliest, whatever the policy does: at each moment at
+  most P_jmax trainers share the nodes that joined R_up ago or earlier, those of the window's start included. Trainers that are
+  alike then train no more than the integral of the best rate on that many nodes; for those that differ, the linear program
+  counts these nodes only. Under ``paper`` costs nothing takes time to start, and there is no such bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.domain.model import Trainer
+from bftrainer.domain.problem import Problem, TrainerDemand
+from bftrainer.domain.sizes import sizes_of
+from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of, sizes_once_started
+from bftrainer_replay.simulation.play import OnTime, Scenario, free_of_costs, play, ran_out_s
+from bftrainer_replay.simulation.progress import CostModel
+from bftrainer_replay.simulation.upper_bound import upper_bound
+from bftrainer_replay.simulation.world import DecideOn
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Samples, and when the replay behind ``no_cost`` ran out of work, if it did. ``start``: None under ``paper`` costs."""
+
+    no_cost: float
+    start: float | None = None
+    ran_out_s: float | None = None
+
+
+def bounds_of(scenario: Scenario, *, on_time: OnTime | None = None) -> Bounds:
+    """Both bounds."""
+    return replace(without_costs(scenario, on_time=on_time), start=start_bound(scenario))
+
+
+def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
+    """Samples that no policy exceeds; if trainers are alike, provided that there is enough work."""
+    return without_costs(scenario, on_time=on_time).no_cost
+
+
+def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bounds:
+    """The no-cost bound, and when its work ran out."""
+    trainers = _true(scenario)
+    if not _alike(trainers):
+        return Bounds(upper_bound(pool_sizes_of(scenario.window), trainers, scenario.max_parallel))
+    free = replace(scenario, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL)
+    # Without costs, T_fwd scales all gains alike: any positive value gives the same decisions.
+    outcome = play(
+        free, BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0), on_time=on_time, keep_entries=False
+    )
+    return Bounds(outcome.totals.samples, ran_out_s=ran_out_s(outcome, free))
+
+
+def start_bound(scenario: Scenario) -> float | None:
+    """Samples that no policy exceeds under the scenario's cost model; None under ``paper`` costs."""
+    if scenario.cost_model is CostModel.PAPER:
+        return None
+    trainers = _true(scenario)
+    if not trainers:
+        return 0.0
+    wait_s = min(scenario.cost_model.costs_of(trainer).growth_s for trainer in trainers)
+    started = sizes_once_started(scenario.window, wait_s)
+    if not _alike(trainers):
+        return upper_bound(started, trainers, scenario.max_parallel)
+    work = sum(math.inf if t.samples_total is None else t.samples_total for t in trainers)
+    return min(_at_best(started, trainers[0], min(scenario.max_parallel, len(trainers))), work)
+
+
+def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
+    """The integral of the largest rate of ``places`` trainers like this one."""
+    demand = TrainerDemand(
+        trainer.id, trainer.curve, trainer.min_nodes, trainer.max_nodes, 0.0, 0.0, sizes=_with_zero(trainer.sizes)
+    )
+    usable, which = np.unique(np.minimum(sizes.nodes, places * trainer.max_nodes), return_inverse=True)
+    solve = Exact().solve
+    best = [solve(Problem(int(nodes), 1.0, (demand,) * places)).objective_value for nodes in usable]
+    return float(np.dot(np.array(best)[which], sizes.duration_s))
+
+
+def _with_zero(sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return sizes if sizes is None or sizes[0] == 0 else (0, *sizes)
+
+
+def _true(scenario: Scenario) -> list[Trainer]:
+    """The trainers in order of submission, with their true curves."""
+    ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
+    return [arrival.actual or arrival.trainer for arrival in ordered]
+
+
+def _alike(trainers: Sequence[Trainer]) -> bool:
+    return len({(trainer.curve, sizes_of(trainer)) for trainer in trainers}) <= 1

@@ -1,0 +1,162 @@
+"""The time line of a held node: collected by the pilot, in its database, in its metrics, on the command line."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import bftrainer
+
+from bftrainer.domain.cluster import Availability, NodeView
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, p95, stage_seconds, whole_seconds
+from bftrainer.domain.state import Active, Decision, Plan, State
+from bftrainer.live.facts import DecisionMade, Fact, FragmentTimed, Listener, TellingRegistry
+from bftrainer.live.metrics import Metrics
+from bftrainer.live.nodes.first_seen import FirstSeen
+from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.stages import StageReached
+from bftrainer.persistence.store import Store, open_store
+from bftrainer.persistence.time_lines import time_lines
+from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
+from bftrainer.system.processes import this_process
+
+NAME = "node01#7"
+T0 = 1_800_000_000.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = open_store(tmp_path, create=True)
+    found.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
+    yield found
+    found.close()
+
+
+def trainer() -> Trainer:
+    return Trainer("a", Curve((1, 2), (1.0, 2.0)), 1, 2, 1.0, 1.0)
+
+
+def one_life(registry: TellingRegistry, listeners: list[Listener]) -> None:
+    """A node becomes idle, trains, and is preempted. ``T0`` is when it was idle."""
+    registry.fragment_asked(NAME, "node01", T0 + 10)
+    registry.fragment_seen(NAME, {NodeStage.IDLE: T0, NodeStage.SEEN: T0 + 4})
+    registry.fragments_reached([StageReached(NAME, NodeStage.SUBMITTED, T0 + 10.1)])
+    registry.fragments_reached(
+        [StageReached(NAME, NodeStage.PAYLOAD_READY, T0 + 11), StageReached(NAME, NodeStage.JOB_STARTED, T0 + 10)]
+    )
+    registry.fragment_taken(NAME, T0 + 11.2)
+    active = Active(trainer())
+    for at_s in (T0 + 11.3, T0 + 11.9):  # the second decision does not give it again
+        plan = Plan(Decision((1,)), (frozenset({NAME}),), None)
+        for listener in listeners:
+            listener(DecisionMade(at_s, Event(at_s, ()), State(2, active=(active,)), plan, 0.1))
+    starts = TrainingTimes((WorkerTimes("7", T0 + 12),))
+    trains = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14),))
+    gone = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14, T0 + 60.2),))
+    registry.trainer_reported("a", TrainingTimes(), starts)
+    ended = TrainingTimes((WorkerTimes("7", T0 + 12, gone_s=T0 + 13),))  # and starts again: that is not the way back
+    registry.trainer_reported("a", starts, ended)
+    registry.trainer_reported("a", ended, trains)
+    registry.fragment_asked_back(NAME, T0 + 60, "preempted")
+    registry.trainer_reported("a", trains, gone)
+    registry.fragment_released(NAME, T0 + 61, "preempted")
+    registry.add_usage((), T0 + 62)
+
+
+def test_each_stage_is_told_once_and_is_in_the_database(store: Store) -> None:
+    heard: list[Fact] = []
+    listeners: list[Listener] = [heard.append]
+    registry = TellingRegistry(store, lambda: T0 + 100, listeners)
+    metrics = Metrics(registry)
+    listeners.append(metrics.hear)
+    one_life(registry, listeners)
+    (line,) = time_lines(registry)
+    assert (line.trainer, line.node) == ("a", "node01")
+    assert NodeStage.IMPORTS_DONE not in line.instants
+    seconds = {stage.value: round(value, 3) for stage, value in stage_seconds(line.instants, TO_TRAINING).items()}
+    assert seconds == {
+        "seen": 4.0, "decided": 6.0, "submitted": 0.1, "job_started": 0.0, "payload_ready": 0.9, "offered": 0.2,
+        "given": 0.2, "worker_start": 0.6, "group_switched": 0.5, "first_step": 1.5,
+    }  # fmt: skip
+    assert whole_seconds(line.instants, TO_TRAINING) == pytest.approx(14)
+    assert whole_seconds(line.instants, TO_RELEASE) == pytest.approx(1)
+    timed = [fact for fact in heard if isinstance(fact, FragmentTimed)]
+    assert [len(fact.seconds) for fact in timed] == [10, 2]
+    page = metrics.text().decode()
+    assert 'bftrainer_node_stage_seconds_count{stage="decided"} 1.0' in page
+    assert 'bftrainer_node_stage_seconds_sum{stage="workers_gone"} 0.2' in page
+
+
+def test_a_pilot_that_comes_back_goes_on_with_the_lines_of_open_fragments(store: Store) -> None:
+    first = TellingRegistry(store, lambda: T0, [])
+    first.fragment_asked(NAME, "node01", T0 + 10)
+    first.fragment_seen(NAME, {NodeStage.IDLE: T0})
+    first.fragment_taken(NAME, T0 + 11)
+    first.add_usage((), T0 + 12)
+    heard: list[Fact] = []
+    again = TellingRegistry(store, lambda: T0, [heard.append])
+    again.fragment_seen(NAME, {NodeStage.IDLE: T0 + 5})  # not the first
+    again.trainer_reported(
+        "a", TrainingTimes(), TrainingTimes((WorkerTimes("7", T0 + 20, None, (1, 1), T0 + 20.5, T0 + 21),))
+    )
+    (fact,) = heard
+    assert isinstance(fact, FragmentTimed)
+    assert sum(seconds for _, seconds in fact.seconds) == pytest.approx(21)
+
+
+def test_the_command_shows_stages_and_reads_what_an_earlier_version_wrote(store: Store, tmp_path: Path) -> None:
+    one_life(TellingRegistry(store, lambda: T0, listeners := []), listeners)
+    shown = bftrainer("nodes", "--timeline", "--all", "--state", tmp_path)
+    assert shown.status == 0, shown
+    words = next(line.split() for line in shown.out.splitlines() if line.strip().startswith("95 %"))
+    assert words[2:] == ["4.00", "6.00", "0.10", "0.00", "0.90", "0.20", "0.20", "0.60", "-", "0.50", "1.50", "14.00",
+                         "0.20", "0.80", "1.00"]  # fmt: skip
+    (row,) = (json.loads(line) for line in bftrainer(
+        "nodes", "--timeline", "--all", "--json", "--state", tmp_path).out.splitlines())  # fmt: skip
+    assert (row["idle_to_step_s"], row["stage_s"]["seen"], row["trainer"]) == (pytest.approx(14), 4.0, "a")
+    store.close()
+    with sqlite3.connect(tmp_path / "pilot.db") as connection:
+        connection.execute("DROP TABLE stages")
+    connection.close()
+    (row,) = (json.loads(line) for line in bftrainer(
+        "nodes", "--timeline", "--all", "--json", "--state", tmp_path).out.splitlines())  # fmt: skip
+    assert (row["idle_to_step_s"], row["release_s"], set(row["instants_s"])) == (
+        None, pytest.approx(1), {"decided", "offered", "notice", "released"},
+    )  # fmt: skip
+    reopened = open_store(tmp_path, create=True)  # a pilot adds the table
+    assert time_lines(Registry(reopened))
+    assert reopened.read("SELECT 1 FROM sqlite_master WHERE name = 'stages'")
+    reopened.close()
+
+
+def test_a_node_is_idle_since_the_scheduler_says_so_and_seen_since_the_first_look_of_this_idle_time() -> None:
+    def node(name: str, last_busy_s: float | None) -> NodeView:
+        return NodeView(name, Availability.FREE, last_busy_s=last_busy_s)
+
+    first = FirstSeen().looked({"a", "b"}, [node("a", 90.0), node("b", None), node("c", 5.0)], 100.0, 2.0)
+    assert first.of("a") == {NodeStage.SEEN: 100.0, NodeStage.IDLE: 92.0}
+    assert first.of("b") == {NodeStage.SEEN: 100.0}
+    assert first.of("c") == {}
+    then = first.looked({"a"}, [node("a", 90.0)], 110.0, 2.5)
+    assert then.of("a") == first.of("a")
+    assert then.looked({"b"}, [node("b", 111.0)], 112.0, 2.0).of("b") == {NodeStage.SEEN: 112.0, NodeStage.IDLE: 112.0}
+
+
+def test_instants_of_other_clocks_never_make_a_stage_negative() -> None:
+    instants = {NodeStage.SUBMITTED: 10.9, NodeStage.JOB_STARTED: 10.0, NodeStage.FIRST_STEP: 12.0}
+    assert stage_seconds(instants, TO_TRAINING) == {
+        NodeStage.JOB_STARTED: 0.0,
+        NodeStage.FIRST_STEP: pytest.approx(1.1),
+    }
+    assert stage_seconds({NodeStage.SUBMITTED: 10.9}, TO_TRAINING) == {}
+
+
+def test_the_95th_percentile_is_a_value_that_was_measured() -> None:
+    assert p95([3.0, 1.0, 2.0, 4.0]) == 4.0
+    assert p95([float(n) for n in range(1, 101)]) == 95.0
+    assert p95([3.0]) == 3.0

@@ -1,0 +1,123 @@
+"""Cohorts of a log: hits and time at risk by hand, constants of a known hazard, and the commands that fit them."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import bftrainer, complaint
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.core.coordinator import decide, observe
+from bftrainer.domain.events import Event, PoolChanged
+from bftrainer.domain.state import State
+from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Settings, TimedPolicy
+from bftrainer.persistence.spool import open_state_dir
+from bftrainer.persistence.store import open_store
+from bftrainer.policies.cohort_worth import CohortModel
+from bftrainer.policies.equal_share import EqualShare
+from bftrainer.system.processes import this_process
+from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
+from bftrainer_replay.figures.cohorts import cohorts_figure
+from bftrainer_replay.figures.style import png
+from bftrainer_replay.logs.model import LogWindow, PoolEvent
+
+
+def window(*events: tuple[float, str, str], initial: str = "", end_s: float = 1000.0) -> LogWindow:
+    """Nodes of one letter each."""
+    changes = tuple(PoolEvent(at_s, PoolChanged(frozenset(j), frozenset(left))) for at_s, j, left in events)
+    return LogWindow(0.0, end_s, frozenset(initial), changes, 10, "by hand")
+
+
+def known_hazard(cohorts: int, first_s: float, knee_s: float, late: float, whole: float) -> LogWindow:
+    """Each cohort of eight nodes is hit at the rate 1 / mean_to_hit_s(age); ``whole`` of the hits take all that is left."""
+    rng, events = random.Random(1), []
+    for i in range(cohorts):
+        nodes = [f"c{i}-{k}" for k in range(8)]
+        joined_s = 100.0 * i
+        events.append((joined_s, frozenset(nodes), frozenset()))
+        age_s = 0.0
+        while nodes:
+            due = rng.expovariate(1.0)  # the integral of the rate at the next hit
+            while due > 0:
+                mean_s = first_s + min(age_s, knee_s) + late * max(age_s - knee_s, 0.0)
+                due -= 8.0 / mean_s
+                age_s += 8.0
+            taken = len(nodes) if rng.random() < whole else 1
+            events.append((joined_s + age_s, frozenset(), frozenset(nodes[:taken])))
+            nodes = nodes[taken:]
+    events.sort(key=lambda event: event[0])
+    changes = tuple(PoolEvent(at_s, PoolChanged(joined, left)) for at_s, joined, left in events)
+    return LogWindow(0.0, events[-1][0], frozenset(), changes, 8 * cohorts, "drawn")
+
+
+def test_hits_and_time_at_risk_by_hand() -> None:
+    """The first three join within 5 s; of them one leaves, then two. ``x`` is older than the window, ``d`` stays."""
+    found = cohort_hits(
+        window((100.0, "ab", ""), (103.0, "c", ""), (200.0, "d", "a"), (300.0, "", "bcx"), initial="x", end_s=400.0)
+    )
+    assert found.hits.sum() == 2
+    assert found.node_hits.sum() == 3
+    assert found.at_risk_s.sum() == pytest.approx(200.0 + 200.0)
+    assert found.nodes_at_risk_s.sum() == pytest.approx(3 * 2 + 97 * 3 + 100 * 2 + 200)
+    assert (found.whole, found.partial) == (((2, 1),), ((3, 1),))
+    assert found.taken_whole == 0.5
+    one_hundred = int(np.searchsorted(found.edges_s, 100.0, side="right")) - 1
+    assert found.hits[one_hundred] == 1
+
+
+def test_the_constants_of_a_known_hazard_are_found() -> None:
+    model = fitted(cohort_hits(known_hazard(800, 300.0, 1200.0, 0.3, 0.5)))
+    assert model is not None
+    assert model.mean_to_hit_s(100.0) == pytest.approx(400.0, rel=0.2)
+    assert model.mean_to_hit_s(1000.0) == pytest.approx(1300.0, rel=0.2)
+    assert model.mean_to_hit_s(5000.0) == pytest.approx(2640.0, rel=0.3)
+    assert 1 / (1 + model.at_once * math.log(5)) == pytest.approx(0.5, abs=0.1)
+    assert model.outlast > 1.2  # half of the hits take one node only
+
+
+def test_too_few_hits_fit_nothing_and_the_picture_says_so() -> None:
+    found = cohort_hits(window((100.0, "ab", ""), (200.0, "", "a")))
+    assert fitted(found) is None
+    assert png(cohorts_figure(found, None))
+
+
+def test_the_policy_is_named_with_what_differs_from_its_defaults() -> None:
+    assert policy_name(CohortModel()) == "cohort"
+    assert policy_name(CohortModel(first_s=90.0, late=0.2)) == "cohort?first_s=90&late=0.2"
+
+
+def journal_of(log: LogWindow, folder: Path) -> None:
+    """The journal that a pilot writes when its pool changes as in the log."""
+    with closing(open_store(open_state_dir(folder, create=True), create=True)) as store:
+        store.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
+        allocator = RecordingAllocator(Exact())
+        policy = TimedPolicy(EqualShare())
+        settings = Settings("equal-share", "exact", "throughput", 120.0, 0, 1)
+        journal, state = LiveJournal(store, allocator, policy, settings), State(1)
+        for change in log.events:
+            event = Event(change.at_s, (change.change,))
+            state = observe(state, event)
+            journal.record(event, state, decide(state, policy, event))
+
+
+def test_a_journal_gives_the_same_constants_as_its_log(tmp_path: Path) -> None:
+    log = known_hazard(60, 300.0, 1200.0, 0.3, 0.5)
+    journal_of(log, tmp_path / "state")
+    ended = bftrainer("replay", "cohorts", tmp_path / "state", "--out", tmp_path / "out", "--json")
+    assert ended.status == 0, ended
+    model = fitted(cohort_hits(log))
+    assert model is not None
+    assert json.loads(ended.out)["policy"] == policy_name(model)
+    assert (tmp_path / "out" / "cohorts.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_short_journal_is_refused(tmp_path: Path) -> None:
+    journal_of(window((100.0, "ab", ""), (200.0, "", "a")), tmp_path / "state")
+    ended = bftrainer("replay", "cohorts", tmp_path / "state", "--out", tmp_path / "out")
+    assert "left cohorts 1 times, a fit needs 100" in complaint(ended)

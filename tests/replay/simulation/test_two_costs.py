@@ -1,0 +1,166 @@
+"""The objective for old nodes that train on while new ones start, against simulated samples of every choice."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from bftrainer.allocation.exact import Exact
+from bftrainer.allocation.gains import gain
+from bftrainer.allocation.objectives import OBJECTIVES
+from bftrainer.allocation.two_costs import is_limited, with_two_costs
+from bftrainer.domain.events import Event
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.problem import TrainerDemand
+from bftrainer.domain.rescaling import Rescaling, rescaled
+from bftrainer.domain.state import Active, Nodes, State
+from bftrainer.errors import InvalidValueError
+from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.play import Scenario, play
+from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
+from bftrainer_replay.simulation.world import Arrival
+
+NOW_S = 1000.0
+
+
+def nodes(n: int) -> Nodes:
+    return frozenset(f"n{i}" for i in range(n))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trainer with what has happened to it: (time, nodes after it, whether by the scheduler)."""
+
+    trainer: Trainer
+    history: tuple[tuple[float, Nodes, bool], ...]
+
+    @property
+    def held(self) -> Nodes:
+        return self.history[-1][1] if self.history else frozenset()
+
+    def left(self) -> Rescaling | None:
+        """What the core expects to be left of its rescales."""
+        left, held = None, nodes(0)
+        for at_s, after, _ in self.history:
+            left, held = rescaled(self.trainer, left, held, after, at_s), after
+        return None if left is None else left.at(NOW_S)
+
+    def samples(self, count: int, forward_s: float) -> float:
+        """Simulated samples within T_fwd if the count is decided now; nodes that start are the first to go."""
+        run = ReplayedTrainer(self.trainer, CostModel.OVERLAP, since_s=0.0)
+        for at_s, after, is_loss in self.history:
+            if is_loss:
+                run.lose_nodes(run.held - after, at_s)
+            else:
+                run.rescale(after, at_s)
+        before = run.samples_at(NOW_S)
+        if count != len(self.held):
+            run.rescale(nodes(count), NOW_S)
+        return run.samples_at(NOW_S + forward_s) - before
+
+    def demand(self, forward_s: float) -> TrainerDemand:
+        t = self.trainer
+        plain = TrainerDemand("t", t.curve, 1, t.max_nodes, t.scale_up_s, t.scale_down_s, len(self.held))
+        return with_two_costs(plain, t.start_s or 0.0, self.left(), NOW_S, forward_s)
+
+    def of_eqn_16(self) -> TrainerDemand:
+        t = self.trainer
+        return TrainerDemand("t", t.curve, 1, t.max_nodes, t.growth_s, t.scale_down_s, len(self.held))
+
+
+def case(rng: random.Random, start_s: float, switch_s: float, down_s: float, largest: int) -> Case:
+    """At rest, growing from some or no nodes, or after a loss; a third of those that grow have lost a node meanwhile."""
+    power, unit = rng.uniform(0.3, 1.0), rng.uniform(5, 20)
+    curve = Curve(tuple(range(1, largest + 1)), tuple(unit * n**power for n in range(1, largest + 1)))
+    trainer = Trainer("t", curve, 1, largest, switch_s, down_s, start_s=start_s)
+    old = rng.randint(0, 3)
+    history = [(0.0, nodes(old), False)] if old else []
+    kind = rng.choice(("rest", "grow", "grow", "grow and lose", "lose"))
+    if kind.startswith("grow"):
+        grown_s = NOW_S - rng.uniform(0.0, start_s + switch_s)
+        history.append((grown_s, nodes(old + rng.randint(1, 3)), False))
+        if kind == "grow and lose" and old > 1:
+            history.append((rng.uniform(grown_s, NOW_S), history[-1][1] - {f"n{old - 1}"}, True))
+            return renamed(Case(trainer, tuple(history)))
+    elif kind == "lose" and old > 1:
+        history.append((NOW_S - rng.uniform(0.0, down_s), nodes(old - 1), True))
+    return Case(trainer, tuple(history))
+
+
+def renamed(it: Case) -> Case:
+    """The nodes that are left are the first ones, so that a smaller count is the old nodes first."""
+    order = sorted(it.held) + sorted(it.history[-2][1] - it.held)
+    names = {node: f"n{i}" for i, node in enumerate(order)}
+    return replace(it, history=tuple((at, frozenset(names[n] for n in on), by) for at, on, by in it.history))
+
+
+def mean_losses(start_s: float, switch_s: float, down_s: float, forward_s: float) -> tuple[float, float]:
+    """Mean share of samples lost by the choices of the two-cost objective, and by those of Eqn 16, against the best ones."""
+    rng, lost, lost_16, pending = random.Random(7), [], [], 0
+    while len(lost) < 250:
+        pool = rng.randint(4, 12)
+        largest = min(pool, 8)
+        cases = [case(rng, start_s, switch_s, down_s, largest) for _ in range(3)]
+        if sum(len(c.held) for c in cases) > pool:
+            continue
+        pending += any(c.demand(forward_s).pending is not None for c in cases)
+        choices = np.array([n for n in product(range(largest + 1), repeat=3) if sum(n) <= pool])
+
+        def total(tables: list[list[float]], choices: np.ndarray = choices) -> np.ndarray:
+            return np.sum([np.array(table)[choices[:, j]] for j, table in enumerate(tables)], axis=0)
+
+        counts = range(largest + 1)
+        real = total([[c.samples(n, forward_s) for n in counts] for c in cases])
+        for losses, demands in (
+            (lost, [c.demand(forward_s) for c in cases]),
+            (lost_16, [c.of_eqn_16() for c in cases]),
+        ):
+            told = total([[gain(d, n, forward_s) for n in counts] for d in demands])
+            losses.append(1 - real[told.argmax()] / real.max())
+    assert pending > 100
+    return float(np.mean(lost)), float(np.mean(lost_16))
+
+
+@pytest.mark.parametrize(
+    ("start_s", "switch_s", "down_s", "forward_s", "most"),
+    [
+        (17.0, 1.0, 1.0, 120.0, 0.0002),
+        (5.0, 1.0, 1.0, 60.0, 0.0002),
+        (15.0, 5.0, 5.0, 60.0, 0.0002),
+        (20.0, 10.0, 10.0, 120.0, 0.0002),
+        (20.0, 10.0, 20.0, 120.0, 0.001),  # like Eqn 16: a loss of 20 s counts at the old size
+    ],
+)
+def test_choices_lose_next_to_nothing_against_the_simulated_best(
+    start_s: float, switch_s: float, down_s: float, forward_s: float, most: float
+) -> None:
+    lost, lost_16 = mean_losses(start_s, switch_s, down_s, forward_s)
+    print(f"S {start_s} W {switch_s}, {down_s} T {forward_s}: {lost:.4%}, Eqn 16 {lost_16:.4%}")
+    assert lost <= most
+    assert lost_16 > 5 * lost
+
+
+def test_a_horizon_within_which_growth_never_pays_is_refused() -> None:
+    window = LogWindow(0.0, 300.0, nodes(4), (), 4, "by hand")
+    trainer = Trainer("t", Curve((1, 4), (10.0, 40.0)), 1, 4, 5.0, 5.0, start_s=25.0)
+    policy = BFTrainer(Exact(), OBJECTIVES["throughput"], 30.0)
+    with pytest.raises(InvalidValueError, match=r"trainer t: a rescale takes 30 s .* set forward_s above 30"):
+        play(Scenario(window, (Arrival(0.0, trainer),), 1, CostModel.OVERLAP), policy)
+    served = play(Scenario(window, (Arrival(0.0, trainer),), 1, CostModel.OVERLAP), replace(policy, forward_s=31.0))
+    assert served.totals.samples == 270 * 40
+    # Under another cost model all nodes stall for both, and Eqn 16 applies.
+    assert play(Scenario(window, (Arrival(0.0, trainer),), 1), policy).totals.samples == 270 * 40
+
+
+def test_costs_learned_beyond_the_horizon_count_as_less() -> None:
+    """A running pilot goes on: a start from 0 nodes still pays."""
+    trainer = Trainer("t", Curve((1, 4), (10.0, 40.0)), 1, 4, 40.0, 5.0, start_s=200.0)
+    state = State(1, pool=nodes(4), active=(Active(trainer),))
+    decision, _ = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0).decide(state, Event(0.0, ()))
+    assert is_limited(trainer, 120.0)
+    assert decision.counts == (4,)
