@@ -74,7 +74,7 @@ class Server:
 
     def warm_up(self):  # type: () -> str
         """Do what the script begins with; why this interpreter must not be forked, or nothing."""
-        for name, value, always in self.settings["variables"]:
+        for name, value, always in self.settings["variables"]:  # type: ignore[attr-defined]
             if always or name not in os.environ:
                 os.environ[name] = value  # the worker's script sets it again
         for name in self.settings["modules"]:  # type: ignore[attr-defined]
