@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -33,9 +34,9 @@ def place(
     """New node sets, one per trainer: a superset of the old one where it grows, a subset where it shrinks.
 
     Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer), then their last nodes in
-    name order; growing ones take the free nodes in name order, the first
-    trainer first. Nodes with a known window end (``ends``, node -> time in s) are released first and taken last, the
-    earliest end before others. Cost: O(free log free), where free is the number of nodes that change hands.
+    name order; growing ones take the free nodes in name order, the first trainer first. Nodes with a known window end
+    (``ends``, node -> time in s) are released first and taken last, the earliest end before others. Cost: O(f log f) for f
+    free nodes; if they are many, O(nodes held) plus what changed in the pool.
     """
     placed = list(held)
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
@@ -46,8 +47,7 @@ def place(
             placed[j] = frozenset(order[:count])
     growing = [j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)]
     if growing:
-        wanted = sum(counts[j] - len(held[j]) for j in growing)
-        free = _in_taking_order(pool, placed, wanted, ends)
+        free = _in_taking_order(pool, placed, ends)
         for j in growing:
             placed[j] = held[j].union(islice(free, counts[j] - len(held[j])))
     return tuple(placed)
@@ -69,17 +69,39 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
         raise RejectedAnswerError(f"node {sorted(union - pool)[0]} is not in the pool")
 
 
-def _in_taking_order(pool: Nodes, placed: Sequence[Nodes], wanted: int, ends: Mapping[str, float]) -> Iterator[str]:
-    """The free nodes in the order in which they are taken. Most of a large pool is free, and is sorted once for each pool."""
+def _in_taking_order(pool: Nodes, placed: Sequence[Nodes], ends: Mapping[str, float]) -> Iterator[str]:
+    """The free nodes in the order in which they are taken. If many are free, they are not sorted at every event."""
     taken: Nodes = frozenset().union(*placed)
-    if ends or _FEW * (wanted + len(taken)) > len(pool):
+    if ends or _FEW * (len(pool) - len(taken)) < len(pool):
         return iter(_lasting_first(in_name_order(pool - taken), ends))
-    return (node for node in _pool_in_name_order(pool) if node not in taken)
+    return (node for node in _ORDER.of(pool) if node not in taken)
 
 
-@lru_cache(maxsize=4)
-def _pool_in_name_order(pool: Nodes) -> tuple[str, ...]:
-    return tuple(in_name_order(pool))
+class NameOrder:
+    """The last pool in name order: the order of the next one follows from the nodes that joined and left."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Nodes, list[str]] = (frozenset(), [])
+
+    def of(self, pool: Nodes) -> Sequence[str]:
+        """The same as :func:`in_name_order`."""
+        before, names = self._last
+        if pool is before:
+            return names
+        left, joined = before - pool, pool - before
+        if _FEW * (len(left) + len(joined)) > len(pool):
+            names = in_name_order(pool)
+        else:
+            names = names.copy()
+            for name in left:
+                del names[bisect_left(names, _name_key(name), key=_name_key)]
+            for name in joined:
+                insort(names, name, key=_name_key)
+        self._last = (pool, names)
+        return names
+
+
+_ORDER = NameOrder()
 
 
 def _lasting_first(nodes: list[str], ends: Mapping[str, float]) -> list[str]:

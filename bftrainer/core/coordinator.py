@@ -127,7 +127,7 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
 
 def _starting(a: Active) -> Nodes:
     """Its nodes that do not train yet: the first to be released."""
-    return frozenset() if a.rescaling is None or a.rescaling.switch_s is None else a.nodes - a.rescaling.training
+    return _NONE if a.rescaling is None or a.rescaling.switch_s is None else a.nodes - a.rescaling.training
 
 
 def _without(active: Active, left: Nodes, at_s: float) -> Active:

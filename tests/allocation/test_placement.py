@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.allocation.placement import check_placement, in_name_order, place
+from bftrainer.allocation.placement import NameOrder, check_placement, in_name_order, place
 from bftrainer.errors import RejectedAnswerError
 
 
@@ -16,6 +16,21 @@ def names(*numbers: int) -> frozenset[str]:
 
 def test_people_count_n2_before_n10() -> None:
     assert in_name_order(["n10", "n2", "a9", "n2x", "n02"]) == ["a9", "n02", "n2", "n2x", "n10"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sets(st.integers(0, 300), min_size=200),
+    st.lists(st.tuples(st.sets(st.integers(0, 300), max_size=9), st.booleans()), max_size=8),
+)
+def test_the_order_that_follows_a_pool_is_the_order_from_scratch(
+    start: set[int], moves: list[tuple[set[int], bool]]
+) -> None:
+    order, pool = NameOrder(), names(*start)
+    for nodes, joins in [(set[int](), True), *moves]:
+        pool = pool | names(*nodes) if joins else pool - names(*nodes)
+        assert order.of(pool) == in_name_order(pool)
+    assert order.of(names(2, 1)) == ["n1", "n2"]
 
 
 def test_growing_trainers_take_adjacent_nodes_in_trainer_order() -> None:

@@ -199,7 +199,7 @@ def test_start_and_switch_are_learned_where_the_old_nodes_train_on() -> None:
     state = after(state, StallSeen("a", True, 0.5, 8.0), at_s=120.0)
     now = state.active[0].trainer
     assert (now.start_s, now.scale_up_s, now.growth_s) == (8.0, 0.5, 8.5)
-    state = after(state, StallSeen("a", True, 9.0), StallSeen("a", False, 0.25), at_s=180.0)
+    state = after(state, StallSeen("a", True, 10.5), StallSeen("a", False, 0.25), at_s=180.0)
     now = state.active[0].trainer
     assert (now.start_s, now.scale_up_s, now.scale_down_s) == (8.0, 0.5, 0.25), "a start from 0 is no switch"
 

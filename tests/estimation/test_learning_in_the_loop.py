@@ -30,7 +30,7 @@ def test_invariants_hold_while_learning(
     named = tuple(replace(a, trainer=replace(a.trainer, model="m")) for a in scenario.arrivals)
     arrivals = with_curve_error(named, way, seed=1, by_model=by_model, learning=QUICK)
     world = ReplayWorld(scenario.window, arrivals, scenario.cost_model, scenario.decide_on, meter=Meter(noise, 1))
-    journal = Watching(scenario.max_parallel)
+    journal = Watching(scenario.max_parallel, world)
     state = run(world, State(scenario.max_parallel), build_policy(policy, SETTINGS), journal)
     assert journal.plans
     for active in state.active:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -149,13 +149,12 @@ def test_a_flood_of_another_user_costs_a_tick_a_few_reads_and_the_scheduler_a_fe
     def begin() -> None:
         counts = HintCounts.read(tmp_path)
         assert counts is not None
-        crowd = flood(counts)
-        crowd.__enter__()
-        it.at(160.0, lambda: crowd.__exit__(None, None, None))
+        stack.enter_context(flood(counts))
 
-    it.at(1.0, begin)
-    it.at(155.0, lambda: with_flood.append(it.cluster.observations))
-    it.pilot(161.0)
+    with ExitStack() as stack:
+        it.at(1.0, begin)
+        it.at(155.0, lambda: with_flood.append(it.cluster.observations))
+        it.pilot(161.0)
     assert with_flood[0] <= 16 + 12 * 155 / 60 + 5, "polls, the allowance, and what it had saved"
     counts = HintCounts.read(tmp_path)
     assert counts is not None

@@ -13,11 +13,13 @@ from command_line import bftrainer
 from live_house import House, house, spec
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.domain.events import RateSeen, StallSeen
-from bftrainer.domain.model import Curve
-from bftrainer.domain.state import Active, State
+from bftrainer.domain.events import Event, RateSeen, StallSeen
+from bftrainer.domain.model import Curve, Trainer
+from bftrainer.domain.state import Active, Decision, Plan, State
 from bftrainer.live.decision_maker import policy_of
+from bftrainer.live.facts import DecisionMade
 from bftrainer.live.rerun import decide_again
+from bftrainer.live.short_horizon import ShortHorizon
 from bftrainer.live.trainers.meter import MeterBook, MeterReading, Seen, read
 from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
 from bftrainer.persistence.registry import Registry
@@ -97,6 +99,8 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
         seen = fed([*before, *gap, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=122.0)
         (stall,) = (s for s in seen if isinstance(s, StallSeen))
         assert (stall.grew, stall.seconds, stall.start_s) == (True, pytest.approx(1.0), pytest.approx(8.0))
+    stalled = fed([*before, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=99.0)
+    assert [s.start_s for s in stalled if isinstance(s, StallSeen)] == [None], "it stalled when that was decided"
     shrunk = fed([*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0)
     assert [s.start_s for s in shrunk if isinstance(s, StallSeen)] == [None]
     alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
@@ -246,3 +250,16 @@ def test_a_replay_of_its_own_journal_does_what_the_run_did(home: House) -> None:
     assert run.samples == pytest.approx(replayed, rel=0.03)
     found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
     assert found["live"] / found["replayed"] == pytest.approx(run.samples / replayed)
+
+
+def test_costs_beyond_the_forward_time_are_noted_once_per_trainer() -> None:
+    notes: list[tuple[str, str]] = []
+    short = ShortHorizon(lambda: 60.0, lambda name, text: notes.append((name, text)))
+    slow = Trainer("slow", line(10.0), 1, 4, 10.0, 1.0, start_s=55.0)
+    state = State(2, active=(Active(slow), Active(replace(slow, id="quick", start_s=5.0))))
+    event, plan = Event(0.0, ()), Plan(Decision((0, 0)), (frozenset(), frozenset()), None)
+    for _ in range(2):
+        short.hear(DecisionMade(0.0, event, state, plan, 0.001))
+    assert [name for name, _ in notes] == ["slow"]
+    assert "a rescale takes 65 s (start 55 s, switch 10 s)" in notes[0][1]
+    assert "counts as 54 s" in notes[0][1]

@@ -28,8 +28,7 @@ from bftrainer.live.nodes.survey import Survey
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.background import AtOnce, Background
 
-_RELEASE_S = 3.0
-"""A node that is released is idle about so much later: the holder ends, and the scheduler takes note."""
+_RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ class NodeManager:
 
     @property
     def next_look_s(self) -> float:
-        """Seconds until the next poll of the scheduler is due; infinite while one is on its way."""
+        """Seconds until the next poll is due."""
         return self._survey.next_look_s(self._config)
 
     def poll_if_due(self) -> None:

@@ -40,6 +40,7 @@ from bftrainer.live.trainers.usage import Reached, UsageBook
 from bftrainer.persistence.registry import Registry, TrainerChange, TrainerRecord, TrainerStatus
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.protocol.worker_times import TrainingTimes
 
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 _STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
@@ -89,6 +90,7 @@ class TrainerManager:
             record = replace(record, not_before_s=min(record.not_before_s, now_s + LONGEST_RETRY_S))
             state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
             state.view = self._launcher.look(record.name)
+            self._registry.trainer_reported(record.name, TrainingTimes(), state.view.times)
             state.desired_s = state.ordered_s = now_s
             state.told_s = self._to_wall(now_s)
             self._records[record.name], self._states[record.name] = record, state

@@ -79,14 +79,15 @@ def read(
     ``decided_s`` is the time of the decision on its present nodes, by this host's clock.
     """
     if view.alive and not view.on and it.last is not None:  # a driver that restarts its workers
-        return replace(it, on=frozenset(), was=it.on or it.was, first_s=None, begin=None), ()
+        return replace(it, on=frozenset(), was=it.on or it.was), ()
     if not view.alive or not view.on:
         start = ProgressMark(view.said_s, view.samples or 0.0) if view.alive and view.said_s else None
         return MeterReading(before=start), ()
     if view.on != it.on:
         was, start_s = it.on or it.was, None
-        if view.on > was and it.last is not None and decided_s is not None:
-            start_s = max(it.last.at_s - decided_s, 0.0)
+        if view.on > was and it.last is not None and it.first_s is not None and decided_s is not None:
+            # It says nothing if the trainer stalled when that was decided.
+            start_s = max(it.last.at_s - decided_s, 0.0) if it.first_s <= decided_s else None
         it = MeterReading(view.on, was, not view.on < was, it.last or it.before, start_s)
     if not view.trains or view.samples is None or view.heard_s < view.said_s:
         return it, ()

@@ -10,9 +10,13 @@ from a_course import SIZES, START_S, a_course
 from command_line import bftrainer, complaint
 
 from bftrainer.client.history import MOST_POINTS, latest_progress, read_history
+from bftrainer.domain.node_stages import TO_TRAINING, NodeStage
+from bftrainer.persistence.time_lines import TimeLine
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import ProgressLine, format_progress
+from bftrainer_replay.figures.node_stages import node_stages_figure, stage_table
 from bftrainer_replay.figures.trainer import over_samples_figure, over_time_figure, rescale_times, speeds
+from bftrainer_replay.report.trainer_page import trainer_page
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +47,29 @@ def test_both_pictures_say_what_they_show(state: Path) -> None:
         assert figure.axes[-1].get_xlabel() in ("time (UTC)", "samples")
         assert figure.texts[1].get_text().startswith("Read: the loss went from 2.4")
     assert "7 changes of size" in over_time_figure("d", history).texts[1].get_text().replace("\n", " ")
+
+
+def test_a_picture_stacks_the_stages_of_its_nodes(state: Path) -> None:
+    lines = []
+    for number, waited_s in enumerate((4.0, 6.0, 12.0)):
+        instants = dict.fromkeys(TO_TRAINING, START_S + waited_s) | {NodeStage.IDLE: START_S}
+        del instants[NodeStage.IMPORTS_DONE]
+        instants[NodeStage.FIRST_STEP] += 2.5
+        lines.append(TimeLine(f"n{number}#7", f"n{number}", "digits", instants))
+    lines.append(TimeLine("n9#7", "n9", "", {NodeStage.IDLE: START_S}))
+    figure = node_stages_figure("digits", lines)
+    words = figure.texts[1].get_text().replace("\n", " ")
+    assert "3 nodes took 8.5 s in the median, and 95 % of them at most 14.5 s, from idle" in words
+    assert 'The longest stage ends with "a look shows it idle" (6.0 s)' in words
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["median", "95 %", "n0", "n1", "n2"]
+    assert stage_table(lines)[2] == ("n2#7", "12.0000", *["0.0000"] * 7, "", "0.0000", "2.5000")
+    history = read_history(TrainerDirectory.of(state, "digits"))
+    assert [it.title for it in trainer_page("digits", history, {}, None, lines).chapters] == [
+        "Course",
+        "Nodes",
+        "Facts",
+    ]
+    assert [it.title for it in trainer_page("digits", history, {}, None, lines[3:]).chapters] == ["Course", "Facts"]
 
 
 def test_the_command_writes_a_page_and_names_what_it_lacks(state: Path, tmp_path: Path) -> None:

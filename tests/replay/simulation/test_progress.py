@@ -1,4 +1,4 @@
-"""The two cost models, worked out by hand. One trainer: 10 samples/s per node, R_up 20 s, R_dw 10 s."""
+"""The cost models, worked out by hand. One trainer: 10 samples/s per node, R_up 20 s, R_dw 10 s."""
 
 from __future__ import annotations
 
@@ -145,3 +145,60 @@ def test_what_is_kept_between_bends_is_what_the_line_says(
         assert trainer.steady_s == max(trainer.since_s, trainer.ready_s)
         if math.isfinite(trainer.finishes_s):
             assert trainer.samples_at(trainer.finishes_s) == pytest.approx(max(total or 0.0, trainer.samples))
+
+
+def overlapping() -> ReplayedTrainer:
+    """A start of 20 s, a switch of 4 s up and 2 s down."""
+    trainer = Trainer("t", Curve((1, 8), (10.0, 80.0)), 1, 8, 4.0, 2.0, start_s=20.0)
+    return ReplayedTrainer(trainer, CostModel.OVERLAP, since_s=0.0)
+
+
+def test_overlap_the_old_nodes_train_on_and_all_stall_for_the_switch() -> None:
+    run = overlapping()
+    run.rescale(first(2), 0.0)
+    assert run.samples_at(24.0) == 0
+    run.rescale(first(6), 100.0)
+    assert run.samples_at(120.0) == 96 * 20
+    assert run.samples_at(124.0) == 96 * 20
+    assert run.samples_at(130.0) == 96 * 20 + 6 * 60
+    run.settle(130.0)
+    assert run.lost_to_rescale == 24 * 20 + 20 * 40 + 4 * 60
+
+
+def test_overlap_growth_joins_a_pending_switch_and_delays_it() -> None:
+    run = overlapping()
+    run.rescale(first(2), 0.0)
+    run.rescale(first(4), 100.0)
+    run.rescale(first(6), 110.0)
+    assert run.samples_at(130.0) == 106 * 20
+    assert run.samples_at(135.0) == 106 * 20 + 60
+
+
+def test_overlap_only_nodes_that_train_are_missed() -> None:
+    run = overlapping()
+    run.rescale(first(2), 0.0)
+    run.rescale(first(6), 100.0)
+    run.lose_nodes(last(run.held, 2), 110.0)  # they were starting
+    assert run.samples_at(120.0) == 96 * 20
+    run.lose_nodes(first(1), 114.0)
+    assert run.samples_at(120.0) == 90 * 20 + 4 * 10, "the other one stalls for 2 s"
+    assert run.samples_at(134.0) == 90 * 20 + 4 * 10 + 10 * 30
+    run.settle(134.0)
+    assert run.lost_to_preemption == 2 * 30
+
+
+def test_overlap_back_to_the_nodes_that_train_cancels_the_switch() -> None:
+    run = overlapping()
+    run.rescale(first(2), 0.0)
+    run.rescale(first(6), 100.0)
+    run.rescale(first(2), 110.0)
+    assert run.samples_at(200.0) == 176 * 20
+
+
+@pytest.mark.parametrize("model", [CostModel.STALL, CostModel.DELAY])
+def test_other_models_count_start_and_switch_as_one(model: CostModel) -> None:
+    whole = Trainer("t", Curve((1, 8), (10.0, 80.0)), 1, 8, 24.0, 2.0)
+    for trainer in (whole, overlapping().trainer):
+        run = ReplayedTrainer(trainer, model, since_s=0.0)
+        run.rescale(first(2), 0.0)
+        assert run.samples_at(25.0) == 20
