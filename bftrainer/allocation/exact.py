@@ -161,31 +161,35 @@ def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
     low = keep.argmax(axis=1)
     room = pool - int(low.sum())
     keep = keep & (np.arange(keep.shape[1]) <= low[:, None] + room)
+    trainers, counts = np.nonzero(keep)
+    extras, gained = counts - low[trainers], scores[trainers, counts]
+    ends = [0, *np.cumsum(keep.sum(axis=1)).tolist()]
     best = np.zeros(1, dtype=np.int64)
-    stages: list[tuple[int, Ints, Ints]] = []
-    for j in reversed(np.flatnonzero(keep.sum(axis=1) > 1).tolist()):
-        extras = np.flatnonzero(keep[j]) - low[j]
-        stages.append((j, extras, best))
-        best = _extended(best, extras, scores[j, low[j] + extras], room)
-    counts: Ints = low.copy()
+    stages: list[tuple[int, Ints]] = []
+    for j in reversed(range(len(scores))):
+        own = slice(ends[j], ends[j + 1])
+        if ends[j + 1] - ends[j] > 1:
+            best, chosen = _extended(best, extras[own][::-1], gained[own][::-1], room)
+            stages.append((j, chosen))
+    found: Ints = low.copy()
     left = int(best.argmax())
-    value = int(best[left])
-    for j, extras, before in reversed(stages):
-        for extra in reversed(extras.tolist()):
-            rest = left - extra
-            if 0 <= rest < len(before) and int(before[rest]) + int(scores[j, low[j] + extra]) == value:
-                counts[j] += extra
-                left, value = rest, int(before[rest])
-                break
-    return counts
+    for j, chosen in reversed(stages):
+        extra = int(chosen[left])
+        found[j] += extra
+        left -= extra
+    return found
 
 
-def _extended(best: Ints, extras: Ints, scores: Ints, room: int) -> Ints:
-    """One more stage: the maximum of best[m - extra] + score over the trainer's surviving counts, for all m within ``room``."""
-    most = int(extras[-1])
+def _extended(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
+    """One more trainer: max best[m - extra] + gained over its surviving counts, and the extra of the maximum, for each m.
+
+    ``extras`` fall, so that of equal ones the larger is chosen.
+    """
+    most = int(extras[0])
     length = min(len(best) + most, room + 1)
     padded = np.full(most + length, _ILLEGAL, dtype=np.int64)
     padded[most : most + len(best)] = best
-    shifted = padded[np.arange(length)[:, None] + (most - extras)]
-    longer: Ints = (shifted + scores).max(axis=1)
-    return longer
+    m = np.arange(length)
+    totals = padded[m[:, None] + (most - extras)] + gained
+    chosen = totals.argmax(axis=1)
+    return totals[m, chosen], extras[chosen]

@@ -186,6 +186,8 @@ def _driver_settings(config: PilotConfig) -> dict[str, object]:
         "allow_from": list(workers.allow_from),
         "hang_s": workers.hang_s,
         "warm": workers.warm,
+        "fork_servers": workers.fork_servers,
+        "fork_server_mb": workers.fork_server_mb,
         "log_bytes": workers.log_bytes,
         "poll_s": config.times.file_poll_s,
         "allow_stock_horovodrun": workers.allow_stock_horovodrun,

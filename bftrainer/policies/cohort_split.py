@@ -21,12 +21,13 @@ _EPSILON = 1e-9
 
 
 @dataclass(slots=True)
-class _Free:
-    """A cohort: its column, the expected useful seconds of a node, the probability of a hit, its free nodes in name order."""
+class _Cohort:
+    """A cohort: the expected useful seconds of a node, the probability of a hit, all its nodes, the free ones in name order."""
 
     column: int
     useful_s: float
     hit: float
+    members: list[str]
     nodes: list[str]
 
 
@@ -56,12 +57,11 @@ class Division:
         self._cohorts = self._columns(state, joined, within_s)
         self._useful = np.array([c.useful_s for c in self._cohorts])
         self._hit = np.array([c.hit for c in self._cohorts])
-        of = {node: c.column for c, nodes in zip(self._cohorts, self._all, strict=True) for node in nodes}
-        self._of = of
+        self._of = {node: cohort.column for cohort in self._cohorts for node in cohort.members}
         self._held = np.zeros((len(trainers), len(self._cohorts)))
         for row, nodes in zip(self._held, self._before, strict=True):
             for node in nodes:
-                row[of[node]] += 1
+                row[self._of[node]] += 1
         self._now = np.zeros((len(trainers), 1))
         self._measure()
 
@@ -101,12 +101,11 @@ class Division:
             old if len(old) == len(new) else frozenset(new) for old, new in zip(self._before, self._nodes, strict=True)
         ]
 
-    def _columns(self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float) -> list[_Free]:
+    def _columns(self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float) -> list[_Cohort]:
         """One column per cohort and known window end: a node is useful until its window ends, and then it is gone."""
         ends = dict(state.window_ends)
         held: Nodes = frozenset().union(*self._before)
-        cohorts: list[_Free] = []
-        self._all: list[list[str]] = []
+        cohorts: list[_Cohort] = []
         for joined_s, nodes in joined:
             age_s = state.at_s - joined_s
             groups: dict[float, list[str]] = {}
@@ -117,8 +116,7 @@ class Division:
                 hit = self._model.hit(age_s, within_s) if left_s >= within_s else 1.0
                 free = in_name_order(node for node in alike if node not in held)
                 useful_s = self._model.useful_s(age_s, min(within_s, left_s))
-                cohorts.append(_Free(len(cohorts), useful_s, hit, free))
-                self._all.append(alike)
+                cohorts.append(_Cohort(len(cohorts), useful_s, hit, alike, free))
         return cohorts
 
     def _measure(self) -> None:
@@ -152,7 +150,7 @@ class Division:
         gains[self._frozen] = -np.inf
         return gains
 
-    def _split(self, cohort: _Free) -> bool:
+    def _split(self, cohort: _Cohort) -> bool:
         """Give the nodes of a cohort to the trainers that gain most in sum. Whether any was given."""
         most = min(len(cohort.nodes), self._values.shape[1] - 1)
         k = np.arange(1.0, most + 1.0)[None, :]
@@ -188,7 +186,7 @@ class Division:
         self._measure()
         return True
 
-    def _take(self, j: int, cohort: _Free, count: int) -> None:
+    def _take(self, j: int, cohort: _Cohort, count: int) -> None:
         self._nodes[j].update(cohort.nodes[:count])
         del cohort.nodes[:count]
         self._held[j, cohort.column] += count

@@ -57,6 +57,10 @@ class DriverSettings:
     """A worker counts as hung after this much silence of ``progress.jsonl``."""
     warm: bool = True
     """Start a joining node's workers before the node is announced."""
+    fork_servers: int = 2
+    """Pre-imported interpreters that a node keeps at most; 0: none."""
+    fork_server_mb: int = 4000
+    """Most memory of such an interpreter, in MB; a larger one starts no workers."""
     log_bytes: int = 20_000_000
     """Most that one worker's log takes on disk."""
     allow_stock_horovodrun: bool = False

@@ -7,7 +7,7 @@ from fuzz.attacks import ATTACKS
 from fuzz.runner import HANG_S, attacked_readers, run_attacks
 
 ROOM_MB = 1500
-MOST_MB = 600  # 3,000 arrays of 100,000 tasks take 510, since jobs carry limit, partition and TRES
+MOST_MB = 500  # 3,000 arrays of 100,000 tasks take 480
 
 
 @pytest.mark.slow

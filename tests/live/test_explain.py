@@ -10,7 +10,9 @@ import pytest
 from fakes_live import START_S
 from live_house import House, house, spec
 
+from bftrainer.cli.explanation import as_dict, rows
 from bftrainer.cli.main import run
+from bftrainer.domain.fragments import node_of
 from bftrainer.errors import UserError
 from bftrainer.live.explain import Explanation, explain
 from bftrainer.live.rerun import observed
@@ -102,6 +104,17 @@ def test_a_rule_without_a_problem_says_so(tmp_path: Path) -> None:
     home.submit(spec("a", 1), spec("b", 1))
     home.pilot(10)
     assert "policy equal-share follows its own rule" in about(home, "a").why
+
+
+def test_nodes_that_a_policy_has_named_are_shown(tmp_path: Path) -> None:
+    home = house(tmp_path / "state", decisions={"policy": "cohort"})
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2, samples_total=1e6))
+    home.pilot(20)
+    found = about(home, "a")
+    named = dict(rows(found))["nodes named"]
+    assert sorted(node_of(name) for name in named.split(", ")) == ["n1", "n2"]
+    assert as_dict(found)["nodes_named"] == named.split(", ")
 
 
 def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:

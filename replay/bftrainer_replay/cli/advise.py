@@ -58,7 +58,7 @@ def advise(
       bftrainer advise log.csv.gz --out advice
     """
     from bftrainer.system.files import write_atomically
-    from bftrainer_replay.analysis.cohorts import cohort_hits, fitted
+    from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
     from bftrainer_replay.comparison.advise import cells_to_try, config_lines, recommend
     from bftrainer_replay.figures.advice import losses_figure
     from bftrainer_replay.figures.cohorts import cohorts_figure
@@ -87,14 +87,16 @@ def advise(
     rows = sample.rows(cells, inputs, store)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
+    hits = cohort_hits(window)
+    if (model := fitted(hits)) is not None:
+        advice = dataclasses.replace(advice, cohort=policy_name(model))
     text = json.dumps(dataclasses.asdict(advice), indent=2)
     lines = config_lines(advice)
     try:
         for name, data in pictures(tuple(rows.values())).items():
             write_atomically(out / name, data)
         write_atomically(out / "losses.png", png(losses_figure(advice)))
-        hits = cohort_hits(window)
-        write_atomically(out / "cohorts.png", png(cohorts_figure(hits, fitted(hits))))
+        write_atomically(out / "cohorts.png", png(cohorts_figure(hits, model)))
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
     except OSError as error:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
-from bftrainer_replay.analysis.cohorts import cohort_hits, fitted, policy_name
 from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.world import Arrival
@@ -78,9 +77,7 @@ def recommend(base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arri
     measure = "outcome_samples" if alike else "outcome_one_node_h"
     choices = tuple(_choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel"))
     slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
-    model = fitted(cohort_hits(window))
-    cohort = None if model is None else policy_name(model)
-    return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window), cohort)
+    return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
 
 
 def holder_limit_s(window: LogWindow) -> float:

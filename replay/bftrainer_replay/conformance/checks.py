@@ -175,6 +175,6 @@ class Forgetful:
         return decision, memory
 
 
-def _told(answer: tuple[Decision, object]) -> tuple[tuple[int, ...], float | None, object]:
+def _told(answer: tuple[Decision, object]) -> tuple[object, ...]:
     decision, memory = answer
-    return decision.counts, decision.wake_at_s, memory
+    return decision.counts, decision.nodes, decision.wake_at_s, memory

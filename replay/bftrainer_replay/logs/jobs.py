@@ -137,7 +137,7 @@ class JobRows:
         self._limits = array("d")
         self._needs, self._uses = array("i"), array("i")
         self._all_needs, self._all_uses = {NO_NEEDS: 0}, {NO_USE: 0}
-        self._asked = array("q")
+        self._asked = array("i")  # at most 10,000,000
         self._first = array("q", [0])
         self._members = array("i")
         self._index: dict[str, int] = {}
@@ -233,7 +233,8 @@ class JobRows:
         """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
         times = [np.frombuffer(column, dtype=np.float64) for column in self._times]
         members, names = self._used(np.frombuffer(self._members, dtype=np.int32))
-        asked, first = np.frombuffer(self._asked, dtype=np.int64), np.frombuffer(self._first, dtype=np.int64)
+        asked = np.frombuffer(self._asked, dtype=np.int32).astype(np.int64)
+        first = np.frombuffer(self._first, dtype=np.int64)
         limits = np.frombuffer(self._limits, dtype=np.float64)
         needs, use = (np.frombuffer(column, dtype=np.int32) for column in (self._needs, self._uses))
         more = (limits, needs, use, tuple(self._all_needs), tuple(self._all_uses))

@@ -10,12 +10,15 @@ Only the standard library is used: bftrainer may be missing in the user's enviro
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
+import importlib.machinery
 import importlib.util
 import json
 import os
 import runpy
 import sys
+import types
 
 MARKER = "bftrainer: this worker is warm"
 
@@ -61,13 +64,53 @@ def attempt(name: str, own_folder: str) -> None:
         print(f"bftrainer: warming up: {name}: {error!r}", file=sys.stderr)
 
 
+def run(words: list[str]) -> None:
+    """Be ``python SCRIPT ...`` or ``python -m MODULE ...``: the same ``__main__``, tracebacks and exit status."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __annotations__={})
+    sys.modules["__main__"] = main
+    if "__mp_main__" in sys.modules:
+        sys.modules["__mp_main__"] = main  # as multiprocessing has it
+    try:
+        if words[0] == "-m":
+            sys.argv = words[1:]
+            runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]  # what python -m itself calls
+        else:
+            sys.argv = words
+            path = os.path.abspath(words[0])  # noqa: PTH100
+            loader = importlib.machinery.SourceFileLoader("__main__", path)
+            main.__dict__.update(__file__=path, __loader__=loader, __cached__=None)
+            with open(words[0], "rb") as file:  # noqa: PTH123
+                code = compile(file.read(), path, "exec", dont_inherit=True)
+            exec(code, main.__dict__)  # noqa: S102 - the script
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # Without the frames of this file, as a traceback of the script alone.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        if isinstance(error, KeyboardInterrupt):
+            sys.excepthook = lambda *_: None
+            raise
+        raise SystemExit(1) from None
+
+
+def put_first(words: list[str]) -> None:
+    """Put first on ``sys.path`` what Python puts there for this command."""
+    if not getattr(sys.flags, "safe_path", False):
+        own = os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))  # noqa: PTH109, PTH120
+        sys.path.insert(0, own)
+
+
 def main() -> None:
-    """Run the script, or the module, that the arguments name."""
-    module = sys.argv[1] == "-m"
-    target, arguments = (sys.argv[2], sys.argv[3:]) if module else (sys.argv[1], sys.argv[2:])
-    sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(target))  # noqa: PTH100, PTH109, PTH120
-    found = importlib.util.find_spec(target) if module else None
-    path = (found.origin if found else None) if module else target
+    """Warm up for the script or module that the arguments name, wait, and run it."""
+    words = sys.argv[1:]
+    module = words[0] == "-m"
+    put_first(words)
+    found = importlib.util.find_spec(words[1]) if module else None
+    path = (found.origin if found else None) if module else words[0]
     if path:
         warm_up(path, sys.path[0])
     run_in_worker()
@@ -76,12 +119,10 @@ def main() -> None:
     if not line:
         return
     os.environ.update(json.loads(line))
-    sys.argv = [target, *arguments]
-    if module:
-        runpy.run_module(target, run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(target, run_name="__main__")
+    run(words)
 
 
 if __name__ == "__main__":
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
     main()

@@ -15,11 +15,13 @@ from bftrainer.protocol.messages import DriverSettings, StartedPer, TrainerMessa
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.restarting.program import PlainProgram, Program
 from bftrainer_adapters.drivers.common.restarting.restarter import run_driver
+from bftrainer_adapters.drivers.common.warm_command import warm_command
 
 
 def make(directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings) -> Program:
     """A program that is started as the trainer's ``started_per`` says."""
-    return PlainProgram(directory, trainer.started_per is StartedPer.TRAINER)
+    per_trainer = trainer.started_per is StartedPer.TRAINER
+    return PlainProgram(directory, per_trainer, warm=None if per_trainer else warm_command(trainer.command))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,10 @@ class TorchProgram:
     collective: bool = True
     store: StoreHost | None = None
 
+    def first_variables(self, host: HostSlots) -> dict[str, str]:
+        """As torchrun sets it: workers on one node share its cores. OpenMP reads it when torch is imported."""
+        return {"OMP_NUM_THREADS": "1"} if host.slots > 1 and "OMP_NUM_THREADS" not in self.trainer.environment else {}
+
     def begin(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
         """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py (2.13)."""
         self.store = self.store or StoreHost(self.interface, self.allow_from)
@@ -54,8 +58,8 @@ class TorchProgram:
             "ROLE_NAME": "default",
             "GROUP_WORLD_SIZE": str(len(hosts)),
         }
-        if any(host.slots > 1 for host in hosts):
-            common["OMP_NUM_THREADS"] = "1"  # as torchrun sets it: workers on one node share its cores
+        for host in hosts:
+            common |= self.first_variables(host)
         common = {k: v for k, v in common.items() if k not in dict(self.trainer.environment)}
         group = {host: str(number) for number, host in enumerate(hosts)}
         return [

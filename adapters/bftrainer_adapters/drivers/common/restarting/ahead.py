@@ -12,6 +12,7 @@ from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.restarting.cause import was_taken
 from bftrainer_adapters.drivers.common.warm_start import MARKER
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
@@ -29,11 +30,14 @@ class Ahead:
         trainer: TrainerMessage,
         settings: DriverSettings,
         command: Sequence[str],
+        first_variables: Callable[[HostSlots], Mapping[str, str]],
         on_taken: Callable[[HostSlots, int], None],
+        servers: ForkServers | None,
     ) -> None:
         self.events = EventWriter(directory.events, directory.new_incarnation())
-        self.starter = WorkerStarter(directory, trainer, settings, self.events)
+        self.starter = WorkerStarter(directory, trainer, settings, self.events, servers)
         self._command = command
+        self._first_variables = first_variables
         self._on_taken = on_taken
         self._waiting: dict[tuple[HostSlots, int], WorkerProcess] = {}
         self._begun_s: dict[HostSlots, float] = {}
@@ -49,8 +53,9 @@ class Ahead:
             if host not in self._begun_s:
                 self._begun_s[host] = time.monotonic()
                 self.events.write(Warming(host.node, host.fragment))
+                first = self._first_variables(host)
                 for slot in range(host.slots):
-                    self._waiting[host, slot] = self.starter.start(host, slot, self._command, {}, MARKER.encode())
+                    self._waiting[host, slot] = self.starter.start(host, slot, self._command, first, MARKER.encode())
 
     def is_ready(self) -> bool:
         """Whether all workers are warm, or cannot become so."""

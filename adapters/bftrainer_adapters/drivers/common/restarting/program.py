@@ -30,6 +30,9 @@ class Program(Protocol):
     def collective(self) -> bool:
         """Whether the loss of one worker leaves the others unable to do anything, even to save."""
 
+    def first_variables(self, host: HostSlots) -> dict[str, str]:
+        """What a warm worker needs before its imports; all other variables follow with its rank."""
+
     def begin(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
         """Open the meeting point of this incarnation's workers; the workers, in the order of their ranks."""
 
@@ -50,6 +53,10 @@ class PlainProgram:
     name: str = "restart"
     warm: Sequence[str] | None = None
     collective: bool = False
+
+    def first_variables(self, host: HostSlots) -> dict[str, str]:
+        """None: the program's own."""
+        return {}
 
     def begin(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
         """The port depends on the trainer's path and the incarnation: two incarnations do not meet at one port."""
