@@ -40,7 +40,7 @@ POOL_POLICIES = (
     "flowcon",
     "cohort",
 )
-SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=60.0, seed=7)
+SETTINGS = PolicySettings(Exact(), OBJECTIVES[DEFAULT_OBJECTIVE], forward_s=120.0, seed=7)
 NODES = tuple(f"n{i:02d}" for i in range(12))
 
 
