@@ -45,6 +45,7 @@ SCRIPTS = {"horovod": "horovod_steps.py", "torchrun": "torch_steps.py", "restart
 CONFIG = """
 [decisions]
 solver = "exact"
+gather_s = {gather_s}
 [learning]
 measure = false
 [nodes]
@@ -70,6 +71,7 @@ class Options:
     python: str
     runs: int
     poll_s: float
+    gather_s: float
     import_s: float
     config: str
     keep: Path | None
@@ -80,7 +82,7 @@ def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
     """The times of each fragment, run by run."""
     with tempfile.TemporaryDirectory(prefix="latency-") as folder:
         path = Path(folder)
-        own = machine(path, [], CONFIG.format(poll_s=options.poll_s) + options.config)
+        own = machine(path, [], CONFIG.format(poll_s=options.poll_s, gather_s=options.gather_s) + options.config)
         keep = _main_job(lab, KEPT)
         try:
             _submit(own, launcher, options)
@@ -199,6 +201,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--launchers", nargs="+", choices=SCRIPTS, default=list(SCRIPTS), help="default all")
     options.add_argument("--runs", type=int, default=10, help="main jobs per launcher, of 2 nodes each (default 10)")
+    options.add_argument("--gather-s", type=float, default=1.0, help="decisions.gather_s (default 1, the pilot's own)")
     options.add_argument("--poll-s", type=float, default=10.0, help="times.poll_s (default 10, the pilot's own)")
     options.add_argument(
         "--import-s", type=float, default=0.0, help="seconds that the trainer's imports take in addition"
@@ -216,7 +219,9 @@ def main() -> int:
     (port,) = free_ports(1)
     if chosen.hints:
         more += f'[hints]\nport = {port}\naddress = "127.0.0.1"\n'
-    one = Options(chosen.python, chosen.runs, chosen.poll_s, chosen.import_s, more, chosen.keep, chosen.hints)
+    one = Options(
+        chosen.python, chosen.runs, chosen.poll_s, chosen.gather_s, chosen.import_s, more, chosen.keep, chosen.hints
+    )
     found: dict[str, list[Measured]] = {}
     if chosen.json and chosen.json.exists():
         for name, runs in json.loads(chosen.json.read_text()).items():

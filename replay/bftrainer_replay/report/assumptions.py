@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bftrainer.domain.model import Trainer
 from bftrainer_replay.logs.model import LogWindow
-from bftrainer_replay.report.headline import UsedNodes, one_node_hours, used_spread
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, spread_text
 from bftrainer_replay.simulation.play import equivalent_nodes
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
@@ -73,7 +73,7 @@ def assumptions_chapter(
         ),
     ]
     if not sample.is_whole:
-        moves = f"{UsedNodes.of(base).share:.0%} used, ±{100 * used_spread(base):.0f} points"
+        moves = f"{UsedNodes.of(base).share:.0%} used, {spread_text(base)}"
         made.insert(0, ("Part of the log that is replayed", sample.text, "--full", moves))
     if window.note:
         made.append(("Nodes", window.note, "", ""))

@@ -7,9 +7,7 @@ of concurrent trainers, so it can be high while most idle nodes stay unused.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +17,7 @@ from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.report.page import BarMark, BarPart
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import NO_PRICES, SitePrices
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, spread_text
 from bftrainer_replay.simulation.bins import Bins
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
@@ -27,44 +26,6 @@ from bftrainer_replay.sweep.sample import LogSample
 
 MONTH_H = 30 * 24.0
 _ALIKE = 0.003  # outcomes that differ by less are called equal
-
-
-@dataclass(frozen=True, slots=True)
-class UsedNodes:
-    """Node-hours of one replay: idle, in training, and left over."""
-
-    idle_node_h: float
-    used_node_h: float
-
-    @classmethod
-    def of(cls, row: SweepRow) -> UsedNodes:
-        """From the results of a replay."""
-        idle = float(row.result["resource_integral_node_h"])
-        return cls(idle, idle - float(row.result["unused_node_h"]))
-
-    @property
-    def share(self) -> float:
-        """The share of the idle node-hours in training."""
-        return self.used_node_h / self.idle_node_h if self.idle_node_h else 0.0
-
-
-def one_node_hours(row: SweepRow) -> float:
-    """The outcome in hours of a single dedicated node, which favors no model."""
-    return float(row.result["outcome_one_node_h"])
-
-
-def used_spread(row: SweepRow) -> float:
-    """By how much the share of the used node-hours may be off because pieces of the log stand for all of it.
-
-    Twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the log was replayed.
-    """
-    parts = [UsedNodes.of(part) for part in row.parts]
-    if len(parts) < 2:
-        return 0.0
-    idle, used = sum(p.idle_node_h for p in parts), sum(p.used_node_h for p in parts)
-    without = [(used - p.used_node_h) / (idle - p.idle_node_h) for p in parts if idle > p.idle_node_h]
-    mean = sum(without) / len(without) if without else 0.0
-    return 2 * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
 
 
 def sentences(
@@ -144,7 +105,7 @@ def _by(found: Characteristics) -> str:
 def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow, prices: SitePrices) -> str:
     used = UsedNodes.of(base)
     count = base.cell.max_parallel
-    spread = "" if sample.is_whole else f" (±{100 * used_spread(base):.0f} points: only parts of the log were replayed)"
+    spread = "" if sample.is_whole else f" ({spread_text(base)}: only parts of the log were replayed)"
     work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
     return (
         f"Training with at most {count} trainers at once would have used {_share(used.share)} of the idle node-hours{spread} "

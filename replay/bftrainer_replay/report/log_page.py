@@ -10,7 +10,7 @@ from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
-from bftrainer_replay.report.headline import MONTH_H, UsedNodes, bar, fillable, sentences, span_text
+from bftrainer_replay.report.headline import MONTH_H, bar, fillable, sentences, span_text
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
@@ -25,6 +25,7 @@ from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
+from bftrainer_replay.report.used_nodes import UsedNodes
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
 from bftrainer_replay.sweep.results import SweepRow
@@ -163,8 +164,8 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
     nodes = UsedNodes.of(base)
     whole = found.node_hours / nodes.idle_node_h if base.parts else 1.0
 
-    def both(value: float) -> tuple[str, str]:
-        return f"{value * whole:,.0f}", f"{value * whole * months:,.0f}"
+    def both(value: float, scale: float = whole * nodes.correction) -> tuple[str, str]:
+        return f"{value * scale:,.0f}", f"{value * scale * months:,.0f}"
 
     table = PageTable(
         "per-month",
@@ -173,8 +174,8 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
         "favor models with cheap samples.",
         ("", "this log", "a month"),
         (
-            ("idle node-hours", *both(nodes.idle_node_h)),
-            ("node-hours in training", *both(nodes.used_node_h)),
+            ("idle node-hours", *both(nodes.idle_node_h, whole)),
+            ("node-hours in training", *both(nodes.used_node_h, whole)),
             ("million samples", *both(base.samples / 1e6)),
             ("trainings of 100 epochs of ImageNet", *both(base.samples / SAMPLES_TOTAL)),
             ("one-node hours of training", *both(float(result["outcome_one_node_h"]))),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bftrainer_replay.report.headline import UsedNodes, one_node_hours
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
@@ -27,8 +27,9 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
     table = PageTable(
         "pieces",
         "Pieces of the log that were replayed",
-        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. The figures "
-        "at the top are those of all pieces together.",
+        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. For the "
+        "figures at the top, what it uses of the nodes that so many trainers can use at most comes from all pieces together, "
+        "and how many nodes these are from the whole log.",
         ("from", "to", "mean idle nodes", "used", "U", "training over equal shares"),
         tuple(parts),
     )

@@ -32,7 +32,8 @@ class SweepRow:
     """A cell and its results. ``static`` and the bounds are in samples; a bound is None if it was not computed.
 
     ``bound_work_ran_out_at``: when the replay behind ``bound`` had too few trainers left. ``parts`` are the rows of the
-    pieces of a log of which this is the sum.
+    pieces of a log of which this is the sum. ``usable_node_h``: what P_jmax trainers of the largest size could use of the idle
+    node-hours of such a piece, or of all; ``log_usable_share``: of the idle node-hours of the whole log.
     """
 
     cell: Cell
@@ -42,6 +43,8 @@ class SweepRow:
     start: float | None = None
     bound_work_ran_out_at: str | None = None
     parts: tuple[SweepRow, ...] = ()
+    usable_node_h: float = 0.0
+    log_usable_share: float | None = None
 
     @property
     def samples(self) -> float:

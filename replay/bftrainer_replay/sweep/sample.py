@@ -82,11 +82,30 @@ class LogSample:
     def rows(self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> dict[Cell, SweepRow]:
         """The rows of the cells, summed over the pieces, which are their ``parts``."""
         shown = list(self.windows).index(self.shown)
-        return {cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells}
+        found = {cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells}
+        if self.is_whole:
+            return found
+        return {cell: self._with_usable(row, inputs) for cell, row in found.items()}
+
+    def _with_usable(self, row: SweepRow, inputs: Inputs) -> SweepRow:
+        """The pieces may have more or fewer idle nodes than the log, and places for trainers limit how many can be used."""
+        arrivals = inputs.arrivals_of(self.cells(row.cell)[0])
+        most = row.cell.max_parallel * max(arrival.trainer.max_nodes for arrival in arrivals)
+        usable = [_usable_node_h(piece, most) for piece in self.pieces]
+        parts = tuple(replace(p, usable_node_h=u) for p, u in zip(row.parts, usable, strict=True))
+        idle = pool_sizes_of(self.log).node_hours()
+        share = _usable_node_h(self.log, most) / idle if idle else 0.0
+        return replace(row, parts=parts, usable_node_h=sum(usable), log_usable_share=share)
 
     def spans(self) -> list[tuple[str, str, str]]:
         """Name, beginning and end of each piece."""
         return [(n, format_time(w.start_s, w.zone), format_time(w.end_s, w.zone)) for n, w in self.windows.items()]
+
+
+def _usable_node_h(window: LogWindow, most: int) -> float:
+    """Idle node-hours without what is more than ``most`` nodes at a time."""
+    sizes = pool_sizes_of(window)
+    return float(np.dot(np.minimum(sizes.nodes, most), sizes.duration_s)) / 3600
 
 
 def whole(log: LogWindow) -> LogSample:

@@ -224,6 +224,7 @@ def test_a_server_that_is_killed_costs_no_worker(node: Node) -> None:
         ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()\n", "1 threads"),
         ("import socket\nkept = socket.socket()\n", "has opened socket:"),
         ("import own\n", "which is not installed"),
+        ("import subprocess\nkept = subprocess.Popen(['sleep', '9'])\n", "has started a process"),
         ("kept = bytearray(80_000_000)\n", "the limit is 60 MB"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
-from bftrainer_replay.report.headline import UsedNodes, used_spread
+from bftrainer_replay.report.used_nodes import UsedNodes, used_spread
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SUMMED, SweepRow, summed
 from bftrainer_replay.sweep.sample import cost_s, drawn, whole
@@ -88,6 +88,22 @@ def test_a_sum_of_pieces_counts_everything_once_and_says_how_far_a_draw_may_be_o
     # Pieces of equal size: the jackknife is the standard error of the mean of 20, 40 and 60 %.
     assert used_spread(total) == pytest.approx(2 * 0.2 / 3**0.5)
     assert used_spread(replace(total, parts=())) == 0.0
+
+
+def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() -> None:
+    """Two trainers of 8 nodes on a log with 40 idle nodes half of the time and 8 otherwise: 16 and 8 are usable."""
+
+    def row(hours: float, idle: float, used: float, usable: float) -> SweepRow:
+        result = {"resource_integral_node_h": hours * idle, "unused_node_h": hours * (idle - used)}
+        return SweepRow(Cell("log-01", "w", max_parallel=2), result, 1.0, usable_node_h=hours * usable)
+
+    parts = (row(6, 8, 6, 8), row(6, 8, 6.4, 8))  # both drawn where few nodes are idle
+    total = replace(row(12, 8, 6.2, 8), parts=parts, log_usable_share=(16 + 8) / (40 + 8))
+    found = UsedNodes.of(total)
+    assert found.share == pytest.approx(6.2 / 8 / 2)  # not 6.2 / 8
+    assert found.correction == pytest.approx(0.5)
+    assert UsedNodes.of(parts[0]).share == pytest.approx(6 / 8)
+    assert used_spread(total) == pytest.approx(0.5 * 2 * (0.4 / 8) / 2)
 
 
 def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:

@@ -45,6 +45,8 @@ class Checks:
     def problem(self, memory_bytes):  # type: (int) -> str
         """Why it must not be forked, or nothing; the first time, the modules' files are noted."""
         if not self.files:
+            if _read("/proc/self/task/{}/children".format(os.getpid())).split():
+                return "an import has started a process"
             library = own_library()
             paths = {
                 name: getattr(sys.modules[name], "__file__", None) or ""
@@ -60,8 +62,6 @@ class Checks:
         opened = [place for number, place in _descriptors().items() if number not in self.descriptors and _binds(place)]
         if opened:
             return "an import has opened " + ", ".join(sorted(opened))
-        if _read("/proc/self/task/{}/children".format(os.getpid())).split() and not self.modules:
-            return "an import has started a process"
         used = int(_read("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
         if used > memory_bytes:
             return "it needs {} MB, the limit is {} MB".format(used // 1000000, memory_bytes // 1000000)

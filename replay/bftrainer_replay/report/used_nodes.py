@@ -1,0 +1,64 @@
+"""What training uses of the idle node-hours, and how far that may be off if pieces of the log were replayed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bftrainer_replay.sweep.results import SweepRow
+
+
+@dataclass(frozen=True, slots=True)
+class UsedNodes:
+    """Node-hours of one replay: idle, in training, and left over.
+
+    Pieces of a log may have fewer idle nodes than the log, and so many trainers can use only so many nodes. What training uses
+    of the nodes that it could use at most is therefore taken from the pieces, and how many these are from the whole log.
+    ``correction`` is what this does to the node-hours in training.
+    """
+
+    idle_node_h: float
+    used_node_h: float
+    correction: float = 1.0
+
+    @classmethod
+    def of(cls, row: SweepRow) -> UsedNodes:
+        """From the results of a replay."""
+        idle = float(row.result["resource_integral_node_h"])
+        used = idle - float(row.result["unused_node_h"])
+        if row.log_usable_share is None or not row.usable_node_h:
+            return cls(idle, used)
+        corrected = min(used / row.usable_node_h * row.log_usable_share, 1.0) * idle
+        return cls(idle, corrected, corrected / used if used else 1.0)
+
+    @property
+    def share(self) -> float:
+        """The share of the idle node-hours in training."""
+        return self.used_node_h / self.idle_node_h if self.idle_node_h else 0.0
+
+
+def one_node_hours(row: SweepRow) -> float:
+    """The outcome in hours of a single dedicated node, which favors no model; corrected as the node-hours in training."""
+    return float(row.result["outcome_one_node_h"]) * UsedNodes.of(row).correction
+
+
+def used_spread(row: SweepRow) -> float:
+    """By how much the share of the used node-hours may be off because pieces of the log stand for all of it.
+
+    Twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the log was replayed.
+    """
+    scale = 1.0 if row.log_usable_share is None else row.log_usable_share
+    parts = [
+        (part.usable_node_h or UsedNodes.of(part).idle_node_h, UsedNodes.of(part).used_node_h) for part in row.parts
+    ]
+    if len(parts) < 2:
+        return 0.0
+    whole, used = sum(there for there, _ in parts), sum(own for _, own in parts)
+    without = [(used - own) / (whole - there) for there, own in parts if whole > there]
+    mean = sum(without) / len(without) if without else 0.0
+    return 2 * scale * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
+
+
+def spread_text(row: SweepRow) -> str:
+    """The spread in whole points, rounded up."""
+    return f"±{max(math.ceil(100 * used_spread(row)), 1)} points"
