@@ -10,8 +10,8 @@ Growth joins that switch and delays it by a_j = (S_j - p_j)^+: a_j (O_j(C_j) - O
 more than B_j nodes is free. B_j nodes or fewer cancel the switch, which gains W_j^up O_j(B_j); fewer also lose
 b_j (O_j(B_j) - O_j(N_j)) with b_j = (p_j - r_j)^+, and the stall d_j = (W_j^dw - r_j)^+.
 
-Compared with samples of simulated rescales for all counts of three random trainers, the choices lose 0.02 % on average where
-T_fwd / W_j^up is 12 or more, and 0.002 % where W_j^up is 1 s (``tests/replay/simulation/test_two_costs.py``).
+Compared with simulated samples of all counts of three random trainers, the choices lose 0.01 % on average where T_fwd / W_j^up
+is 12 and W_j^dw = W_j^up, and 0.0005 % where both are 1 s (``tests/replay/simulation/test_two_costs.py``).
 """
 
 from __future__ import annotations

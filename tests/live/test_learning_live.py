@@ -104,7 +104,8 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
     shrunk = fed([*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0)
     assert [s.start_s for s in shrunk if isinstance(s, StallSeen)] == [None]
     alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
-    assert [s.start_s for s in alone if isinstance(s, StallSeen)] == [None], "nothing trained meanwhile"
+    (stall,) = (s for s in alone if isinstance(s, StallSeen))
+    assert (stall.seconds, stall.start_s) == (pytest.approx(13.0), None), "from the decision; nothing trained meanwhile"
 
 
 def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:

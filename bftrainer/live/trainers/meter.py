@@ -42,8 +42,8 @@ class ProgressMark:
 class MeterReading:
     """The measurement of one trainer on its present fragments ``on``; before, it was on ``was``.
 
-    ``before`` is the last line on its previous nodes (or its driver's start), ``start_s`` the time from the decision to grow
-    to that line (None: it did not train, or shrank), ``first_s`` the time of the first line on the
+    ``before`` is the last line on its previous nodes (or the decision to start, or its driver's start), ``start_s`` the time
+    from the decision to grow to that line (None: it did not train, or shrank), ``first_s`` the time of the first line on the
     present nodes, ``steady_s`` of the first line that counts, ``begin`` the start of the present window, ``last`` the latest
     line. ``lag_s`` is the smallest age that a line had when it was read: the offset of the clock of rank 0's node, and little
     more.
@@ -88,7 +88,10 @@ def read(
         if view.on > was and it.last is not None and it.first_s is not None and decided_s is not None:
             # It says nothing if the trainer stalled when that was decided.
             start_s = max(it.last.at_s - decided_s, 0.0) if it.first_s <= decided_s else None
-        it = MeterReading(view.on, was, not view.on < was, it.last or it.before, start_s)
+        before = it.last or it.before
+        if it.last is None and before is not None and decided_s is not None:  # a start from 0 includes the driver's own
+            before = ProgressMark(min(before.at_s, decided_s), before.samples)
+        it = MeterReading(view.on, was, not view.on < was, before, start_s)
     if not view.trains or view.samples is None or view.heard_s < view.said_s:
         return it, ()
     now = ProgressMark(view.heard_s, view.samples)
