@@ -64,7 +64,8 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
     took = seconds_of(left, inputs)
     if not sample.is_whole:
         whole_s = took / max(sample.replayed_h * 3600, 1.0) * sample.log.span_s
-        click.echo(f"note: replaying {sample.text}; --full replays all of it (about {span(whole_s / jobs)})", err=True)
+        full = f" (about {span(whole_s / jobs)})" if left else ""
+        click.echo(f"note: replaying {sample.text}; --full replays all of it{full}", err=True)
     if left:
         replays = sum(task.kind.value == "replay" for task in tasks)
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
