@@ -6,6 +6,7 @@ What a command costs slurmctld was counted with sdiag (22.05.8 and 26.05.5 alike
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ class SlurmCalls:
     _refusals: int = 0
     _charged: int = 0
     _counted: int | None = None
+    _counting: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    """The loop, the look and several submissions run commands at the same time."""
 
     def __post_init__(self) -> None:
         self.env = {**self.env, **ENVIRONMENT}
@@ -117,9 +120,11 @@ class SlurmCalls:
         """Charge what sdiag counts beyond the pilot's own commands: workers' steps, the user's commands."""
         counted = parse_calls_of(sdiag, os.getuid())
         if self.budget is not None and counted is not None:
-            if self._counted is not None and counted >= self._counted:  # statistics are reset at midnight
-                self.budget.charge(counted - self._counted - self._charged)
-            self._counted, self._charged = counted, 0
+            with self._counting:
+                before, charged = self._counted, self._charged
+                self._counted, self._charged = counted, 0
+            if before is not None and counted >= before:  # statistics are reset at midnight
+                self.budget.charge(counted - before - charged)
 
     @property
     def _submission(self) -> int:
@@ -131,7 +136,8 @@ class SlurmCalls:
     def _spend(self, kind: CallKind, calls: int) -> None:
         if self.budget is not None:
             self.budget.spend(kind, calls)
-            self._charged += calls
+            with self._counting:
+                self._charged += calls
 
     def _failed(self, error: CommandError, kind: CallKind) -> None:
         if self.budget is None or not self.is_limited or not is_refusal(error.problem):
