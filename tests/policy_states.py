@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from bftrainer.allocation.check import check_counts
+from bftrainer.allocation.check_decision import check_counts
 from bftrainer.domain.events import Event, TimerDue
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Policy

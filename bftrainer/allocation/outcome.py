@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bftrainer.allocation.check import VALUE_TOLERANCE, check_counts
+from bftrainer.allocation.check import VALUE_TOLERANCE
+from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.gains import gains, objective_value
 from bftrainer.allocation.milp import SCALED_TOTAL, Milp
 from bftrainer.domain.problem import Answer, Problem, Status

@@ -35,8 +35,7 @@ def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
     node is idle. A dash means that an instant is not known; its stage is then part of the next one.
 
     \b
-    Examples:
-      bftrainer nodes --all
+    Example:
       bftrainer nodes --timeline --all
     """
     if timeline:

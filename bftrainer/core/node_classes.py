@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bftrainer.allocation.check import check_decision
+from bftrainer.allocation.check_decision import check_decision
 from bftrainer.allocation.placement import place
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.model import Trainer, rates

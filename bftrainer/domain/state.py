@@ -102,7 +102,7 @@ class Decision:
 
     ``nodes`` has (trainer id, its nodes) for trainers whose nodes the policy names; the others are placed by the core. A named
     set is as large as the count, a superset or subset of the present one (Eqn 6), and takes nodes only that are free or given
-    up by another named trainer (:func:`~bftrainer.allocation.check.check_decision`).
+    up by another named trainer (:func:`~bftrainer.allocation.check_decision.check_decision`).
     """
 
     counts: tuple[int, ...]

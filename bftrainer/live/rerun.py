@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from bftrainer.allocation.check import VALUE_TOLERANCE, check_counts, checked
+from bftrainer.allocation.check import VALUE_TOLERANCE, checked
+from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.placement import check_placement
 from bftrainer.core.coordinator import adopt, decide, observe

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bftrainer.allocation.check import still_named
+from bftrainer.allocation.check_decision import still_named
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State

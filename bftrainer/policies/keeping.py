@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bftrainer.allocation.check import check_decision
+from bftrainer.allocation.check_decision import check_decision
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_legal

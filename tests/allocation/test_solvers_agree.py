@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from strategies import problems
 
 from bftrainer.allocation.chain import build_allocator
-from bftrainer.allocation.check import check_counts, require_feasible
+from bftrainer.allocation.check import require_feasible
+from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs

@@ -28,7 +28,7 @@ import random_problems
 from rich.console import Console
 from rich.table import Table
 
-from bftrainer.allocation.check import check_counts
+from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.objectives import OBJECTIVES
 from bftrainer.domain.events import Event, TimerDue

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bftrainer.allocation.check import check_decision
+from bftrainer.allocation.check_decision import check_decision
 from bftrainer.core.loop import run
 from bftrainer.domain.events import Event, PoolChanged, TimerDue
 from bftrainer.domain.ports import Policy
