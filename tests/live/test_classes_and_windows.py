@@ -170,7 +170,7 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
         told = [dict(e.event.window_ends) for e in entries(store)]
         ends = {round(end_s - START_S, 2) for it in told for name, end_s in it.items() if name.startswith("n3")}
         assert ends == {70.0}
-        assert explain(store, "a", START_S + 14.5).why.startswith("3 nodes would not pay off: the scheduler needs some")
+        assert explain(store, "a", START_S + 13.0).why.startswith("3 nodes would not pay off: the scheduler needs some")
         assert [v.differs for v in decide_again(store) if v.differs] == []
 
 

@@ -95,7 +95,7 @@ def test_without_a_node_the_obstacle_is_told_in_its_own_words(home: House) -> No
     home.pilot(10)
     why = about(home, "a").why
     assert why == "there are no idle nodes that the batch scheduler cannot fill; latest refusal: n1: no"
-    assert "refusal" not in about(home, "a", START_S + 1).why
+    assert "refusal" not in about(home, "a", START_S).why
 
 
 def test_a_rule_without_a_problem_says_so(tmp_path: Path) -> None:

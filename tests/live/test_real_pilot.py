@@ -23,7 +23,7 @@ STEPS = tuple(
     f"{what}: {when}"
     for what in (
         "settings", "submission", "decision", "fragment asked", "fragment taken", "fragment asked back",
-        "fragment released", "trainer", "note", "usage", "command",
+        "fragment released", "trainer", "note", "usage", "command", "stages",
     )
     for when in ("before", "written", "committed")
 )  # fmt: skip

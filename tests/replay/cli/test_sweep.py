@@ -160,7 +160,7 @@ def test_kill_9_loses_at_most_what_is_in_flight(log: Path, tmp_path: Path, seed:
     times = {name: (out / "cells" / name).stat().st_mtime_ns for name in kept}
     ended = bftrainer("replay", "sweep", "--log", log, "--out", out, *grid)
     assert ended.status == 0
-    assert f"{len(kept)} done, {42 - len(kept)} to do" in ended.err
+    assert f"{len(kept)} done, {43 - len(kept)} to do" in ended.err
     assert all((out / "cells" / name).stat().st_mtime_ns == at for name, at in times.items())
     assert (out / "results.csv").read_bytes() == sweep(log, tmp_path / "whole", *grid)
 
@@ -209,14 +209,14 @@ def test_a_cell_that_fails_does_not_take_the_others_along(
     ended = bftrainer("replay", "sweep", "--log", log, "--out", tmp_path / "out", *options)
     assert ended.status == 1
     assert "gave -1.0 for trainer" in ended.err
-    assert "1 of 4 replays failed" in ended.err
+    assert "1 of 5 replays failed" in ended.err
     assert "mine_of_sweep:good" in (tmp_path / "out" / "results.csv").read_text()
 
 
 def test_a_dry_run_does_nothing(log: Path, tmp_path: Path) -> None:
     ended = bftrainer("replay", "sweep", "--log", log, "--out", tmp_path / "out", "--dry-run", *GRID)
     assert (ended.status, ended.out) == (0, "")
-    assert "16 cells, 16 replays" in ended.err
+    assert "16 cells, 18 replays" in ended.err
     assert not (tmp_path / "out").exists()
 
 
