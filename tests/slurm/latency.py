@@ -6,6 +6,7 @@
     python tests/slurm/latency.py --hints                           with hints instead of polling alone
     python tests/slurm/latency.py --python OTHER/.venv/bin/python   the pilot of another version, measured alike
     python tests/slurm/latency.py --import-s 5                      with imports that take 5 s longer
+    python tests/slurm/latency.py --config FILE                     with FILE appended: 'fork_servers = 2' forks workers
 
 A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these and ends at a random
 moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log, the payload's
@@ -54,10 +55,10 @@ flap_back_off_s = 1
 [times]
 poll_s = {poll_s}
 shutdown_s = 60
-[workers]
-allow_root = true
 [slurm]
 partition = "scavenge"
+[workers]
+allow_root = true
 """
 HINT = Path(__file__).resolve().parents[2] / "jobscripts" / "hint.sh"
 NAME, KEPT, TAKEN, SIZE = "t", 4, 2, 4
@@ -113,13 +114,31 @@ def _one_run(lab: Lab, own: Machine) -> Measured:
     ended_s = time.time()
     lab.run("scancel", job)
     chosen = ",".join(sorted(nodes))
-    # sinfo shows "drained", "mixed" ...: the node is idle in the scheduler's word.
-    wait_until(lambda: set(lab.run("sinfo", "-h", "-N", "-n", chosen, "-p", "main", "-o", "%T").split()) == {"idle"},
-               "the main job's nodes to be idle", 60)  # fmt: skip
+    _until_idle(lab, job, chosen)
     idle_s = time.time()
     _until_training(own, SIZE, ended_s, "the trainer to grow again")
     time.sleep(1.5)  # until the drivers have reported, and the audit is written
     return measured(lab.root / "log" / "slurmctld.log", own, NAME, nodes, job, before_s, ended_s, idle_s)
+
+
+def _until_idle(lab: Lab, job: str, nodes: str) -> None:
+    """Wait until the scheduler shows the main job's nodes idle, or until a fast pilot has taken the first of them again."""
+    states: set[str] = set()
+
+    def free() -> bool:
+        states.clear()
+        states.update(lab.run("sinfo", "-h", "-N", "-n", nodes, "-p", "main", "-o", "%T").split())
+        if states == {"idle"}:
+            return True
+        is_taken = (
+            states <= {"idle", "allocated", "mixed"} and not lab.run("squeue", "-h", "-j", job, "-o", "%T").strip()
+        )
+        return is_taken and bool(lab.run("squeue", "-h", "-w", nodes, "-o", "%i").strip())
+
+    try:
+        wait_until(free, "the main job's nodes to be idle", 60)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: they are {sorted(states)}\n{lab.run('sinfo', '-R')}") from error
 
 
 def _main_job(lab: Lab, nodes: int) -> str:
@@ -209,7 +228,7 @@ def main() -> int:
     options.add_argument(
         "--python", default=sys.executable, help="interpreter with the bftrainer to measure (default this)"
     )
-    options.add_argument("--config", type=Path, help="tables to append to the pilot's configuration")
+    options.add_argument("--config", type=Path, help="keys of [workers], then tables, to append to the configuration")
     options.add_argument("--hints", action="store_true", help="an Epilog that sends hints, and a pilot that hears them")
     options.add_argument("--slurm", choices=VERSIONS, default="installed", help="default the installed one")
     options.add_argument("--keep", type=Path, help="keep the pilots' state directories here, for `bftrainer plot t`")
