@@ -62,7 +62,7 @@ def fillable(found: Characteristics) -> BarMark | None:
     if found.idle_while is None:
         return None
     share = found.idle_share * found.idle_while.fillable_share
-    return BarMark("of the idle, a waiting job could have used at most", 1 - found.idle_share, share)
+    return BarMark("idle, usable by a waiting job, at most", 1 - found.idle_share, share)
 
 
 def _out(found: Characteristics) -> str:
@@ -127,7 +127,7 @@ def _settings_sentence(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
     if best.cell != plan.base and one_node_hours(best) > (1 + _ALIKE) * one_node_hours(base):
         used = _share(UsedNodes.of(best).share)
         words.append(
-            f"Of the settings tried, {_difference(best.cell, plan.base)} trains most: "
+            f"The best of the settings tried is {_difference(best.cell, plan.base)}: it trains "
             f"{_compared(one_node_hours(best), one_node_hours(base))} than the settings above, on {used} of the idle node-hours"
         )
     else:
@@ -174,9 +174,9 @@ def _by_time(base: SweepRow, equal: SweepRow) -> tuple[str, list[tuple[float, fl
 
 
 def _difference(cell: Cell, base: Cell) -> str:
-    names = {"objective": "objective", "forward_s": "forward_s", "max_parallel": "max_parallel"}
-    changed = [name for name in names if getattr(cell, name) != getattr(base, name)]
-    return " and ".join(f"{names[name]} = {getattr(cell, name)}" for name in changed)
+    changed = [n for n in ("objective", "forward_s", "max_parallel") if getattr(cell, n) != getattr(base, n)]
+    words = {"max_parallel": f"at most {cell.max_parallel} trainers at once (max_parallel = {cell.max_parallel})"}
+    return " and ".join(words.get(name, f"{name} = {getattr(cell, name)}") for name in changed)
 
 
 def _compared(value: float, base: float) -> str:

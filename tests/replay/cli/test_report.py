@@ -195,7 +195,7 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     assert shares["a waiting job fits"] > 50
     page = (tmp_path / "out" / "report.html").read_text()
     assert "could not have been filled" in page
-    label = re.search(r'aria-label="([^"]*); of the idle, a waiting job could have used at most ([\d.]+)%"', page)
+    label = re.search(r'aria-label="([^"]*); idle, usable by a waiting job, at most ([\d.]+)%"', page)
     assert label is not None
     busy, trained, left = map(float, re.findall(r"([\d.]+)%", label[1]))
     assert busy + trained + left == pytest.approx(100, abs=0.2)
