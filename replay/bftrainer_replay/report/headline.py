@@ -108,9 +108,11 @@ def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow
     spread = "" if sample.is_whole else f" ({spread_text(base)}: only parts of the log were replayed)"
     work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
     return (
-        f"Training with at most {count} trainers at once would have used {_share(used.share)} of the idle node-hours{spread} "
+        f"In a simulation on this log, training with at most {count} trainers at once would have used "
+        f"{_share(used.share)} of the idle node-hours{spread} "
         f"and left {_share(1 - used.share)} over; the result is the work of {work:,.0f} nodes that train one model each "
-        f"without interruption.{prices.training_words(found.eq_nodes * MONTH_H * used.share, work * MONTH_H)}"
+        "without interruption. Training leaves a node as soon as a job wants it, in the simulation as on the cluster."
+        f"{prices.training_words(found.eq_nodes * MONTH_H * used.share, work * MONTH_H)}"
     )
 
 
