@@ -225,8 +225,8 @@ class PilotJob:
         for process in self.lab_processes():
             variables = _variables(process.pid)
             inside = f"SLURM_JOB_ID={job}".encode() in variables
-            # srun and what is below it do not have the job's variables; steps elsewhere have their node's. Variables of
-            # whoever runs the tests (BFTRAINER_CACHE) are the daemons' of the lab, too.
+            # srun and what is below it do not have the job's variables; steps elsewhere have their node's. The daemons of
+            # the lab inherit the variables of the test run, such as BFTRAINER_CACHE.
             names = {v.partition(b"=")[0] for v in variables}
             client = any(name.startswith(b"BFTRAINER_") for name in names - os.environb.keys())
             elsewhere = any(v.startswith(b"SLURMD_NODENAME=node") for v in variables)

@@ -66,6 +66,14 @@ def sacctmgr(cluster: Cluster, words: str) -> None:
     cluster.run("sacctmgr", "-i", *words.split())
 
 
+def account_beside_pilots(cluster: Cluster, user: str) -> None:
+    """This user's account ``physics`` below ``science``, beside the account of the pilots: they share its limits."""
+    sacctmgr(cluster, "add account science")
+    sacctmgr(cluster, "add account physics parent=science")
+    sacctmgr(cluster, "modify account pilots set parent=science")
+    sacctmgr(cluster, f"add user {user} account=physics")
+
+
 def limit(cluster: Cluster, words: str) -> None:
     """Change the QOS."""
     sacctmgr(cluster, f"modify qos scavenger set {words}")

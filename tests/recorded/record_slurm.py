@@ -23,7 +23,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from recorded_slurm import MARK, RECORDED
-from slurm_accounting import limit, preemptible_qos, sacctmgr
+from slurm_accounting import account_beside_pilots, limit, preemptible_qos, sacctmgr
 from slurm_gpus import A100, MIG, SHARD
 from slurm_lab import DEFAULTS, Lab, Settings, wait_until
 from slurm_versions import VERSIONS
@@ -279,13 +279,7 @@ def shared(to: Recorder) -> None:
     """Accounts below one whose limit holders use up, and a main job that waits for it."""
     lab = to.lab
     preemptible_qos(lab)
-    for words in (
-        "add account science",
-        "add account physics parent=science",
-        "modify account pilots set parent=science",
-    ):
-        sacctmgr(lab, words)
-    sacctmgr(lab, "add user root account=physics")
+    account_beside_pilots(lab, "root")
     sacctmgr(lab, "modify account science set GrpTRES=node=1")
     lab.submit("sleep 600", "-q", "scavenger", "-A", "pilots", "-N1", "-J", slurm_jobs.HOLDER_NAME)
     running(lab, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import need_accounting, started
 from live_machine import machine
-from slurm_accounting import preemptible_qos, sacctmgr
+from slurm_accounting import account_beside_pilots, preemptible_qos, sacctmgr
 from slurm_gpus import A100, missing_gpus
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
@@ -39,13 +39,7 @@ def with_gpus(slurm_version: SlurmVersion) -> Iterator[Lab]:
     )
     for lab in started(settings, slurm_version):
         preemptible_qos(lab)
-        for words in (
-            "add account science",
-            "add account physics parent=science",
-            "modify account pilots set parent=science",
-        ):
-            sacctmgr(lab, words)
-        sacctmgr(lab, f"add user {getpass.getuser()} account=physics")
+        account_beside_pilots(lab, getpass.getuser())
         yield lab
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-_HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm/")  # noqa: S108
+_HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm/")  # noqa: S108 - only recognized
 _INSTALLED = ("site-packages", "dist-packages")
 
 

@@ -97,7 +97,7 @@ def main():  # type: () -> None
     except (RefusedError, OSError) as error:
         sys.stderr.write("bftrainer: started without the fork server: {}\n".format(error))
         sys.stderr.flush()
-        os.execvp(command[0], command)  # noqa: S606
+        os.execvp(command[0], command)  # noqa: S606 - the worker itself; no shell is wanted
     end(follow(connection))
 
 

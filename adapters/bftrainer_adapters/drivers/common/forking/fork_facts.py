@@ -3,6 +3,7 @@
 Only builtin modules: the client's start is part of every worker's.
 """
 
+import _socket  # noqa: F401 - for the comments that give types
 import marshal
 import os
 import sys
@@ -68,10 +69,10 @@ def pack(message):  # type: (object) -> bytes
     return len(data).to_bytes(4, "little") + data
 
 
-def receive(connection):  # type: (object) -> object
+def receive(connection):  # type: (_socket.socket) -> object
     """The next message; None at the end of the connection. Both ends have checked that the other is the same user's."""
-    size = _exactly(connection, 4)
-    data = size and _exactly(connection, int.from_bytes(size, "little"))
+    size = exactly(connection, 4)
+    data = size and exactly(connection, int.from_bytes(size, "little"))
     return unpack(data) if data else None
 
 
@@ -80,10 +81,11 @@ def unpack(data):  # type: (bytes) -> object
     return marshal.loads(data)  # noqa: S302 - of the same user and the same interpreter
 
 
-def _exactly(connection, count):  # type: (object, int) -> bytes
+def exactly(connection, count):  # type: (_socket.socket, int) -> bytes
+    """So many bytes; none if the connection ends before."""
     data = b""
     while len(data) < count:
-        more = connection.recv(count - len(data))  # type: ignore[attr-defined]
+        more = connection.recv(count - len(data))
         if not more:
             return b""
         data += more

@@ -1,5 +1,6 @@
 """A worker and its parent, both forked from the server: what a new process has of its own, and how it ends."""
 
+import _socket  # noqa: F401 - for the comments that give types
 import ctypes
 import io
 import os
@@ -24,13 +25,13 @@ def die_with_parent():  # type: () -> None
     _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
-def keep(connection, descriptors):  # type: (object, list[int]) -> None
+def keep(connection, descriptors):  # type: (_socket.socket, list[int]) -> None
     """Fork the worker once the client is ready, and stay until it has ended. Returns in the worker."""
     os.setsid()
     adopt_orphans()
     try:
-        connection.sendall(fork_facts.pack(fork_facts.READY))  # type: ignore[attr-defined]
-        begins = connection.recv(1) == fork_facts.GO  # type: ignore[attr-defined]
+        connection.sendall(fork_facts.pack(fork_facts.READY))
+        begins = connection.recv(1) == fork_facts.GO
     except OSError:
         begins = False
     if not begins:
@@ -39,7 +40,7 @@ def keep(connection, descriptors):  # type: (object, list[int]) -> None
     if worker == 0:
         die_with_parent()
         os.setsid()
-        connection.close()  # type: ignore[attr-defined]
+        connection.close()
         _take_streams(descriptors)
         return
     for descriptor in (*descriptors, 0, 1, 2):
@@ -47,7 +48,7 @@ def keep(connection, descriptors):  # type: (object, list[int]) -> None
     status = _follow(connection, worker)
     end_descendants()
     try:
-        connection.sendall(fork_facts.pack(status))  # type: ignore[attr-defined]
+        connection.sendall(fork_facts.pack(status))
     except OSError:
         pass  # the client has ended, and therefore the worker
     os._exit(0)
@@ -61,25 +62,25 @@ def _take_streams(descriptors):  # type: (list[int]) -> None
         os.close(descriptor)
 
 
-def _follow(connection, worker):  # type: (object, int) -> int
+def _follow(connection, worker):  # type: (_socket.socket, int) -> int
     """Until the worker ends: its status, or minus the number of a signal."""
     ended = os.pidfd_open(worker)
     poll = select.poll()
     poll.register(ended, select.POLLIN)
-    poll.register(connection, select.POLLIN)  # type: ignore[arg-type]
+    poll.register(connection, select.POLLIN)
     while True:
         ready = [number for number, _ in poll.poll()]
         if ended in ready:
             return os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
         try:
-            numbers = connection.recv(64)  # type: ignore[attr-defined]
+            numbers = connection.recv(64)
         except OSError:
             numbers = b""
         for number in numbers:
             os.kill(worker, number)
         if not numbers:  # the client has ended
             os.kill(worker, signal.SIGKILL)
-            poll.unregister(connection)  # type: ignore[arg-type]
+            poll.unregister(connection)
 
 
 def end_descendants():  # type: () -> None
@@ -132,7 +133,7 @@ def run_worker(request, warm_start):  # type: (dict[str, object], object) -> Non
         sys.argv = words
     except Exception as error:  # no statement of the script has run yet
         os.write(2, "bftrainer: started without the fork server: {!r}\n".format(error).encode())
-        os.execvpe(command[0], command, environment)  # noqa: S606
+        os.execvpe(command[0], command, environment)  # noqa: S606 - the worker itself; no shell is wanted
     if os.path.basename(words[0]) == "warm_start.py":
         warm_start.main()  # type: ignore[attr-defined]
     else:

@@ -183,12 +183,9 @@ def _request(connection):  # type: (socket.socket) -> tuple[dict[str, object] | 
     size, descriptors, _, _ = socket.recv_fds(connection, 4, fork_facts.FD_COUNT)
     if len(size) != 4 or len(descriptors) != fork_facts.FD_COUNT:
         return None, list(descriptors)
-    rest = b""
-    while len(rest) < int.from_bytes(size, "little"):
-        more = connection.recv(int.from_bytes(size, "little") - len(rest))
-        if not more:
-            return None, list(descriptors)
-        rest += more
+    rest = fork_facts.exactly(connection, int.from_bytes(size, "little"))
+    if not rest:
+        return None, list(descriptors)
     connection.settimeout(None)
     return fork_facts.unpack(rest), list(descriptors)
 
