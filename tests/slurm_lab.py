@@ -16,8 +16,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -230,6 +230,16 @@ class Lab:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(30)
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """slurmctld is down; it is back at the end, also that of a test that fails, for a later test shares the cluster."""
+        self.stop_daemon("slurmctld")
+        try:
+            yield
+        finally:
+            self.start_controller()
+            wait_until(lambda: self.answers("squeue", "-h"), "slurmctld to answer")
 
     def stop(self) -> None:
         """End the jobs, the daemons, and whatever their jobs have left; the latter are found by their SLURM_CONF."""
