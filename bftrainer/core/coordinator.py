@@ -138,7 +138,7 @@ def _without(active: Active, left: Nodes, at_s: float) -> Active:
 
 def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
     sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
-    left = None if a.trainer.start_s is None else rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
+    left = rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
     return Active(
         a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s, left
     )
