@@ -139,18 +139,19 @@ def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.ND
 
 def _values(demands: Sequence[TrainerDemand], width: int) -> Table:
     """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve has its own stretch of x."""
+    curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
+    row = {key: i for i, key in enumerate(curves)}
     nodes: list[int] = []
     per_s: list[float] = []
-    start, stretch = 0, 1 + max(c.value.nodes[-1] for c in demands)
-    for c in demands:
+    start, stretch = 0, 1 + max([curve.nodes[-1] for curve in curves.values()])
+    for curve in curves.values():
         nodes.append(start)
-        nodes += [start + n for n in c.value.nodes]
+        nodes += [start + n for n in curve.nodes] if start else curve.nodes
         per_s.append(0.0)
-        per_s += c.value.per_s
+        per_s += curve.per_s
         start += stretch
     n = np.arange(width)
-    x = np.arange(0, start, stretch)[:, None] + n
-    values = np.interp(x, nodes, per_s)
+    values = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[[row[id(c.value)] for c in demands]]
     values[n > np.array([c.max_nodes for c in demands])[:, None]] = -np.inf
     for j, c in enumerate(demands):
         if c.sizes is not None:
