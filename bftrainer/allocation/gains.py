@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer.domain.model import Curve
 from bftrainer.domain.problem import Problem, TrainerDemand
 
 Table = npt.NDArray[np.float64]

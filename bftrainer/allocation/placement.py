@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
+from operator import is_
 from types import MappingProxyType
 
 from bftrainer.errors import RejectedAnswerError
@@ -65,7 +66,7 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
             raise RejectedAnswerError(
                 f"a rescale moves a trainer from {sorted(old - new)[0]} to {sorted(new - old)[0]}"
             )
-    if all([new is old for old, new in zip(held, placed, strict=True)]):
+    if all(map(is_, placed, held)):
         return
     union: Nodes = frozenset().union(*placed)
     if len(union) != sum(counts):
