@@ -73,6 +73,7 @@ RENAMED: Mapping[type, Mapping[str, str]] = {
 """Class -> {field or enum member: its name on the wire}, where the two differ."""
 
 ADDED: Mapping[type, frozenset[str]] = {
+    events.Event: frozenset({"all_joined"}),
     state.Decision: frozenset({"kept", "blamed", "nodes"}),
     state.Active: frozenset({"rescaling"}),
     model.Trainer: frozenset({"start_s"}),
@@ -169,7 +170,7 @@ def _encode(value: object) -> object:
         fields: dict[str, object] = {"$": shape.name}
         for attribute, name in shape.fields:
             item = getattr(value, attribute)
-            if attribute in shape.added and (item is None or item == "" or item == ()):
+            if attribute in shape.added and (item is None or item is False or item == "" or item == ()):
                 continue
             fields[name] = item if type(item) in _PLAIN else _encode(item)
         return fields

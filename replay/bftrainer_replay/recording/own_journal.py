@@ -48,7 +48,7 @@ def live_run(store: Store, cost_model: CostModel, may_import: Collection[str] = 
                 submitted.setdefault(change.trainer.id, event.at_s)
                 told.setdefault(change.trainer.id, change.trainer)
             elif isinstance(change, PoolChanged):
-                changes.append(PoolEvent(event.at_s, PoolChanged(change.joined, change.left)))
+                changes.append(PoolEvent(event.at_s, PoolChanged(change.joined, change.left), event.all_joined))
         settings = entry.settings
     if last is None or settings is None or last.at_s <= start_s:
         raise UserError("the journal has fewer than two decisions; a replay of its run needs some time between them")
