@@ -3,8 +3,8 @@
 A large job that ends frees its nodes over a second or so, and every rescale stalls a trainer for many. From the first node that
 joins, running trainers keep their sizes for ``gather_s``; then one decision is made for all that came. The wait never grows:
 later arrivals do not extend it. It ends early where nothing else is about to join (``Event.all_joined``). What needs no running
-trainer does not wait: a trainer that waits starts on free nodes. A loss never waits: an event in which nodes leave is decided in
-full, and ends the wait.
+trainer does not wait: a trainer that waits starts on free nodes. A loss never waits: an event in which nodes leave is decided
+in full, and ends the wait.
 """
 
 from __future__ import annotations
