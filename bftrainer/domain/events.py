@@ -90,8 +90,8 @@ class Event:
 
     ``samples_done`` has (id, samples) for every unfinished trainer that has run. ``losses`` has (id, value) for every trainer
     that has reported its evaluation function; lower is better. ``window_ends`` has (node, time) for every node of the pool
-    with a known window end. ``measured`` are the new measurements. ``all_joined``: every node that was requested is in the pool,
-    and no other is about to be; False where the world cannot tell.
+    with a known window end. ``measured`` are the new measurements. ``all_joined``: every node that was requested is in the
+    pool, and no other is about to be; False where the world cannot tell.
     """
 
     at_s: float
