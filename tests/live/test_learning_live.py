@@ -13,14 +13,14 @@ from command_line import bftrainer
 from live_house import House, house, spec
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.domain.events import Event, RateSeen, StallSeen
+from bftrainer.domain.events import Event, Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, Decision, Plan, State
 from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.facts import DecisionMade
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.short_horizon import ShortHorizon
-from bftrainer.live.trainers.meter import MeterBook, MeterReading, Seen, read
+from bftrainer.live.trainers.meter import MeterBook, MeterReading, read
 from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.protocol.reports import DriverView
@@ -40,7 +40,7 @@ def running(fragments: str, said_s: float, view: DriverView | None = None) -> Dr
     return replace(view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
 
 
-def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Seen]:
+def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Measured]:
     it, seen = MeterReading(), []
     for view in views:
         it, more = read(it, "t", view, window_s, decided_s=decided_s)
@@ -106,6 +106,24 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
     alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
     (stall,) = (s for s in alone if isinstance(s, StallSeen))
     assert (stall.seconds, stall.start_s) == (pytest.approx(13.0), None), "from the decision; nothing trained meanwhile"
+
+
+def test_the_last_line_on_the_old_nodes_may_be_read_with_the_news_of_the_new_ones() -> None:
+    """The pilot looks a few times a second: line and news are often there at once."""
+    before = steady("a", 100, 130, 0.0)
+    switched = steady("ab", 131, 160, 300.0, before[-1])
+    seen = fed([*before[:-1], *switched], decided_s=122.0)
+    (stall,) = (s for s in seen if isinstance(s, StallSeen))
+    assert (stall.start_s, stall.seconds) == (pytest.approx(8.0), pytest.approx(1.0)), "not 7 s, and 1.5 s"
+
+
+def test_work_that_was_not_saved_is_lost_and_no_stall() -> None:
+    """300 samples at 130, of which the next driver's first line knows 100: it started in 4 s."""
+    before = steady("a", 100, 130, 0.0)
+    started = DriverView(alive=True, said_s=140.0, samples=300.0)
+    seen = fed([*before, replace(before[-1], alive=False), started, *steady("a", 144, 170, 100.0, started)])
+    assert [s for s in seen if isinstance(s, WorkLost)] == [WorkLost("t", 200.0)]
+    assert [s.seconds for s in seen if isinstance(s, StallSeen)] == [pytest.approx(4.0)], "not 24 s"
 
 
 def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
