@@ -145,8 +145,11 @@ def test_the_book_gives_what_is_asked_for_once() -> None:
 # --- the pilot, over a cluster in memory
 
 
-def trains(home: House, truth: dict[str, Curve]) -> None:
-    """Every trainer reports each second, as fast as its true curve says on the nodes it is on."""
+def trains(home: House, truth: dict[str, Curve], saved: dict[str, float] | None = None) -> None:
+    """Every trainer reports each second, as fast as its true curve says on the nodes it is on.
+
+    ``saved`` are the samples from which its second driver resumes.
+    """
     done: dict[str, tuple[float, float]] = {}
 
     def tick() -> None:
@@ -155,7 +158,8 @@ def trains(home: House, truth: dict[str, Curve]) -> None:
             at_s, samples = done.get(name, (now, 0.0))
             view = driver.view
             if not (view.alive and view.on) or view.said_s > at_s:
-                done[name] = (now, samples)
+                resumes = saved if saved and view.incarnation > 1 else {}
+                done[name] = (now, resumes.pop(name, samples) if view.alive and view.on else samples)
             elif now - at_s >= 1.0:
                 samples += truth[name].at(len(view.on)) * (now - at_s)
                 done[name] = (now, samples)
@@ -269,6 +273,27 @@ def test_a_replay_of_its_own_journal_does_what_the_run_did(home: House) -> None:
     assert run.samples == pytest.approx(replayed, rel=0.03)
     found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
     assert found["live"] / found["replayed"] == pytest.approx(run.samples / replayed)
+
+
+def test_work_that_was_lost_since_a_checkpoint_is_told_beside_the_replay(home: House) -> None:
+    """Its only node is taken at 60, and it resumes from 200 samples: the replay, which loses none, matches the sum."""
+    home.cluster.give("n1")
+    trains(home, {"a": line(10.0)}, saved={"a": 200.0})
+    home.submit(spec("a", samples_per_s=10.0, scale_up_s=0.0, scale_down_s=0.0))
+    home.at(60, lambda: home.cluster.take("n1"))
+    home.at(70, lambda: home.cluster.give("n2"))
+    home.at(110, lambda: home.cluster.give("n3"))
+    home.pilot(120)
+    with closing(home.store()) as store:
+        lost = sum(s.samples for e in entries(store) for s in e.event.measured if isinstance(s, WorkLost))
+        run = live_run(store, CostModel.OVERLAP)
+    assert 300 < lost < 400
+    assert run.lost == lost
+    shown = bftrainer("replay", "journal", home.path, "--cost-model", "overlap").out
+    assert "lost since checkpoints live" in shown
+    found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
+    assert found["live"] + found["lost"] == pytest.approx(found["replayed"], rel=0.05)
+    assert found["live"] < 0.8 * found["replayed"]
 
 
 def test_costs_beyond_the_forward_time_are_noted_once_per_trainer() -> None:
