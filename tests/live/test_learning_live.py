@@ -23,7 +23,8 @@ from bftrainer.live.short_horizon import ShortHorizon
 from bftrainer.live.trainers.meter import MeterBook, MeterReading, read
 from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
 from bftrainer.persistence.registry import Registry
-from bftrainer.protocol.reports import DriverView
+from bftrainer.protocol.events import EventLine, Running
+from bftrainer.protocol.reports import DriverView, after_event, after_progress
 from bftrainer.system.users import own_name
 from bftrainer_replay.recording.own_journal import live_run
 from bftrainer_replay.simulation.play import play
@@ -109,12 +110,15 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
 
 
 def test_the_last_line_on_the_old_nodes_may_be_read_with_the_news_of_the_new_ones() -> None:
-    """The pilot looks a few times a second: line and news are often there at once."""
-    before = steady("a", 100, 130, 0.0)
-    switched = steady("ab", 131, 160, 300.0, before[-1])
-    seen = fed([*before[:-1], *switched], decided_s=122.0)
-    (stall,) = (s for s in seen if isinstance(s, StallSeen))
-    assert (stall.start_s, stall.seconds) == (pytest.approx(8.0), pytest.approx(1.0)), "not 7 s, and 1.5 s"
+    """The pilot looks a few times a second: the last line, the news and the first line are often there at once."""
+    before = steady("a", 100, 129, 0.0)
+    news = [EventLine(131.0, 1, Running(2, ("a", "b")))]
+    lines = [{"time": float(t), "samples": 300.0 + 20 * max(t - 131, 0)} for t in range(130, 161)]
+    for at_once in (1, 2):
+        view = after_progress(after_event(before[-1], news[0]), lines[:at_once])
+        views = [view, *((view := after_progress(view, [line])) for line in lines[at_once:])]
+        (stall,) = (s for s in fed([*before, *views], decided_s=122.0) if isinstance(s, StallSeen))
+        assert (stall.start_s, stall.seconds) == (pytest.approx(8.0), pytest.approx(1.0)), "not 7 s, and 1.5 s"
 
 
 def test_work_that_was_not_saved_is_lost_and_no_stall() -> None:

@@ -78,14 +78,13 @@ def read(
     ``decided_s`` is the time of the decision on its present nodes, by this host's clock.
     """
     if view.alive and not view.on and it.last is not None:  # a driver that restarts its workers
-        return replace(it, on=frozenset(), was=it.on or it.was, last=_last_line(it, view)), ()
+        latest = None if view.samples is None else (view.heard_s, view.samples)
+        return replace(it, on=frozenset(), was=it.on or it.was, last=_last_line(it, latest)), ()
     if not view.alive or not view.on:
         start = ProgressMark(view.said_s, view.samples or 0.0) if view.alive and view.said_s else None
         return MeterReading(before=start), ()
     if view.on != it.on:
-        was, start_s, last = it.on or it.was, None, it.last
-        if it.on and view.heard_s < view.said_s:
-            last = _last_line(it, view)
+        was, start_s, last = it.on or it.was, None, _last_line(it, view.before)
         if view.on > was and last is not None and it.first_s is not None and decided_s is not None:
             # It says nothing if the trainer stalled when that was decided.
             start_s = max(last.at_s - decided_s, 0.0) if it.first_s <= decided_s else None
@@ -128,11 +127,11 @@ def read(
     return replace(it, begin=now, before=None), tuple(seen)
 
 
-def _last_line(it: MeterReading, view: DriverView) -> ProgressMark | None:
-    """The latest line on the present nodes: it may have been read together with the news that they are others now."""
-    if it.last is None or view.samples is None or not it.last.at_s < view.heard_s or view.samples < it.last.samples:
+def _last_line(it: MeterReading, line: tuple[float, float] | None) -> ProgressMark | None:
+    """The latest line on the present nodes: ``line`` may have been read together with the news that they are others now."""
+    if it.last is None or line is None or not it.last.at_s < line[0] or line[1] < it.last.samples:
         return it.last
-    return ProgressMark(view.heard_s, view.samples)
+    return ProgressMark(*line)
 
 
 @dataclass(slots=True)
