@@ -121,6 +121,17 @@ def test_the_last_line_on_the_old_nodes_may_be_read_with_the_news_of_the_new_one
         assert (stall.start_s, stall.seconds) == (pytest.approx(8.0), pytest.approx(1.0)), "not 7 s, and 1.5 s"
 
 
+def test_the_line_at_the_switch_says_how_long_the_old_nodes_trained() -> None:
+    """Their last line is from 130, but 9 more samples were done by the switch at 131: they trained until 130.9."""
+    view = after_event(steady("a", 100, 130, 0.0)[-1], EventLine(131.0, 1, Running(2, ("a", "b"))))
+    views = steady("a", 100, 130, 0.0)
+    switch = {"time": 131.0, "samples": 309.0, "incarnation": 1, "world_size": 2, "formed": True}
+    later = [{"time": float(t), "samples": 309.0 + 20 * (t - 131)} for t in range(132, 161)]
+    views += [view := after_progress(view, [line]) for line in (switch, *later)]
+    (stall,) = (s for s in fed(views, decided_s=122.0) if isinstance(s, StallSeen))
+    assert (stall.start_s, stall.seconds) == (pytest.approx(8.9), pytest.approx(0.1)), "not 8 s, and 0.55 s"
+
+
 def test_work_that_was_not_saved_is_lost_and_no_stall() -> None:
     """300 samples at 130, of which the next driver's first line knows 100: it started in 4 s."""
     before = steady("a", 100, 130, 0.0)

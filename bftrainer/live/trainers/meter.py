@@ -41,17 +41,18 @@ class ProgressMark:
 class MeterReading:
     """The measurement of one trainer on its present fragments ``on``; before, it was on ``was``.
 
-    ``before`` is the last line on its previous nodes (or the decision to start, or its driver's start), ``start_s`` the time
-    from the decision to grow to that line (None: it did not train, or shrank), ``first_s`` the time of the first line on the
-    present nodes, ``steady_s`` of the first line that counts, ``begin`` the start of the present window, ``last`` the latest
-    line. ``lag_s`` is the smallest age that a line had when it was read: the offset of the clock of rank 0's node, and little
-    more.
+    ``before`` is the last line on its previous nodes (or the decision to start, or its driver's start), ``was_rate`` the rate
+    there (0: unknown), ``start_s`` the time from the decision to grow to that line (None: it did not train, or shrank),
+    ``first_s`` the time of the first line on the present nodes, ``steady_s`` of the first line that counts, ``begin`` the start
+    of the present window, ``last`` the latest line. ``lag_s`` is the smallest age that a line had when it was read: the offset
+    of the clock of rank 0's node, and little more.
     """
 
     on: frozenset[str] = frozenset()
     was: frozenset[str] = frozenset()
     grew: bool = True
     before: ProgressMark | None = None
+    was_rate: float = 0.0
     start_s: float | None = None
     first_s: float | None = None
     steady_s: float = 0.0
@@ -91,12 +92,14 @@ def read(
         before = last or it.before
         if last is None and before is not None and decided_s is not None:  # a start from 0 includes the driver's own
             before = ProgressMark(min(before.at_s, decided_s), before.samples)
-        it = MeterReading(view.on, was, not view.on < was, before, start_s)
+        it = MeterReading(view.on, was, not view.on < was, before, _rate(it.begin, last), start_s)
     if not view.trains or view.samples is None or view.heard_s < view.said_s:
         return it, ()
     now = ProgressMark(view.heard_s, view.samples)
     if it.last is not None and now.at_s <= it.last.at_s:
         return it, ()
+    if it.last is None and view.times.formed_s == now.at_s:
+        it = _until_formed(it, now)
     lost: tuple[Measured, ...] = ()
     if not it.was and it.last is None and it.before is not None and now.samples < it.before.samples:
         lost = (WorkLost(name, it.before.samples - now.samples),)
@@ -132,6 +135,21 @@ def _last_line(it: MeterReading, line: tuple[float, float] | None) -> ProgressMa
     if it.last is None or line is None or not it.last.at_s < line[0] or line[1] < it.last.samples:
         return it.last
     return ProgressMark(*line)
+
+
+def _rate(begin: ProgressMark | None, end: ProgressMark | None) -> float:
+    if begin is None or end is None or end.at_s <= begin.at_s:
+        return 0.0
+    return max((end.samples - begin.samples) / (end.at_s - begin.at_s), 0.0)
+
+
+def _until_formed(it: MeterReading, formed: ProgressMark) -> MeterReading:
+    """With the work between the last line and the switch: a line of progress comes once a second, ``formed`` at the switch."""
+    before = it.before
+    if before is None or it.start_s is None or it.was_rate <= 0 or formed.samples <= before.samples:
+        return it
+    trained_s = min((formed.samples - before.samples) / it.was_rate, formed.at_s - before.at_s)
+    return replace(it, before=ProgressMark(before.at_s + trained_s, formed.samples), start_s=it.start_s + trained_s)
 
 
 @dataclass(slots=True)
