@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from patience import PATIENCE
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer_adapters.drivers.common import warm_start
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.forking import servers
 from bftrainer_adapters.drivers.common.forking.script import beginning_of, parse
@@ -338,6 +340,15 @@ def test_a_server_that_does_not_start_delays_a_worker_and_no_more(node: Node, mo
             status, log = node.ends(start())
             assert (status, log.splitlines()[-1], PLAINLY in log) == (0, "trained", True)
         until(lambda: node.ends(start()) == (0, "trained\n"))
+
+
+def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "probe_of_gc.py").write_text("import gc\nis_on = gc.isenabled()\n")
+    (tmp_path / "train.py").write_text("import probe_of_gc\n")
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    warm_start.warm_up(str(tmp_path / "train.py"), str(tmp_path / "own"))
+    assert (sys.modules["probe_of_gc"].is_on, gc.isenabled(), gc.get_freeze_count()) == (False, True, 0)
 
 
 @pytest.mark.parametrize(
