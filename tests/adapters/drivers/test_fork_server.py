@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gc
 import json
+import marshal
 import os
 import signal
+import socket
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from patience import PATIENCE
@@ -361,3 +365,39 @@ def test_warm_torchrun_workers_import_torch_with_the_number_of_threads(
     trainer = TrainerMessage("t", ("python", "x.py"), Path(), 1, 1, environment=set_by_user)
     program = TorchProgram(trainer, "lo", None, ())
     assert program.first_variables(HostSlots("n1", slots, "f1")).get("OMP_NUM_THREADS") == given
+
+
+def test_a_refusal_is_read_although_the_server_does_not_read_the_request(tmp_path: Path) -> None:
+    """More variables than a socket's buffer holds: the client is still writing when the server has answered and gone."""
+    folder = tmp_path / "of" / "server"
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent):
+        each.chmod(0o700)
+    path = folder / "socket"
+    variables = {f"MUCH_{i}": "x" * 100_000 for i in range(12)}
+    argv = [
+        sys.executable,
+        "-S",
+        "-s",
+        str(Path(servers.__file__).with_name("fork_client.py")),
+        str(path),
+        "5",
+        "5",
+        "",
+        "0",
+        "/bin/echo",
+        "trained",
+    ]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        client = subprocess.Popen(argv, env=os.environ | variables, stdout=PIPE, stderr=PIPE, text=True)
+        listener.settimeout(60 * PATIENCE)
+        with listener.accept()[0] as connection:
+            answer = marshal.dumps("which is not installed")
+            connection.sendall(len(answer).to_bytes(4, "little") + answer)
+        out, err = client.communicate(timeout=60 * PATIENCE)
+    assert (out, err.splitlines()) == (
+        "trained\n",
+        ["bftrainer: started without the fork server: which is not installed"],
+    )
