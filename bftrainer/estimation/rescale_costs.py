@@ -39,7 +39,7 @@ def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float 
 
 
 def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
-    """The time of a start from 0 nodes. Before a start was measured, it is R^up, as it was measured from 0 nodes."""
+    """The time of a start from 0 nodes. It counts only beside S: without S, such starts are measurements of R^up."""
     if not measured.from_zero:
         return submitted.from_zero_s
     new = middle(measured.from_zero)
