@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from bftrainer.core.loop import run
+from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.policies.equal_share import EqualShare
@@ -173,7 +174,8 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
 
 def free_of_costs(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
     """The same trainers with their true curves and without rescale costs."""
-    return tuple(
-        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None), actual=None)
-        for a in arrivals
-    )
+    return tuple(replace(a, trainer=_free_of_costs(a.actual or a.trainer), actual=None) for a in arrivals)
+
+
+def _free_of_costs(trainer: Trainer) -> Trainer:
+    return replace(trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None, from_zero_s=None)

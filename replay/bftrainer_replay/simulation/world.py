@@ -88,6 +88,7 @@ class ReplayWorld:
         self._next_change = -1  # -1: the initial state
         self._started: dict[str, ReplayedTrainer] = {}  # have had nodes and are not finished
         self._held: dict[str, Nodes] = {}
+        self._all_joined = False
         self._done: dict[str, float] = {}  # samples of every started trainer at ``now_s``
         self._ended = False
         self._ends = 0  # trainers that have finished
@@ -118,7 +119,7 @@ class ReplayWorld:
         if wake_at_s is not None and wake_at_s <= at_s:
             changes.append(TimerDue())
         done = tuple(self._done.items())
-        return Event(at_s, tuple(changes), done, self._losses(done), measured=measured)
+        return Event(at_s, tuple(changes), done, self._losses(done), measured=measured, all_joined=self._all_joined)
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
         """Rescale trainers. Preemptions were applied when they happened: a forced step only confirms one."""
@@ -166,7 +167,8 @@ class ReplayWorld:
         self._next_change += 1
         if self._next_change == 0:
             return PoolChanged(joined=self._window.initial)
-        change = self._window.events[self._next_change - 1].change
+        event = self._window.events[self._next_change - 1]
+        change, self._all_joined = event.change, event.all_joined
         for name, nodes in self._held.items():
             if not nodes.isdisjoint(change.left):
                 kept = nodes - change.left
