@@ -150,7 +150,9 @@ def _values(demands: Sequence[TrainerDemand], width: int) -> Table:
         per_s += curve.per_s
         start += stretch
     n = np.arange(width)
-    values = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[[row[id(c.value)] for c in demands]]
+    values: Table = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[
+        [row[id(c.value)] for c in demands]
+    ]
     values[n > np.array([c.max_nodes for c in demands])[:, None]] = -np.inf
     for j, c in enumerate(demands):
         if c.sizes is not None:
