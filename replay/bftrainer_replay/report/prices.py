@@ -44,6 +44,20 @@ class SitePrices:
             )
         return "".join(words)
 
+    def missing_words(self) -> str:
+        """Which options would add money or energy."""
+        absent = [
+            option
+            for option, given in (("--node-hour-price", self.node_hour), ("--watts", self.busy_w))
+            if given is None
+        ]
+        what = {1: "Energy is" if self.node_hour is not None else "Cost is", 2: "Cost and energy are"}
+        return (
+            f"{what[len(absent)]} not shown; {' and '.join(absent)} would add {'it' if len(absent) == 1 else 'them'}."
+            if absent
+            else ""
+        )
+
     def _money(self, amount: float) -> str:
         return f"{_rounded(amount)} {self.currency}"
 
