@@ -113,10 +113,11 @@ def _idle_bar(found: Characteristics, row: SweepRow) -> Bar:
 
 def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
     month_h = found.eq_nodes * MONTH_H
+    idle = about(found.eq_nodes) if found.eq_nodes < 100 else f"{found.eq_nodes:,.0f}"
     out = found.down_node_h / found.span_h / found.machine_nodes
     apart = f" Another {share_text(out)} of all node-hours are out of service or reserved." if out else ""
     return (
-        f"On average, {found.eq_nodes:,.0f} of {found.machine_nodes:,} nodes are idle: {found.idle_share:.1%} of all "
+        f"On average, {idle} of {found.machine_nodes:,} nodes are idle: {found.idle_share:.1%} of all "
         f"node-hours, or about {about(month_h)} idle node-hours in 30 days (measured over {span_text(found.span_h)})."
         f"{apart}{prices.idle_words(month_h)}"
     )

@@ -46,17 +46,11 @@ class SitePrices:
 
     def missing_words(self) -> str:
         """Which options would add money or energy."""
-        absent = [
-            option
-            for option, given in (("--node-hour-price", self.node_hour), ("--watts", self.busy_w))
-            if given is None
-        ]
-        what = {1: "Energy is" if self.node_hour is not None else "Cost is", 2: "Cost and energy are"}
-        return (
-            f"{what[len(absent)]} not shown; {' and '.join(absent)} would add {'it' if len(absent) == 1 else 'them'}."
-            if absent
-            else ""
-        )
+        if self.node_hour is None and self.busy_w is None:
+            return "Cost and energy are not shown; --node-hour-price and --watts would add them."
+        if self.node_hour is None:
+            return "Cost is not shown; --node-hour-price would add it."
+        return "Energy is not shown; --watts would add it." if self.busy_w is None else ""
 
     def _money(self, amount: float) -> str:
         return f"{_rounded(amount)} {self.currency}"

@@ -56,7 +56,7 @@ def training_sentence(found: Characteristics, sample: LogSample, base: SweepRow,
     used = UsedNodes.of(base)
     work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
     nodes, left = about(found.eq_nodes * used.share), 1 - used.share
-    over = f"the other {share_text(left)} would have stayed idle" if left else "none would have stayed idle"
+    over = f"the other {share_text(left)} would have stayed idle" if left > 1e-9 else "none would have stayed idle"
     spread = "" if sample.is_whole else f" ({_give_or_take(base, sample)})"
     return (
         f"With at most {base.cell.max_parallel} trainings at once, training would have used {share_text(used.share)} of the "
