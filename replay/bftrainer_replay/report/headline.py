@@ -105,10 +105,10 @@ def _idle_bar(found: Characteristics, row: SweepRow) -> Bar:
     """The idle node-hours. Training and waiting jobs may have used the same ones: the latter are no part of their own."""
     used = UsedNodes.of(row).share
     mark = None
-    if found.idle_while is not None:
+    if found.idle_while is not None and found.idle_while.fillable_share:
         mark = BarMark("a waiting job could have used (log)", 0.0, found.idle_while.fillable_share)
     parts = (BarPart("used by training (simulated)", used, "c3"), BarPart("still idle (simulated)", 1 - used, "c5"))
-    return Bar("The idle node-hours", parts, mark)
+    return Bar("The idle node-hours", tuple(part for part in parts if part.share > 1e-9), mark)
 
 
 def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
@@ -133,6 +133,8 @@ def _queue_sentence(found: Characteristics) -> str:
     most = ""
     if other[cause]:
         most = f" The main reason for the rest: {cause.value} ({share_text(other[cause])} of the idle node-hours)."
+    if not fits:
+        return f"Waiting jobs could have used none of the idle node-hours.{most.replace('the rest', 'this')}"
     could = f"Waiting jobs could have used at most {share_text(fits)} of the idle node-hours"
     if Fact.TIME_LIMIT.value in found.idle_while.not_judged:
         return f"{could} by their size{_by(found)}; the log does not have their time limits.{most}"

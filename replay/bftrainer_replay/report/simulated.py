@@ -116,8 +116,8 @@ def _best(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
     if changed == ["max_parallel"] and best.cell.max_parallel > plan.base.max_parallel:
         edge = ", the largest number tried," if best.cell.max_parallel == largest else ""
         return (
-            f"More trainings at once do more work in total, but each takes longer: up to {best.cell.max_parallel}{edge} do "
-            f"{compared(gain)}, on {used} of the idle node-hours."
+            f"More trainings at once do more work in total, but each takes longer: with up to {best.cell.max_parallel}{edge} "
+            f"they do {compared(gain)}, on {used} of the idle node-hours."
         )
     names = " and ".join(f"{name} = {getattr(best.cell, name)}" for name in changed)
     return f"The best settings tried are {names}: {compared(gain)} work, on {used} of the idle node-hours."
