@@ -36,6 +36,7 @@ WIRE: Mapping[str, type] = {
     "ParallelChanged": events.ParallelChanged,
     "RateSeen": events.RateSeen,
     "StallSeen": events.StallSeen,
+    "WorkLost": events.WorkLost,
     # What the state is made of.
     "State": state.State,
     "Active": state.Active,
@@ -76,9 +77,9 @@ ADDED: Mapping[type, frozenset[str]] = {
     events.Event: frozenset({"all_joined"}),
     state.Decision: frozenset({"kept", "blamed", "nodes"}),
     state.Active: frozenset({"rescaling"}),
-    model.Trainer: frozenset({"start_s"}),
-    events.StallSeen: frozenset({"start_s"}),
-    measurements.Measurements: frozenset({"starts"}),
+    model.Trainer: frozenset({"start_s", "from_zero_s"}),
+    events.StallSeen: frozenset({"start_s", "from_zero"}),
+    measurements.Measurements: frozenset({"starts", "from_zero"}),
 }
 """Class -> fields that earlier versions did not have. Written only where they are not empty: other rows stay as they were, and
 earlier versions can read them.
