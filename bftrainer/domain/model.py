@@ -43,8 +43,8 @@ class Curve:
                 raise InvalidValueError(f"a curve's values must be finite and not negative, got {value} at {n} nodes")
 
     def __hash__(self) -> int:
-        """Curves are looked up at every event. Almost always two that differ have different values."""
-        return hash(self.per_s)
+        """Curves are looked up at every event. Almost always two that differ have different last values."""
+        return hash(self.per_s[-1])
 
     def at(self, n: int) -> float:
         """O_j(n) by linear interpolation. Raises :class:`InvalidValueError` beyond the last breakpoint."""

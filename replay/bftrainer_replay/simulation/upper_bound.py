@@ -32,6 +32,7 @@ from bftrainer_replay.analysis.fragments import PoolSizes
 
 _BINS = 48
 _UNIT = 1e6  # samples per unit of the program: keeps its numbers near 1
+_ALL = 1e-9  # the share that may be missing from all the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +80,34 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
         total / _UNIT if total is not None else max(models[m].curve.per_s) * span_s / _UNIT for m, total in groups
     ]
     solver, finished_row = _program(levels, models, list(groups), max_parallel)
-    best, admitted = 0.0, [0] * len(groups)
-    for k, group in enumerate(group_of, start=1):
-        admitted[group] += 1
-        solver.changeColBounds(group, 0.0, admitted[group] * lengths[group])
-        if k < min(max_parallel, len(trainers)):
-            continue
-        # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K: no larger K is feasible.
+    admitted, first = [0] * len(groups), 0  # of each group among the first K, which is ``first``
+
+    def maximum(k: int) -> float | None:
+        nonlocal first
+        step = 1 if k > first else -1
+        changed = group_of[first:k] if k > first else group_of[k:first]
+        for group in changed:
+            admitted[group] += step
+        for group in set(changed):
+            solver.changeColBounds(group, 0.0, admitted[group] * lengths[group])
+        first = k
+        # At most P_jmax of the K are unfinished.
         solver.changeRowBounds(finished_row, float(max(0, k - max_parallel)), highspy.kHighsInf)
-        if (found := _maximum(solver)) is None:
+        return _maximum(solver)
+
+    # While all trainers can be finished, one more of them is more samples: the maximum is at the last such K, or beyond.
+    whole = np.cumsum([lengths[group] for group in group_of])
+    low, high = min(max_parallel, len(trainers)), len(trainers)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if (maximum(middle) or 0.0) < whole[middle - 1] * (1 - _ALL):
+            high = middle - 1
+        else:
+            low = middle
+    best = 0.0
+    for k in range(low, len(trainers) + 1):
+        # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K: no larger K is feasible.
+        if (found := maximum(k)) is None:
             break
         best = max(best, found)
     return best * _UNIT

@@ -61,6 +61,8 @@ class ReplayWorld:
     At each time, in this order: progress is credited, nodes leave (with their cost), trainers that have reached their
     samples finish, trainers are submitted. Then the coordinator admits trainers and the policy decides. An event takes
     O(running trainers + nodes that left): each one's samples are computed once.
+
+    While ``places`` trainers are unfinished, a submission only lengthens the queue: it waits for the next event.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class ReplayWorld:
         decide_on: DecideOn = DecideOn.ALL,
         checkpoint_s: float | None = None,
         meter: Meter | None = None,
+        places: float = math.inf,
     ) -> None:
+        self._places = places
         self._checkpoint_s = checkpoint_s
         self._meter = Meter() if meter is None else meter
         self._curves: dict[str, LossCurve] = {}
@@ -87,6 +91,7 @@ class ReplayWorld:
         self._all_joined = False
         self._done: dict[str, float] = {}  # samples of every started trainer at ``now_s``
         self._ended = False
+        self._ends = 0  # trainers that have finished
         self._finished = ReplayTotals()
         self.runs: dict[str, ReplayedTrainer] = {}
 
@@ -97,9 +102,9 @@ class ReplayWorld:
         change_s = self._change_time()
         at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
         if self._decide_on is DecideOn.ALL:
-            at_s = min(
-                at_s, self._arrival_time(), min([run.finishes_s for run in self._started.values()], default=math.inf)
-            )
+            if len(self.runs) - self._ends < self._places:
+                at_s = min(at_s, self._arrival_time())
+            at_s = min(at_s, min([run.finishes_s for run in self._started.values()], default=math.inf))
         if at_s > self._window.end_s:
             self._end()
             return None
@@ -184,6 +189,7 @@ class ReplayWorld:
             )
             del self._held[name], self._done[name]
             self._meter.forget(name)
+        self._ends += len(due)
         return [TrainerFinished(name) for name in due]
 
     def _submit_due(self, at_s: float) -> list[TrainerSubmitted]:
