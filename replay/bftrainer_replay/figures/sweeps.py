@@ -64,11 +64,11 @@ def lines_figure(
             markersize=6,
             label=line.name,
         )
-    for name, y in _apart(lines, levels):
-        axes.axhline(y, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
+    for name, height in _apart(lines, levels):
+        axes.axhline(height, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
         axes.annotate(
             name,
-            (1, y),
+            (1, height),
             (-2, 3),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
