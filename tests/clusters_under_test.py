@@ -13,6 +13,7 @@ from fakes_cluster import FakeCluster, FakeHolder
 from slurm_lab import Lab, wait_until
 
 from bftrainer.domain.cluster import Fragment, Reservation
+from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.processes import with_variable
@@ -21,12 +22,16 @@ from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 
+HOLDERS = ["fake", "fake, 3 nodes a holder", "slurm", "slurm, 3 nodes a holder", "lsf"]
+"""For the fixture ``cluster``, where jobs of several nodes matter."""
+
 
 class ClusterUnderTest(Protocol):
     scheduler: Scheduler
     nodes: list[str]
     tells_for_whom: bool
     """Whether the end of a window names the job that ends it."""
+    nodes_per_holder: int
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder: ...
     def main_job(self, size: int, minutes: int) -> str: ...
@@ -45,6 +50,7 @@ class Faked:
 
     scheduler: FakeCluster
     tells_for_whom: bool = True
+    nodes_per_holder: int = 1
 
     @property
     def nodes(self) -> list[str]:
@@ -52,7 +58,7 @@ class Faked:
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder:
         self.scheduler.lease_s = lease_s
-        return FakeHolder(self.scheduler, pilot)
+        return FakeHolder(self.scheduler, pilot, self.nodes_per_holder)
 
     def main_job(self, size: int, minutes: int) -> str:
         return self.scheduler.submit(size, minutes * 60.0)
@@ -95,6 +101,7 @@ class RealSlurm:
     lab: Lab
     state: Path
     tells_for_whom: bool = True
+    nodes_per_holder: int = 1
     sruns: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -106,9 +113,8 @@ class RealSlurm:
         return self.lab.node_names
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> SlurmHolder:
-        chosen = SlurmSettings.model_validate(
-            {"partition": "scavenge", "timeout_s": 15.0, "start_within_s": 30.0, **settings}
-        )
+        usual = {"partition": "scavenge", "timeout_s": 15.0, "start_within_s": 30.0}
+        chosen = SlurmSettings.model_validate({**usual, "nodes_per_holder": self.nodes_per_holder, **settings})
         folder = self.state / f"holders-{pilot}"
         return SlurmHolder(chosen, folder, pilot, SystemClock(), lease_s, poll_s=1.0, env=self.lab.env)
 
@@ -138,7 +144,7 @@ class RealSlurm:
 
     def spawn_worker(self, fragment: Fragment, script: str) -> None:
         argv = [
-            "srun", f"--jobid={fragment.id}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
+            "srun", f"--jobid={job_of(fragment.name)}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
             "--export=ALL", *inside_step([], ["bash", "-c", script]),
         ]  # fmt: skip
         quiet = subprocess.DEVNULL

@@ -35,6 +35,7 @@ class StandInLsf:
     lab: Lab
     state: Path
     tells_for_whom: bool = False
+    nodes_per_holder: int = 1
     prefixes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property

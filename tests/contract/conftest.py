@@ -13,15 +13,17 @@ from lsf_under_test import QUEUE, LsfLab, StandInLsf
 
 @pytest.fixture(params=["fake", "slurm", "lsf"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterUnderTest]:
-    if request.param == "fake":
-        yield Faked(FakeCluster(FakeClock()))
+    name, _, several = request.param.partition(", ")
+    most = int(several.split()[0]) if several else 1
+    if name == "fake":
+        yield Faked(FakeCluster(FakeClock()), nodes_per_holder=most)
         return
-    if request.param == "lsf":
+    if name == "lsf":
         lsf = StandInLsf(LsfLab(tmp_path / "lsf", nodes=8, slots=2, queue=QUEUE), tmp_path)
         yield lsf
         lsf.close()
         return
-    real = RealSlurm(request.getfixturevalue("lab"), tmp_path)
+    real = RealSlurm(request.getfixturevalue("lab"), tmp_path, nodes_per_holder=most)
     yield real
     real.lab.tidy_up()
     real.close()

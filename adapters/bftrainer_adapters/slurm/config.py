@@ -23,6 +23,7 @@ RELOADED = frozenset(
         "timeout_s",
         "python",
         "calls_per_minute",
+        "nodes_per_holder",
         "submissions_per_hour",
     )
 )
@@ -30,6 +31,7 @@ RELOADED = frozenset(
 
 
 _GPU_OPTIONS = re.compile(r"-G|--(gres|gpus(-per-(node|task|socket))?|tres-per-(job|node|task|socket))(=|$)")
+_GPUS_OF_THE_JOB = re.compile(r"-G|--(gpus|tres-per-job)(=|$)")
 
 
 class SlurmSettings(ConfigTable):
@@ -53,6 +55,8 @@ class SlurmSettings(ConfigTable):
     """Maximum number of pending holders."""
     calls_per_minute: Annotated[float, Field(ge=4, le=60_000)] = 600.0
     """Budget of calls to slurmctld per minute (a look costs 5). Less where the site limits a user's calls (rl_enable)."""
+    nodes_per_holder: Annotated[int, Field(ge=1, le=64)] = 1
+    """Maximum number of nodes that share a holder job. Fewer jobs; Slurm preempts all nodes of a job together."""
     submissions_per_hour: Count | None = None
     """Maximum number of holders submitted in any hour."""
     longest_s: Positive = 86_400.0
@@ -89,6 +93,11 @@ class SlurmSettings(ConfigTable):
             raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
         if self.gres and self.gpu_options:
             raise InvalidValueError(f"gres and {self.gpu_options[0]} in options both request GRES; remove one of them")
+        if self.nodes_per_holder > 1 and (total := [o for o in self.options if _GPUS_OF_THE_JOB.match(o)]):
+            raise InvalidValueError(
+                f"nodes_per_holder is {self.nodes_per_holder}, and {total[0]} in options counts the GPUs of a whole job; "
+                "request GPUs per node, such as --gpus-per-node=4"
+            )
         if "shard" in (entry.partition(":")[0] for entry in self.gres.split(",")):
             raise InvalidValueError(
                 "gres requests shards, which are parts of GPUs that jobs share; hold whole GPUs, such as gpu:4"
