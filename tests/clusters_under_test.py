@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,8 +17,9 @@ from bftrainer.domain.cluster import Fragment, Reservation
 from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
-from bftrainer.system.processes import with_variable
+from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.drivers.common.command_line import inside_step
+from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
@@ -41,6 +43,7 @@ class ClusterUnderTest(Protocol):
     def answer_again(self) -> None: ...
     def start_worker(self, fragment: Fragment, script: str = "sleep 1000") -> None: ...
     def workers(self) -> int: ...
+    def kill_payload(self, fragment: Fragment) -> None: ...
     def until(self, condition: Callable[[], object], what: str) -> None: ...
 
 
@@ -82,6 +85,10 @@ class Faked:
 
     def workers(self) -> int:
         return sum(self.scheduler.workers.values())
+
+    def kill_payload(self, fragment: Fragment) -> None:
+        job = job_of(fragment.name)
+        self.scheduler.end([name for name in self.scheduler.holders if job_of(name) == job], "its payload was killed")
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         for _ in range(600):
@@ -159,6 +166,15 @@ class RealSlurm:
         return len(
             [p for p in with_variable(WORKER_MARK, str(self.lab.root)) if p.pid not in ids and not _is_srun(p.pid)]
         )
+
+    def kill_payload(self, fragment: Fragment) -> None:
+        (found,) = (
+            process
+            for process in with_variable("SLURM_JOB_ID", job_of(fragment.name))
+            if Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[3:4] == [payload.__file__.encode()]
+            and f"SLURMD_NODENAME={fragment.node}\0".encode() in Path(f"/proc/{process.pid}/environ").read_bytes()
+        )
+        send(found, signal.SIGKILL)
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         wait_until(condition, what, seconds=40)

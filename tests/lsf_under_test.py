@@ -38,6 +38,9 @@ class StandInLsf:
     nodes_per_holder: int = 1
     prefixes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
+    def kill_payload(self, fragment: Fragment) -> None:
+        raise NotImplementedError("holders have one node")
+
     @property
     def scheduler(self) -> Scheduler:
         return LsfScheduler(self.settings(), SystemClock(), self.lab.env)

@@ -25,7 +25,7 @@ from slurm_versions import VERSIONS
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 
-SIZES, ROUNDS = (1, 4, 8), 6
+SIZES, ROUNDS = (1, 4, 8), 5
 KINDS = {"sbatch": "SUBMIT_BATCH_JOB", "steps": "JOB_STEP_CREATE", "ends of steps": "STEP_COMPLETE"}
 
 

@@ -141,6 +141,19 @@ def test_all_nodes_of_a_job_are_preempted_at_the_same_moment(cluster: ClusterUnd
     assert set(watched.poll().values()) == {FragmentPhase.READY, FragmentPhase.GONE}
 
 
+def test_a_payload_that_dies_ends_its_whole_job(cluster: ClusterUnderTest) -> None:
+    if cluster.nodes_per_holder == 1:
+        pytest.skip("the job ends with its only payload")
+    watched = hold(cluster, 4)
+    for fragment in watched.latest.values():
+        cluster.start_worker(fragment)
+    first, second, third, other = sorted(watched.latest)
+    cluster.kill_payload(watched.latest[second])
+    cluster.until(lambda: {watched.poll()[name] for name in (first, second, third)} == {FragmentPhase.GONE}, "the end")
+    assert watched.poll()[other] is FragmentPhase.READY
+    cluster.until(lambda: cluster.workers() == 1, "the workers on its nodes to end")
+
+
 def test_clear_ends_workers_and_keeps_the_node(cluster: ClusterUnderTest) -> None:
     watched = hold(cluster, 2)
     orphaned, used = sorted(watched.latest)

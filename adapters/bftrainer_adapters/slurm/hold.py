@@ -29,6 +29,7 @@ from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
+from bftrainer_adapters.slurm.several_nodes import shrinks_jobs, why_not_several
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
@@ -107,6 +108,7 @@ class _Slurm:
     calls: SlurmCalls
     traits: SchedulerTraits = TRAITS
     script_first: bool = False
+    shrinks_jobs: bool = False
     hosts: tuple[str, ...] = ()
     user: str = field(default_factory=own_name)
 
@@ -129,6 +131,10 @@ class _Slurm:
             config_argv(), text, lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config)
         )
         self.next_turn_s = command.parsed(config_argv(), text, next_turn_s)
+        config = parse_config(text)
+        if why := why_not_several(self.settings, config):
+            raise SchedulerError(f"{why}: set it to 1")
+        self.shrinks_jobs = shrinks_jobs(config)
         self.limit.update()
 
     def turn_s(self, reason: str) -> float:
@@ -171,8 +177,8 @@ class _Slurm:
 
     @property
     def nodes_per_job(self) -> int:
-        """As configured."""
-        return self.settings.nodes_per_holder
+        """As configured, where jobs can give back some of their nodes."""
+        return self.settings.nodes_per_holder if self.shrinks_jobs else 1
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run sbatch once (8 ms)."""
@@ -262,7 +268,7 @@ class _Slurm:
                 raise SchedulerError(
                     f"Slurm does not list the payload of job {job}: its workers may not be listed either"
                 )
-            steps += [step for step in of_job.workers if step not in listed.workers]
+            steps += [step for step in of_job.workers if step not in steps]
         return steps
 
     def _steps_of(self, job: str, nodes: frozenset[str]) -> jobs.HolderSteps:

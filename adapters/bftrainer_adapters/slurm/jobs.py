@@ -207,8 +207,8 @@ def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
 
 
 def shrink_argv(job: str, nodes: Iterable[str]) -> list[str]:
-    """Give back all nodes of a job but these. 22.05.8 without accounting does so once per job; no version gives back the node
-    of the batch script. NumNodes would choose the nodes itself.
+    """Give back all nodes of a job but these. No version gives back the node of the batch script (and 22.05.8 loses the nodes,
+    see several_nodes.py). NumNodes would choose the nodes itself.
     """
     return ["scontrol", "update", f"JobId={job}", f"ReqNodeList={','.join(sorted(nodes))}"]
 

@@ -11,8 +11,10 @@ from bftrainer_adapters.slurm.setup import parse_version
 
 STARTS_SEVERAL = "SLURM_JOB_NUM_NODES"
 """What a script contains that starts a payload on each node."""
-SHRINKS_AGAIN_SINCE = (24, 11)
-"""22.05.8 without accounting shrinks a job once: "Job update not available right now, the DB index is being set"."""
+SHRINKS_SINCE = (24, 11)
+"""22.05.8 loses a node that a job has given back: it is idle, and no job starts there. 24.11.5 and 26.05.5 do not; versions in
+between were not tried.
+"""
 
 
 def check_settings(settings: SlurmSettings, site_max_nodes: int | None, where: str) -> None:
@@ -31,18 +33,25 @@ def check_settings(settings: SlurmSettings, site_max_nodes: int | None, where: s
         )
 
 
+def shrinks_jobs(config: Mapping[str, str]) -> bool:
+    """Whether jobs of this Slurm can give back some of their nodes."""
+    return parse_version(config["SLURM_VERSION"]) >= SHRINKS_SINCE
+
+
+def why_not_several(settings: SlurmSettings, config: Mapping[str, str]) -> str:
+    """Why holders have one node each here, whatever the settings say."""
+    if settings.nodes_per_holder == 1 or shrinks_jobs(config):
+        return ""
+    return (
+        f"slurm.nodes_per_holder is {settings.nodes_per_holder}, but Slurm {config['SLURM_VERSION']} starts no jobs on nodes "
+        "that a job has given back (24.11 and later do)"
+    )
+
+
 def several_nodes(settings: SlurmSettings, config: Mapping[str, str]) -> Iterator[Check]:
     """What such holders cost at this site."""
-    most = settings.nodes_per_holder
-    if most == 1:
-        return
-    told = f"up to {most} nodes share a holder job; a main job that takes one of them preempts all"
-    accounting = config.get("AccountingStorageType", "").rpartition("/")[2] not in ("", "none", "(null)")
-    if accounting or parse_version(config["SLURM_VERSION"]) >= SHRINKS_AGAIN_SINCE:
+    if why := why_not_several(settings, config):
+        yield Check.broken("nodes per holder", why, "set slurm.nodes_per_holder = 1")
+    elif settings.nodes_per_holder > 1:
+        told = f"up to {settings.nodes_per_holder} nodes share a holder job; a main job that takes one of them preempts all"
         yield Check.ok("nodes per holder", told)
-        return
-    yield Check.warning(
-        "nodes per holder",
-        f"{told}; without accounting, this Slurm lets a job give back nodes once, then the job ends whole",
-        "none if trainers use all nodes; else set slurm.nodes_per_holder = 1",
-    )
