@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -193,14 +194,15 @@ class PilotJob:
         """What the pilot holds."""
         return {str(row["fragment"]) for row in self.machine.rows("nodes")}
 
-    def all_used(self, count: int) -> Callable[[], bool]:
-        """Whether so many nodes are held, and each has its trainer."""
+    def until_all_train(self, count: int) -> None:
+        """Until so many nodes are held, and each trainer trains on all of its own: no worker is about to start."""
+        since_s = time.time()
 
-        def used() -> bool:
-            rows = self.machine.rows("nodes")
-            return len(rows) == count and all(row["trainer"] for row in rows)
+        def trains() -> bool:
+            sizes = Counter(str(row["trainer"]) for row in self.machine.rows("nodes") if row["trainer"])
+            return sizes.total() == count and all(self.trains(name, since_s, size) for name, size in sizes.items())
 
-        return used
+        self.until(f"trainers to train on all {count} nodes", trains, 90)
 
     def sizes(self, name: str) -> set[int]:
         """The sizes at which it has trained."""

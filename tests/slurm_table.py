@@ -1,6 +1,6 @@
-"""A table of live tests by version of Slurm, from pytest's reports: ``python tests/slurm_table.py build/slurm-versions/*.xml``.
+"""A table of live tests by version of Slurm, from pytest's reports: ``tests/slurm_table.py build/slurm-versions/*/*.xml``.
 
-A report is named after the version that it is of (slurm_versions.py). ``make slurm-versions`` ends with this table.
+The folder of a report is named after its version (slurm_versions.py). ``make slurm-versions`` ends with this table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def stories(report: Path) -> dict[tuple[str, str], str]:
 
 
 def table(reports: Iterable[Path]) -> str:
-    columns = {path.stem: stories(path) for path in reports}
+    columns: dict[str, dict[tuple[str, str], str]] = {}
+    for path in reports:
+        columns.setdefault(path.parent.name, {}).update(stories(path))
     names = sorted(columns, key=[*VERSIONS].index)
     heads = [VERSIONS[name].number or name for name in names]
     lines = [f"| story | site or case | {' | '.join(heads)} |", "|" + "---|" * (2 + len(names))]

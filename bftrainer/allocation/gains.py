@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from bftrainer.domain.model import Curve
 from bftrainer.domain.problem import Problem, TrainerDemand
 
 Table = npt.NDArray[np.float64]
@@ -24,14 +22,13 @@ Table = npt.NDArray[np.float64]
 def gains(problem: Problem) -> Table:
     """Gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1); -inf where a count is not legal (Eqn 3).
 
-    Cost: O(J * N^max) in a few numpy calls; values are tabulated once per curve.
+    Cost: O(J * N^max) in a few numpy calls.
     """
     demands = problem.demands
     width = 1 + max((c.max_nodes for c in demands), default=0)
     if not demands:
         return np.empty((0, width))
-    rows = [_legal_values(c.value, c.min_nodes, c.max_nodes, c.sizes, width) for c in demands]
-    values = np.concatenate(rows).reshape(len(demands), width)
+    values = _values(demands, width)
     standing = np.array([c.standing for c in demands], dtype=np.int64)
     running = _values_at(values, demands, standing)
     up = running * [c.scale_up_s for c in demands]
@@ -139,15 +136,27 @@ def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.ND
     return running
 
 
-@lru_cache(maxsize=16384)
-def _legal_values(curve: Curve, min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None, width: int) -> Table:
-    row = np.full(width, -np.inf)
-    legal = _legal_counts(min_nodes, max_nodes, sizes)
-    row[legal] = np.interp(legal, (0, *curve.nodes), (0.0, *curve.per_s))
-    row.flags.writeable = False
-    return row
-
-
-@lru_cache(maxsize=1024)
-def _legal_counts(min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
-    return np.array(sizes if sizes is not None else (0, *range(min_nodes, max_nodes + 1)))
+def _values(demands: Sequence[TrainerDemand], width: int) -> Table:
+    """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve has its own stretch of x."""
+    curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
+    row = {key: i for i, key in enumerate(curves)}
+    nodes: list[int] = []
+    per_s: list[float] = []
+    start, stretch = 0, 1 + max([curve.nodes[-1] for curve in curves.values()])
+    for curve in curves.values():
+        nodes.append(start)
+        nodes += [start + n for n in curve.nodes]
+        per_s.append(0.0)
+        per_s += curve.per_s
+        start += stretch
+    n = np.arange(width)
+    values: Table = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[
+        [row[id(c.value)] for c in demands]
+    ]
+    values[n > np.array([c.max_nodes for c in demands])[:, None]] = -np.inf
+    for j, c in enumerate(demands):
+        if c.sizes is not None:
+            values[j, np.isin(n, c.sizes, invert=True)] = -np.inf
+        elif c.min_nodes > 1:
+            values[j, 1 : c.min_nodes] = -np.inf
+    return values

@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
+from operator import is_
 from types import MappingProxyType
 
 from bftrainer.errors import RejectedAnswerError
@@ -54,7 +55,10 @@ def place(
 
 
 def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], placed: Sequence[Nodes]) -> None:
-    """Check Eqn 5 (one trainer per node, pool nodes only) and Eqn 6 (nested sets). Raises :class:`RejectedAnswerError`."""
+    """Check Eqn 5 (one trainer per node, pool nodes only) and Eqn 6 (nested sets). Raises :class:`RejectedAnswerError`.
+
+    ``held`` satisfies them already: where no set is new, only the counts are checked.
+    """
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
             raise RejectedAnswerError(f"placed {len(new)} nodes, but {count} were decided")
@@ -62,6 +66,8 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
             raise RejectedAnswerError(
                 f"a rescale moves a trainer from {sorted(old - new)[0]} to {sorted(new - old)[0]}"
             )
+    if all(map(is_, placed, held)):
+        return
     union: Nodes = frozenset().union(*placed)
     if len(union) != sum(counts):
         raise RejectedAnswerError("a node was allocated to two trainers")

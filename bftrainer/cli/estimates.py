@@ -70,11 +70,12 @@ def _prior(trainer: Trainer) -> str:
 
 
 def _costs(trainer: Trainer, measured: Measurements) -> dict[str, Any]:
-    start = (
-        {} if trainer.start_s is None else {"start_s": {"seconds": trainer.start_s, "measured": len(measured.starts)}}
-    )
+    learned = {
+        "start_s": (trainer.start_s, measured.starts),
+        "from_zero_s": (trainer.from_zero_s, measured.from_zero),
+    }
     return {
-        **start,
+        **{name: {"seconds": s, "measured": len(times)} for name, (s, times) in learned.items() if s is not None},
         "scale_up_s": {"seconds": trainer.scale_up_s, "measured": len(measured.ups)},
         "scale_down_s": {"seconds": trainer.scale_down_s, "measured": len(measured.downs)},
     }

@@ -53,16 +53,16 @@ def observe(state: State, event: Event) -> State:
     places = max(max_parallel - len(active), 0)
     admitted, queue = queue[:places], queue[places:]
     active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
-    after = replace(
-        state,
+    after = State(
         max_parallel=max_parallel,
         at_s=event.at_s,
         pool=pool,
         active=active,
         queue=queue,
-        wake_at_s=None,
+        memory=state.memory,
         classes=classes,
         window_ends=event.window_ends,
+        measurements=state.measurements,
     )
     guess_changes = pool is not state.pool and any(a.trainer.learning and a.trainer.learning.blank for a in active)
     if not event.measured and not guess_changes and all(trainer.learning is None for trainer in admitted):
@@ -138,7 +138,7 @@ def _without(active: Active, left: Nodes, at_s: float) -> Active:
 
 def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
     sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
-    left = None if a.trainer.start_s is None else rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
+    left = rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
     return Active(
         a.trainer, nodes, a.samples_done, a.admitted_s, a.run_s, a.node_s, a.losses, a.submitted, sized_s, left
     )
@@ -172,10 +172,30 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
         if trainer.id in ids:
             raise _taken(trainer.id)
         ids.add(trainer.id)
-    for known in (queue, [a.trainer for a in active]):
-        if not ids.isdisjoint(map(_ID, known)):  # the queue may be long: no set of all its ids
-            raise _taken(next(trainer.id for trainer in known if trainer.id in ids))
-    return (*queue, *new)
+    for known in (_QUEUED.of(queue), {a.trainer.id for a in active}):
+        if not ids.isdisjoint(known):
+            raise _taken(next(trainer.id for trainer in new if trainer.id in known))
+    return _QUEUED.then(queue, new)
+
+
+class QueuedIds:
+    """The ids of the last queue: it may be long, and mostly only grows from one submission to the next."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[Trainer, ...], frozenset[str]] = ((), frozenset())
+
+    def of(self, queue: tuple[Trainer, ...]) -> frozenset[str]:
+        known, ids = self._last
+        return ids if known is queue else frozenset(map(_ID, queue))
+
+    def then(self, queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
+        """The queue with the new trainers at its end."""
+        longer = (*queue, *new)
+        self._last = (longer, self.of(queue).union(map(_ID, new)))
+        return longer
+
+
+_QUEUED = QueuedIds()
 
 
 def _taken(trainer_id: str) -> InvalidValueError:

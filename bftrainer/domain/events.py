@@ -75,13 +75,25 @@ class StallSeen:
     """A measured stall of ``seconds`` after a trainer grew or started (R_j^up), or shrank (R_j^dw).
 
     Where its old nodes trained on while new ones started, ``seconds`` is the stall at the switch (W_j^up) and ``start_s`` the
-    time from the decision to the switch (S_j).
+    time from the decision to the switch (S_j). ``from_zero``: it had no nodes, and ``seconds`` are those from the decision.
     """
 
     trainer_id: str
     grew: bool
     seconds: float
     start_s: float | None = None
+    from_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLost:
+    """A trainer lost all its nodes and has resumed from its last checkpoint: it does ``samples`` again."""
+
+    trainer_id: str
+    samples: float
+
+
+Measured = RateSeen | StallSeen | WorkLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +102,8 @@ class Event:
 
     ``samples_done`` has (id, samples) for every unfinished trainer that has run. ``losses`` has (id, value) for every trainer
     that has reported its evaluation function; lower is better. ``window_ends`` has (node, time) for every node of the pool
-    with a known window end. ``measured`` are the new measurements.
+    with a known window end. ``measured`` are the new measurements. ``all_joined``: every node that was requested is in the
+    pool, and no other is about to be; False where the world cannot tell.
     """
 
     at_s: float
@@ -98,4 +111,5 @@ class Event:
     samples_done: tuple[tuple[str, float], ...] = ()
     losses: tuple[tuple[str, float], ...] = ()
     window_ends: tuple[tuple[str, float], ...] = ()
-    measured: tuple[RateSeen | StallSeen, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    all_joined: bool = False

@@ -32,13 +32,15 @@ class RatePoint:
 class Measurements:
     """Points by increasing node count; ``ups`` and ``downs`` are the latest stalls in seconds after growing and shrinking.
 
-    ``starts`` are the latest times that new nodes took to start while old ones trained on.
+    ``starts`` are the latest times that new nodes took to start while old ones trained on, ``from_zero`` those from a decision
+    until a trainer without nodes trained.
     """
 
     points: tuple[RatePoint, ...] = ()
     ups: tuple[float, ...] = ()
     downs: tuple[float, ...] = ()
     starts: tuple[float, ...] = ()
+    from_zero: tuple[float, ...] = ()
 
     def at(self, nodes: int) -> RatePoint | None:
         i = bisect_left(self.points, nodes, key=_NODES)
@@ -59,17 +61,20 @@ class Measurements:
         new = RatePoint(nodes, windows, old.seconds + seconds, rate, _squares(windows, rate))
         return replace(self, points=(*self.points[:i], new, *self.points[i + bool(old.windows) :]))
 
-    def with_stall(self, grew: bool, seconds: float, start_s: float | None = None) -> Measurements:
+    def with_stall(
+        self, grew: bool, seconds: float, start_s: float | None = None, from_zero: bool = False
+    ) -> Measurements:
         """These measurements and one more stall; with ``start_s``, the switch after a start that took this long.
 
-        A stall without ``start_s`` may be that of a start from 0 nodes, which includes the start: it counts until a start was
-        measured.
+        The stall of a start ``from_zero`` nodes includes the start: it counts as R^up only until a start was measured.
         """
         if grew and start_s is not None:
             ups = (*self.ups[1 - WINDOWS :], seconds) if self.starts else (seconds,)
             return replace(self, ups=ups, starts=(*self.starts[1 - WINDOWS :], start_s))
         if grew:
-            return self if self.starts else replace(self, ups=(*self.ups[1 - WINDOWS :], seconds))
+            zeros = (*self.from_zero[1 - WINDOWS :], seconds) if from_zero else self.from_zero
+            ups = self.ups if self.starts else (*self.ups[1 - WINDOWS :], seconds)
+            return replace(self, ups=ups, from_zero=zeros)
         return replace(self, downs=(*self.downs[1 - WINDOWS :], seconds))
 
     def noise(self) -> float:

@@ -43,8 +43,8 @@ class Curve:
                 raise InvalidValueError(f"a curve's values must be finite and not negative, got {value} at {n} nodes")
 
     def __hash__(self) -> int:
-        """Curves are looked up at every event. Almost always two that differ have different values."""
-        return hash(self.per_s)
+        """Curves are looked up at every event. Almost always two that differ have different last values."""
+        return hash(self.per_s[-1])
 
     def at(self, n: int) -> float:
         """O_j(n) by linear interpolation. Raises :class:`InvalidValueError` beyond the last breakpoint."""
@@ -94,7 +94,8 @@ class Trainer:
 
     ``min_nodes`` and ``max_nodes`` are N_j^min and N_j^max, ``scale_up_s`` and ``scale_down_s`` R_j^up and R_j^dw. If its old
     nodes train on while new ones start, ``start_s`` is the time of a start, S_j, and the other two are the stalls at the
-    switch, W_j^up and W_j^dw (:mod:`~bftrainer.domain.rescaling`); None: all nodes stall for R_j^up.
+    switch, W_j^up and W_j^dw (:mod:`~bftrainer.domain.rescaling`); None: all nodes stall for R_j^up. ``from_zero_s`` is
+    the time from a decision until a trainer without nodes trains, its driver's start included; None: S_j + W_j^up.
     ``samples_total`` is its length (None: unknown). ``sizes``, if given, lists the only legal counts besides 0; a trainer may
     always wait at 0 nodes. ``requested_nodes`` is the size of the same training as an ordinary job; ``reports_loss`` says that
     its progress reports include the value of its evaluation function. ``node_class`` is the only node class that it runs on
@@ -116,6 +117,7 @@ class Trainer:
     node_class: str | None = None
     learning: Learning | None = None
     start_s: float | None = None
+    from_zero_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.id or any(c.isspace() for c in self.id):
@@ -123,7 +125,7 @@ class Trainer:
         check_sizes(self.min_nodes, self.max_nodes, self.sizes)
         check_covers(self.curve, self.min_nodes, self.max_nodes)
         check_not_negative(scale_up_s=self.scale_up_s, scale_down_s=self.scale_down_s, priority=self.priority)
-        check_not_negative(start_s=self.start_s or 0.0)
+        check_not_negative(start_s=self.start_s or 0.0, from_zero_s=self.from_zero_s or 0.0)
         if self.samples_total is not None and not (math.isfinite(self.samples_total) and self.samples_total > 0):
             raise InvalidValueError(f"samples_total must be above 0, got {self.samples_total}")
         if self.requested_nodes is not None and not (self.requested_nodes and self.is_legal(self.requested_nodes)):
@@ -133,6 +135,12 @@ class Trainer:
     def growth_s(self) -> float:
         """Seconds from a decision until new nodes train: the start and the switch; R_j^up if they are one."""
         return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s
+
+    def starts_s(self, nodes: int) -> float:
+        """S_j on ``nodes`` nodes that train meanwhile; on 0, what a start takes before the switch."""
+        if nodes or self.from_zero_s is None:
+            return self.start_s or 0.0
+        return max(self.from_zero_s - self.scale_up_s, 0.0)
 
     def __hash__(self) -> int:
         """Trainers are looked up at every event. Almost always two that differ have different ids."""

@@ -98,6 +98,10 @@ class Problem:
         if held > self.pool_size:
             raise InvalidValueError(f"the trainers hold {held} nodes, more than the pool's {self.pool_size}")
 
+    def __hash__(self) -> int:
+        """Problems are looked up at every event. Almost always two that differ have another pool or other C_j."""
+        return hash((self.pool_size, self.forward_s, *[c.current for c in self.demands]))
+
 
 class Status(Enum):
     """How a solver ended. The reasons of fallbacks are separate (:class:`Fallback`).

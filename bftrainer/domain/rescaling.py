@@ -1,8 +1,10 @@
-"""Rescales that are not over yet, of a trainer whose old nodes train on while new ones start. Pure.
+"""Rescales that are not over yet, as the trainer's costs predict. Pure.
 
-A rescale has two costs. A *start* takes ``Trainer.start_s`` (S): the new nodes do nothing yet, and the old ones train on. Then
-comes the *switch*: all nodes stall for ``scale_up_s`` (W^up). Shrinking and losing nodes that train stall the others for
-``scale_down_s`` (W^dw). Stalls overlap, and growth during a start postpones its switch: one switch serves both.
+A rescale has two costs if the old nodes train on while new ones start. A *start* takes ``Trainer.start_s`` (S): the new nodes
+do nothing yet, and the old ones train on. Then comes the *switch*: all nodes stall for ``scale_up_s`` (W^up). Shrinking and
+losing nodes that train stall the others for ``scale_down_s`` (W^dw). Stalls overlap, and growth during a start postpones its
+switch: one switch serves both. A start from 0 nodes may take longer, since the trainer's driver starts, too
+(``Trainer.from_zero_s``). Without a start, S = 0: all nodes stall for R^up or R^dw.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def rescaled(trainer: Trainer, now: Rescaling | None, before: Nodes, after: Node
     if len(staying) < len(training):
         stalled_s = max(stalled_s, at_s + trainer.scale_down_s)
     if not after <= before:
-        due_s = at_s + (trainer.start_s or 0.0)
+        due_s = at_s + trainer.starts_s(len(before))
         pending_s = due_s if pending_s is None else max(pending_s, due_s)
     if pending_s is None or staying == after:  # nothing starts (any more)
         return Rescaling(frozenset(), stalled_s, stalled_s)

@@ -39,7 +39,7 @@ class Active:
 
     ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` its node-seconds. With learning,
     ``trainer`` has the estimated curve and costs, ``submitted`` those of the user. ``sized_s`` is the time of its last change
-    of size. ``rescaling`` is what is expected to be left of its rescales, if its old nodes train on while new ones start.
+    of size. ``rescaling`` is what is expected to be left of its rescales.
     """
 
     trainer: Trainer

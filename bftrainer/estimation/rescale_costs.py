@@ -18,9 +18,10 @@ def with_costs(submitted: Trainer, now: Trainer, measured: Measurements) -> Trai
     up_s = _settled(now.scale_up_s, middle(measured.ups) if measured.ups else submitted.scale_up_s)
     down_s = _settled(now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s)
     start_s = _start_s(submitted, now, measured)
-    if (up_s, down_s, start_s) == (now.scale_up_s, now.scale_down_s, now.start_s):
+    from_zero_s = None if start_s is None else _from_zero_s(submitted, now, measured)
+    if (up_s, down_s, start_s, from_zero_s) == (now.scale_up_s, now.scale_down_s, now.start_s, now.from_zero_s):
         return now
-    return replace(now, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s)
+    return replace(now, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s, from_zero_s=from_zero_s)
 
 
 def _settled(now: float, new: float) -> float:
@@ -35,3 +36,11 @@ def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float 
     if now.start_s is None:
         return start_s if start_s >= TRAINS_ON_S else None
     return _settled(now.start_s, start_s)
+
+
+def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
+    """The time of a start from 0 nodes. It counts only beside S: without S, such starts are measurements of R^up."""
+    if not measured.from_zero:
+        return submitted.from_zero_s
+    new = middle(measured.from_zero)
+    return new if now.from_zero_s is None else _settled(now.from_zero_s, new)

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.measurements import Measurements
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import largest_of, sizes_of
@@ -39,7 +39,7 @@ def key_of(trainer: Trainer) -> str:
     return trainer.learning.key or f"trainer {trainer.id}"
 
 
-def updated(state: State, measured: tuple[RateSeen | StallSeen, ...]) -> tuple[ByKey, frozenset[str]]:
+def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozenset[str]]:
     """All measurements with the new ones of admitted trainers, and the keys whose estimates they may change."""
     if not measured:
         return state.measurements, frozenset()
@@ -47,7 +47,7 @@ def updated(state: State, measured: tuple[RateSeen | StallSeen, ...]) -> tuple[B
     measurements, changed = dict(state.measurements), set()
     for seen in measured:
         trainer = active.get(seen.trainer_id)
-        if trainer is None:
+        if trainer is None or isinstance(seen, WorkLost):
             continue
         key = key_of(trainer)
         own = measurements.pop(key, Measurements())
@@ -56,7 +56,7 @@ def updated(state: State, measured: tuple[RateSeen | StallSeen, ...]) -> tuple[B
                 own = own.with_rate(seen.nodes, seen.samples_per_s, seen.seconds)
                 is_news = _is_news(trainer, own, seen.nodes)
             case StallSeen():
-                own = own.with_stall(seen.grew, seen.seconds, seen.start_s)
+                own = own.with_stall(seen.grew, seen.seconds, seen.start_s, seen.from_zero)
                 is_news = True
         measurements[key] = own
         if is_news:
@@ -175,7 +175,7 @@ def _with_estimate(
         asked = largest_of(sizes, asked) or min(n for n in sizes if n)
     estimated = replace(
         submitted, curve=curve, scale_up_s=costs.scale_up_s, scale_down_s=costs.scale_down_s, start_s=costs.start_s,
-        sizes=sizes, requested_nodes=asked,
+        from_zero_s=costs.from_zero_s, sizes=sizes, requested_nodes=asked,
     )  # fmt: skip
     return replace(a, trainer=estimated, submitted=submitted)
 

@@ -54,7 +54,6 @@ class JobChain:
         """Whether the pilot must begin to drain. Before that, the successor is submitted once."""
         now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
         if elapsed_s >= self._next_look_s:
-            self._next_look_s = elapsed_s + (AGAIN_S if self._is_near(now_s) else RARELY_S)
             try:
                 self._ends_s = self._job.ends_s()
                 if not self._successor and self._is_due(now_s):
@@ -62,6 +61,8 @@ class JobChain:
                     self._note(f"successor job {self._successor} submitted; it waits for the end of this job")
             except BFTrainerError as error:
                 self._note(f"cannot check this job or submit its successor: {error}")
+            # After the answer: where the scheduler lets the loop wait for it, most ticks do not wait.
+            self._next_look_s = self._clock.elapsed_s() + (AGAIN_S if self._is_near(now_s) else RARELY_S)
         if self._ends_s is None:
             return self._warned
         return now_s >= self._ends_s - self._times.shutdown_s - SPARE_S

@@ -237,7 +237,7 @@ class LiveWorld:
         samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in told)
         losses = tuple(pair for pair in self._trainers.losses() if pair[0] in told)
         measured = self._trainers.measured(told.is_measured)
-        return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured)
+        return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, self._nodes.all_joined)
 
     def _read_spool(self, now_s: float) -> None:
         """Carry out some requests, in order. Each is in the registry before its file is removed, so that none is lost.

@@ -36,6 +36,7 @@ WIRE: Mapping[str, type] = {
     "ParallelChanged": events.ParallelChanged,
     "RateSeen": events.RateSeen,
     "StallSeen": events.StallSeen,
+    "WorkLost": events.WorkLost,
     # What the state is made of.
     "State": state.State,
     "Active": state.Active,
@@ -73,11 +74,12 @@ RENAMED: Mapping[type, Mapping[str, str]] = {
 """Class -> {field or enum member: its name on the wire}, where the two differ."""
 
 ADDED: Mapping[type, frozenset[str]] = {
+    events.Event: frozenset({"all_joined"}),
     state.Decision: frozenset({"kept", "blamed", "nodes"}),
     state.Active: frozenset({"rescaling"}),
-    model.Trainer: frozenset({"start_s"}),
-    events.StallSeen: frozenset({"start_s"}),
-    measurements.Measurements: frozenset({"starts"}),
+    model.Trainer: frozenset({"start_s", "from_zero_s"}),
+    events.StallSeen: frozenset({"start_s", "from_zero"}),
+    measurements.Measurements: frozenset({"starts", "from_zero"}),
 }
 """Class -> fields that earlier versions did not have. Written only where they are not empty: other rows stay as they were, and
 earlier versions can read them.
@@ -169,7 +171,7 @@ def _encode(value: object) -> object:
         fields: dict[str, object] = {"$": shape.name}
         for attribute, name in shape.fields:
             item = getattr(value, attribute)
-            if attribute in shape.added and (item is None or item == "" or item == ()):
+            if attribute in shape.added and (item is None or item is False or item == "" or item == ()):
                 continue
             fields[name] = item if type(item) in _PLAIN else _encode(item)
         return fields

@@ -60,12 +60,12 @@ def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -
     trainer, nodes = active.trainer, len(active.nodes)
     if active.rescaling is None:
         return _settled(trainer, value, nodes, forward_s)
-    return with_two_costs(_demand(trainer, value, nodes), trainer.start_s or 0.0, active.rescaling, at_s, forward_s)
+    return with_two_costs(_demand(trainer, value, nodes), trainer.starts_s(nodes), active.rescaling, at_s, forward_s)
 
 
 @lru_cache(maxsize=8192)
 def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
-    return with_two_costs(_demand(trainer, value, nodes), trainer.start_s or 0.0, None, 0.0, forward_s)
+    return with_two_costs(_demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s)
 
 
 @lru_cache(maxsize=8192)

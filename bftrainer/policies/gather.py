@@ -2,8 +2,9 @@
 
 A large job that ends frees its nodes over a second or so, and every rescale stalls a trainer for many. From the first node that
 joins, running trainers keep their sizes for ``gather_s``; then one decision is made for all that came. The wait never grows:
-later arrivals do not extend it. What needs no running trainer does not wait: a trainer that waits starts on free nodes. A loss
-never waits: an event in which nodes leave is decided in full, and ends the wait.
+later arrivals do not extend it. It ends early where nothing else is about to join (``Event.all_joined``). What needs no running
+trainer does not wait: a trainer that waits starts on free nodes. A loss never waits: an event in which nodes leave is decided
+in full, and ends the wait.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Gathered(Wrapped):
     def _until_s(self, state: State, event: Event) -> float | None:
         """Until when running trainers keep their sizes; None: they may be moved now."""
         pools = [change for change in event.changes if isinstance(change, PoolChanged)]
-        if any(change.left for change in pools):
+        if event.all_joined or any(change.left for change in pools):
             return None
         if isinstance(state.memory, GatheringArrivals):
             return state.memory.until_s if state.at_s < state.memory.until_s else None

@@ -50,6 +50,7 @@ class DriverView:
     ``on`` is where the driver last said it trains (empty while it starts or stops), ``said_s`` when it said so;
     ``with_workers`` are (fragment, pid) of workers that run; ``withheld`` are fragments that it will not use again.
     ``samples``, ``loss``, ``step`` and ``heard_s`` come from rank 0; ``trains``: rank 0 has reported since the last rescale.
+    ``before`` is (time, samples) of rank 0's last line before ``said_s``, on the nodes before; None without one.
     ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
     ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
     ``metrics``: of all lines that were read here. ``times``: when its nodes came to train.
@@ -70,6 +71,7 @@ class DriverView:
     world_size: int = 0
     heard_s: float = 0.0
     trains: bool = False
+    before: tuple[float, float] | None = None
     refused: tuple[tuple[str, str], ...] = ()
     ranks_disagree: str = ""
     metrics: tuple[Metric, ...] = ()
@@ -126,7 +128,7 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
         case Started():
             return replace(
                 view, incarnation=line.incarnation, ending=None, reason="", tail=(), on=frozenset(),
-                said_s=line.at_s, with_workers=frozenset(), trains=False,
+                said_s=line.at_s, with_workers=frozenset(), trains=False, before=None,
             )  # fmt: skip
         case WorkerStarted() if len(view.with_workers) >= MAX_WORKERS_KNOWN:
             return after_refused(view, "event worker_started", f"more than {MAX_WORKERS_KNOWN:,} workers run")
@@ -139,9 +141,10 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
         case Withheld(fragment=fragment):
             return replace(view, withheld=view.withheld | {fragment})
         case Running(world_size, fragments):
+            before = view.before if view.samples is None else (view.heard_s, view.samples)
             return replace(
                 view, incarnation=line.incarnation, on=frozenset(fragments), said_s=line.at_s, world_size=world_size,
-                trains=False,
+                trains=False, before=before,
             )  # fmt: skip
         case Stopping():
             return replace(view, trains=False)
@@ -166,7 +169,7 @@ def after_progress(
 ) -> DriverView:
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
-    disagree, times = view.ranks_disagree, view.times
+    disagree, times, before = view.ranks_disagree, view.times, view.before
     measured: list[tuple[float, Mapping[str, float]]] = []
     for found in lines:
         if isinstance(found, BadLine):
@@ -184,6 +187,8 @@ def after_progress(
             else:
                 samples = line.samples
         heard_s = line.at_s or heard_s
+        if samples is not None and heard_s < view.said_s and view.on:
+            before = (heard_s, samples)
         if line.loss is not None:
             loss = line.loss
             measured.append((samples or 0.0, {LOSS: loss}))
@@ -199,8 +204,8 @@ def after_progress(
             view, "progress metrics", f"expected at most {MOST_METRICS} names; skipped {left_out[0]!r}"
         )
     return replace(
-        view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, ranks_disagree=disagree,
-        metrics=metrics, times=times,
+        view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, before=before,
+        ranks_disagree=disagree, metrics=metrics, times=times,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bftrainer.config.trainer_file import TrainerSpec
-from bftrainer.domain.events import StallSeen
+from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.protocol.environment import TRAINER_DIR
@@ -126,7 +126,7 @@ class Player:
         for seen in self._meter.taken(lambda _: True):
             if isinstance(seen, StallSeen):
                 self._stalls.append(seen.seconds)
-            else:
+            elif isinstance(seen, RateSeen):
                 self._measured |= view.on == self._wanted()
         self.events += self._event_tail.read()
         self.lines += self._line_tail.read()

@@ -49,6 +49,8 @@ def main() -> int:
     told.add_argument("--keep", type=Path, metavar="DIR", help="Keep what the commands write.")
     told.add_argument("--command", choices=tuple(COMMANDS), action="append")
     options = told.parse_args()
+    if unknown := [name for name in options.logs if name not in LOGS]:
+        told.exit(2, f"unknown log {unknown[0]!r}; expected one of {', '.join(LOGS)}\n")
     folder = Path(os.environ.get("BFTRAINER_DATA") or BESIDE)
     failed = 0
     for name in options.logs or LOGS:

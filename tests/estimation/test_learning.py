@@ -17,7 +17,7 @@ from bftrainer.core.coordinator import adopt, decide, observe
 from bftrainer.domain.events import Event, PoolChanged, RateSeen, StallSeen, TimerDue, TrainerSubmitted
 from bftrainer.domain.measurements import WINDOWS, Measurements, middle
 from bftrainer.domain.model import Curve, Learning, Trainer
-from bftrainer.domain.rescaling import Rescaling
+from bftrainer.domain.rescaling import Rescaling, rescaled
 from bftrainer.domain.state import State
 from bftrainer.estimation.estimates import estimate
 from bftrainer.estimation.update import MAX_KEPT
@@ -202,6 +202,17 @@ def test_start_and_switch_are_learned_where_the_old_nodes_train_on() -> None:
     state = after(state, StallSeen("a", True, 10.5), StallSeen("a", False, 0.25), at_s=180.0)
     now = state.active[0].trainer
     assert (now.start_s, now.scale_up_s, now.scale_down_s) == (8.0, 0.5, 0.25), "a start from 0 is no switch"
+
+
+def test_a_start_from_0_nodes_is_learned_apart() -> None:
+    """The driver starts, too: 2 s more than when nodes are added. It says nothing before a start was measured."""
+    state = after(begun(learned("a", TRUTH)), StallSeen("a", True, 9.0, from_zero=True), at_s=60.0)
+    assert (state.active[0].trainer.scale_up_s, state.active[0].trainer.from_zero_s) == (9.0, None)
+    state = after(state, StallSeen("a", True, 0.5, 6.5), at_s=120.0)
+    now = state.active[0].trainer
+    assert (now.growth_s, now.from_zero_s, now.starts_s(0), now.starts_s(2)) == (7.0, 9.0, 8.5, 6.5)
+    assert rescaled(now, None, frozenset(), frozenset("xy"), 100.0).ready_s == 109.0
+    assert rescaled(now, None, frozenset("x"), frozenset("xy"), 100.0).ready_s == 107.0
 
 
 def test_the_state_knows_what_is_left_of_a_start() -> None:

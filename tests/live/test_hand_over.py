@@ -20,6 +20,7 @@ from bftrainer_adapters.slurm.pilot_job import SlurmJobFacts, SlurmPilotJob, job
 class Job:
     end_s: float | None = START_S + 1000
     fails: int = 0
+    fails_after_s: float = 0.0
     asked: int = 0
     submitted: list[float] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
@@ -29,6 +30,7 @@ class Job:
         self.asked += 1
         if self.fails:
             self.fails -= 1
+            self.clock.sleep(self.fails_after_s)
             raise SchedulerError("no answer")
         return self.end_s
 
@@ -64,6 +66,15 @@ def test_a_far_end_is_asked_for_rarely() -> None:
     while not hand_over.is_time_to_end():
         job.clock.sleep(1.0)
     assert len(job.submitted) == 1
+
+
+def test_a_loop_that_waits_for_a_silent_scheduler_waits_in_few_ticks() -> None:
+    job = Job(fails=100, fails_after_s=40)
+    hand_over = JobChain(job, TimesConfig(), job.clock, lambda _: None)
+    for _ in range(25):
+        hand_over.is_time_to_end()
+        job.clock.sleep(1.0)
+    assert job.asked == 1
 
 
 def test_without_a_known_end_it_goes_on() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -261,4 +262,15 @@ def test_the_script_for_nodes_sends_a_hint_and_never_fails(listener: HintListene
     without = subprocess.run(
         ["/bin/bash", str(SCRIPT)], env={"PATH": "/nowhere"}, timeout=60, check=False, capture_output=True
     )
-    assert (without.returncode, without.stderr) == (0, b""), "no setsid there"
+    assert (without.returncode, without.stderr) == (0, b""), "no program of its own there"
+
+
+def test_a_hint_outlives_the_process_group_of_its_epilog(listener: HintListener) -> None:
+    """slurmd kills the group as soon as the Epilog has ended."""
+    environment = {"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": f"{listener.counts.address}/{listener.counts.port}"}
+    for _ in range(20):
+        epilog = subprocess.Popen(["bash", str(SCRIPT)], env=environment, process_group=0)
+        assert epilog.wait(60) == 0
+        with suppress(ProcessLookupError):
+            os.killpg(epilog.pid, signal.SIGKILL)
+        wait_for(listener.take)

@@ -13,17 +13,18 @@ from command_line import bftrainer
 from live_house import House, house, spec
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.domain.events import Event, RateSeen, StallSeen
+from bftrainer.domain.events import Event, Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, Decision, Plan, State
 from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.facts import DecisionMade
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.short_horizon import ShortHorizon
-from bftrainer.live.trainers.meter import MeterBook, MeterReading, Seen, read
+from bftrainer.live.trainers.meter import MeterBook, MeterReading, read
 from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
 from bftrainer.persistence.registry import Registry
-from bftrainer.protocol.reports import DriverView
+from bftrainer.protocol.events import EventLine, Running
+from bftrainer.protocol.reports import DriverView, after_event, after_progress
 from bftrainer.system.users import own_name
 from bftrainer_replay.recording.own_journal import live_run
 from bftrainer_replay.simulation.play import play
@@ -40,7 +41,7 @@ def running(fragments: str, said_s: float, view: DriverView | None = None) -> Dr
     return replace(view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False)
 
 
-def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Seen]:
+def fed(views: list[DriverView], window_s: float = 10.0, decided_s: float | None = None) -> list[Measured]:
     it, seen = MeterReading(), []
     for view in views:
         it, more = read(it, "t", view, window_s, decided_s=decided_s)
@@ -108,6 +109,38 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
     assert (stall.seconds, stall.start_s) == (pytest.approx(13.0), None), "from the decision; nothing trained meanwhile"
 
 
+def test_the_last_line_on_the_old_nodes_may_be_read_with_the_news_of_the_new_ones() -> None:
+    """The pilot looks a few times a second: the last line, the news and the first line are often there at once."""
+    before = steady("a", 100, 129, 0.0)
+    news = [EventLine(131.0, 1, Running(2, ("a", "b")))]
+    lines = [{"time": float(t), "samples": 300.0 + 20 * max(t - 131, 0)} for t in range(130, 161)]
+    for at_once in (1, 2):
+        view = after_progress(after_event(before[-1], news[0]), lines[:at_once])
+        views = [view, *((view := after_progress(view, [line])) for line in lines[at_once:])]
+        (stall,) = (s for s in fed([*before, *views], decided_s=122.0) if isinstance(s, StallSeen))
+        assert (stall.start_s, stall.seconds) == (pytest.approx(8.0), pytest.approx(1.0)), "not 7 s, and 1.5 s"
+
+
+def test_the_line_at_the_switch_says_how_long_the_old_nodes_trained() -> None:
+    """Their last line is from 130, but 9 more samples were done by the switch at 131: they trained until 130.9."""
+    view = after_event(steady("a", 100, 130, 0.0)[-1], EventLine(131.0, 1, Running(2, ("a", "b"))))
+    views = steady("a", 100, 130, 0.0)
+    switch = {"time": 131.0, "samples": 309.0, "incarnation": 1, "world_size": 2, "formed": True}
+    later = [{"time": float(t), "samples": 309.0 + 20 * (t - 131)} for t in range(132, 161)]
+    views += [view := after_progress(view, [line]) for line in (switch, *later)]
+    (stall,) = (s for s in fed(views, decided_s=122.0) if isinstance(s, StallSeen))
+    assert (stall.start_s, stall.seconds) == (pytest.approx(8.9), pytest.approx(0.1)), "not 8 s, and 0.55 s"
+
+
+def test_work_that_was_not_saved_is_lost_and_no_stall() -> None:
+    """300 samples at 130, of which the next driver's first line knows 100: it started in 4 s."""
+    before = steady("a", 100, 130, 0.0)
+    started = DriverView(alive=True, said_s=140.0, samples=300.0)
+    seen = fed([*before, replace(before[-1], alive=False), started, *steady("a", 144, 170, 100.0, started)])
+    assert [s for s in seen if isinstance(s, WorkLost)] == [WorkLost("t", 200.0)]
+    assert [s.seconds for s in seen if isinstance(s, StallSeen)] == [pytest.approx(4.0)], "not 24 s"
+
+
 def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
     views = steady("a", 100, 108, 0.0)
     assert fed([*views, replace(views[-1], alive=False), *steady("a", 200, 208, 80.0)]) == []
@@ -127,8 +160,11 @@ def test_the_book_gives_what_is_asked_for_once() -> None:
 # --- the pilot, over a cluster in memory
 
 
-def trains(home: House, truth: dict[str, Curve]) -> None:
-    """Every trainer reports each second, as fast as its true curve says on the nodes it is on."""
+def trains(home: House, truth: dict[str, Curve], saved: dict[str, float] | None = None) -> None:
+    """Every trainer reports each second, as fast as its true curve says on the nodes it is on.
+
+    ``saved`` are the samples from which its second driver resumes.
+    """
     done: dict[str, tuple[float, float]] = {}
 
     def tick() -> None:
@@ -137,7 +173,8 @@ def trains(home: House, truth: dict[str, Curve]) -> None:
             at_s, samples = done.get(name, (now, 0.0))
             view = driver.view
             if not (view.alive and view.on) or view.said_s > at_s:
-                done[name] = (now, samples)
+                resumes = saved if saved and view.incarnation > 1 else {}
+                done[name] = (now, resumes.pop(name, samples) if view.alive and view.on else samples)
             elif now - at_s >= 1.0:
                 samples += truth[name].at(len(view.on)) * (now - at_s)
                 done[name] = (now, samples)
@@ -251,6 +288,28 @@ def test_a_replay_of_its_own_journal_does_what_the_run_did(home: House) -> None:
     assert run.samples == pytest.approx(replayed, rel=0.03)
     found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
     assert found["live"] / found["replayed"] == pytest.approx(run.samples / replayed)
+    assert found["live"] == pytest.approx(found["as_decided"], rel=0.02), "what the policy knew makes no difference"
+
+
+def test_work_that_was_lost_since_a_checkpoint_is_told_beside_the_replay(home: House) -> None:
+    """Its only node is taken at 60, and it resumes from 200 samples: the replay, which loses none, matches the sum."""
+    home.cluster.give("n1")
+    trains(home, {"a": line(10.0)}, saved={"a": 200.0})
+    home.submit(spec("a", samples_per_s=10.0, scale_up_s=0.0, scale_down_s=0.0))
+    home.at(60, lambda: home.cluster.take("n1"))
+    home.at(70, lambda: home.cluster.give("n2"))
+    home.at(110, lambda: home.cluster.give("n3"))
+    home.pilot(120)
+    with closing(home.store()) as store:
+        lost = sum(s.samples for e in entries(store) for s in e.event.measured if isinstance(s, WorkLost))
+        run = live_run(store, CostModel.OVERLAP)
+    assert 300 < lost < 400
+    assert run.lost == lost
+    shown = bftrainer("replay", "journal", home.path, "--cost-model", "overlap").out
+    assert "lost since checkpoints live; under overlap " in shown
+    found = json.loads(bftrainer("replay", "journal", home.path, "--cost-model", "overlap", "--json").out)["outcome"]
+    assert found["live"] + found["lost"] == pytest.approx(found["replayed"], rel=0.05)
+    assert found["live"] < 0.8 * found["replayed"]
 
 
 def test_costs_beyond_the_forward_time_are_noted_once_per_trainer() -> None:

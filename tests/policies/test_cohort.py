@@ -48,6 +48,23 @@ def joined(at_s: float, *groups: Nodes) -> Event:
     return Event(at_s, (PoolChanged(frozenset().union(*groups)),))
 
 
+def test_the_stall_that_is_left_is_known_for_a_trainer_without_a_start_too() -> None:
+    first = nodes("a", 8)
+    state = observe(State(1, active=(Active(trainer("t")),)), Event(0.0, (PoolChanged(first),)))
+    state = adopt(state, decide(state, POLICY, Event(0.0, ())))
+
+    def ready_s(at_s: float, *changes: PoolChanged) -> float | None:
+        nonlocal state
+        state = observe(state, Event(at_s, changes))
+        left = state.active[0].rescaling
+        return None if left is None else left.ready_s
+
+    assert state.active[0].nodes == first
+    assert ready_s(100.0) == 180.0  # R_up after the start
+    assert ready_s(170.0, PoolChanged(left=nodes("a", 1))) == 290.0  # the longer of the two: R_dw after the loss
+    assert ready_s(290.0) is None
+
+
 def literal_worth(t: Trainer, held: list[tuple[float, int]], stall_s: float, left: float | None, whole: bool) -> float:
     """The formula, one trainer at a time: ``held`` has (age, nodes) of each cohort; ``whole``: hits are not discounted."""
     n = sum(k for _, k in held)

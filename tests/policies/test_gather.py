@@ -31,8 +31,8 @@ def joins(*nodes: str) -> PoolChanged:
     return PoolChanged(joined=frozenset(nodes))
 
 
-def after(state: State, at_s: float, *changes: object) -> State:
-    forced = observe(state, event := Event(at_s, changes))  # type: ignore[arg-type]
+def after(state: State, at_s: float, *changes: object, all_joined: bool = False) -> State:
+    forced = observe(state, event := Event(at_s, changes, all_joined=all_joined))  # type: ignore[arg-type]
     return adopt(forced, decide(forced, POLICY, event))
 
 
@@ -67,6 +67,15 @@ def test_a_loss_does_not_wait_and_ends_the_wait(running: State) -> None:
     assert (sum(sizes(state)), state.wake_at_s) == (3, None), "nor do arrivals that come with it"
 
 
+def test_the_last_node_that_is_about_to_join_ends_the_wait(running: State) -> None:
+    state = after(running, 10.0, joins("n3", "n4"), all_joined=True)
+    assert (sizes(state), state.wake_at_s) == ([2, 2], None), "there is nothing to wait for"
+    state = after(state, 20.0, joins("n5"))
+    assert (sizes(state), state.wake_at_s) == ([2, 2], 21.0)
+    state = after(state, 20.4, joins("n6"), all_joined=True)
+    assert (sizes(state), state.wake_at_s, state.memory) == ([3, 3], None, None)
+
+
 def test_what_waits_at_no_nodes_starts_on_free_ones_at_once(running: State) -> None:
     state = after(running, 10.0, joins("n3", "n4", "n5", "n6"))
     state = after(state, 10.3, TrainerSubmitted(trainer("c")))
@@ -79,11 +88,11 @@ def test_a_submission_or_an_end_alone_waits_for_nothing(running: State) -> None:
     assert (sizes(state), state.wake_at_s) == ([2, 0, 0], None), "as the policy wants it"
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 2.0), st.integers(0, 3), st.booleans()), max_size=25))
-def test_no_wait_is_longer_than_it_says_and_all_ends_as_without_it(steps: list[tuple[float, int, bool]]) -> None:
+@given(st.lists(st.tuples(st.floats(0.01, 2.0), st.integers(0, 3), st.booleans(), st.booleans()), max_size=25))
+def test_no_wait_is_longer_than_it_says_and_all_ends_as_without_it(steps: list[tuple[float, int, bool, bool]]) -> None:
     state = after(State(4), 0.0, TrainerSubmitted(trainer("a")), TrainerSubmitted(trainer("b")))
     at_s, number = 0.0, 0
-    for passed_s, count, leaves in steps:
+    for passed_s, count, leaves, all_joined in steps:
         while state.wake_at_s is not None and state.wake_at_s <= at_s + passed_s:
             assert state.wake_at_s - at_s <= POLICY.gather_s + 1e-9
             at_s, passed_s = state.wake_at_s, at_s + passed_s - state.wake_at_s
@@ -94,7 +103,8 @@ def test_no_wait_is_longer_than_it_says_and_all_ends_as_without_it(steps: list[t
         joined = frozenset(f"n{number + i}" for i in range(count))
         number += count
         before = {a.trainer.id: a.nodes - left for a in state.active}
-        state = after(state, at_s, PoolChanged(joined, left))
+        state = after(state, at_s, PoolChanged(joined, left), all_joined=all_joined)
+        assert not (all_joined and isinstance(state.memory, GatheringArrivals))
         if isinstance(state.memory, GatheringArrivals):
             assert all(a.nodes == before[a.trainer.id] or not before[a.trainer.id] for a in state.active)
     if state.wake_at_s is not None:
@@ -135,3 +145,16 @@ def explained(home: House) -> bool:
     with closing(home.store()) as store:
         waits = [entry.event.at_s for entry in entries(store) if isinstance(entry.plan.memory, GatheringArrivals)]
         return any("nodes have just joined" in explain(store, "a", at_s).why for at_s in waits)
+
+
+def test_a_node_that_comes_alone_is_used_at_once_live(tmp_path: Path) -> None:
+    home = house(
+        tmp_path / "state", decisions={"gather_s": 20.0}, times={"poll_s": 0.2, "file_poll_s": 0.1},
+    )  # fmt: skip
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=8, scale_up_s=0.0, scale_down_s=0.0))
+    home.at(20.0, lambda: home.cluster.give("n2"))
+    assert sizes(home.pilot(22)) == [2], "no other holder is starting, so there is nothing to wait for"
+    assert not explained(home)
+    with closing(home.store()) as store:
+        assert not any(verdict.differs for verdict in decide_again(store))

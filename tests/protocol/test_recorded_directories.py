@@ -6,6 +6,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def plain(view: DriverView) -> dict[str, Any]:
     found = dataclasses.asdict(view)
     assert found.pop("refused") == ()
     assert found.pop("ranks_disagree") == ""
+    found.pop("before")  # that version had none
     # That version had no times. In the directories that it wrote, each fragment that trained has a first step.
     assert all(it["stepped_s"] for it in found.pop("times")["fragments"] if view.trains and it["fragment"] in view.on)
     assert {metric["name"] for metric in found.pop("metrics")} <= {"loss"}  # that version had none
@@ -141,12 +143,13 @@ def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("story", "status", "word", "says"),
     [
-        ("restart-failed", 1, DriverEvent.FAILED, {"reason": "status 3, node n1, slot 0", "tail": ["no data"]}),
+        # Both workers end alike; which of them is noticed first is up to the machine.
+        ("restart-failed", 1, DriverEvent.FAILED, {"reason": "status 3, node n[12], slot 0", "tail": r"\['no data'\]"}),
         ("restart-stopped", STOPPED_STATUS, DriverEvent.STOPPED, {"reason": "stop requested"}),
     ],
 )
 def test_a_driver_of_today_does_what_the_directory_says(
-    story: str, status: int, word: DriverEvent, says: dict[str, object], tmp_path: Path
+    story: str, status: int, word: DriverEvent, says: dict[str, str], tmp_path: Path
 ) -> None:
     directory = copied(story, tmp_path)
     argv = [sys.executable, "-m", driver_module("restart"), str(directory.path)]
@@ -155,4 +158,4 @@ def test_a_driver_of_today_does_what_the_directory_says(
     assert found.returncode == status
     last = json.loads(directory.events.read_text().splitlines()[-1])
     assert last["event"] == word.value
-    assert says.items() <= last.items()
+    assert all(re.fullmatch(words, str(last[key])) for key, words in says.items()), last

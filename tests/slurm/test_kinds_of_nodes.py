@@ -32,38 +32,45 @@ def held(holder: SlurmHolder, *requests: NodeRequest) -> list[Fragment]:
     return list(holder.poll())
 
 
+ALL_FOUR: tuple[dict[str, object], ...] = (
+    {},
+    {"gres": "gpu:a100:4"},
+    *({"options": (f"--{option}",)} for option in ("gpus-per-node=4", "gpus=4", "gpus-per-task=4", "gres=gpu:4")),
+)
+
+
 @pytest.mark.skipif(bool(missing_gpus()), reason=f"no device files: {missing_gpus()}")
 @pytest.mark.parametrize(
-    ("gpus", "settings", "seen"),
+    ("gpus", "ways", "seen"),
     [
-        (A100, {}, "0,1,2,3"),
-        (A100, {"options": ("--gpus-per-node=4",)}, "0,1,2,3"),
-        (A100, {"gres": "gpu:a100:4"}, "0,1,2,3"),
-        (MIG, {}, "0,1,2"),
-        (MIG, {"gres": MIG.gres}, "0,1,2"),
-        (SHARD, {}, "0,1"),
+        (A100, ALL_FOUR, "0,1,2,3"),
+        (MIG, ({},), "0,1,2"),
+        (MIG, ({"gres": MIG.gres},), "0,1,2"),
+        (SHARD, ({},), "0,1"),
     ],
-    ids=["a100", "gpus-per-node", "gres", "mig", "mig by type", "shard"],
+    ids=["a100", "mig", "mig by type", "shard"],
 )
 def test_a_holder_has_all_gpus_of_its_node_and_its_workers_see_them(
-    gpus: Gpus, settings: dict[str, object], seen: str, slurm_version: SlurmVersion, tmp_path: Path
+    gpus: Gpus, ways: tuple[dict[str, object], ...], seen: str, slurm_version: SlurmVersion, tmp_path: Path
 ) -> None:
-    if gpus is MIG and not settings and slurm_version.release < (24, 11):
+    if gpus is MIG and ways == ({},) and slurm_version.release < (24, 11):
         pytest.skip("22.05.8's srun refuses a step that asks for as many GPUs of any type as the job has of two")
     for lab in started(Settings(nodes=1, gpus=gpus), slurm_version):
-        cluster = RealSlurm(lab, tmp_path)
-        (node,) = cluster.scheduler.observe().nodes
-        holder = cluster.holder(**settings)
-        (fragment,) = held(holder, NodeRequest(node.name, gpus=node.gpu_count))
-        gres = [f"--gres={settings['gres']}"] if "gres" in settings else []
-        argv = ["srun", f"--jobid={fragment.id}", "--overlap", "-w", node.name, "-N1", "-n1", "--mem=0", *gres]
-        shown = subprocess.run(
-            [*argv, "--cpu-bind=none", "--export=ALL", "bash", "-c", "echo $CUDA_VISIBLE_DEVICES"],
-            env=lab.environ(), capture_output=True, text=True, check=True, timeout=60,
-        )  # fmt: skip
-        assert shown.stdout.strip() == seen
-        holder.release(frozenset({fragment.name}))
-        wait_until(lambda holder=holder: not holder.poll(), "the holder to end")
+        for number, settings in enumerate(ways):
+            cluster = RealSlurm(lab, tmp_path)
+            (node,) = cluster.scheduler.observe().nodes
+            holder = cluster.holder(f"p{number}", **settings)
+            (fragment,) = held(holder, NodeRequest(node.name, gpus=node.gpu_count))
+            gres = [f"--gres={settings['gres']}"] if "gres" in settings else []
+            argv = ["srun", f"--jobid={fragment.id}", "--overlap", "-w", node.name, "-N1", "-n1", "--mem=0", *gres]
+            shown = subprocess.run(
+                [*argv, "--cpu-bind=none", "--export=ALL", "bash", "-c", "echo $CUDA_VISIBLE_DEVICES"],
+                env=lab.environ(), capture_output=True, text=True, check=True, timeout=60,
+            )  # fmt: skip
+            assert shown.stdout.strip() == seen, settings
+            holder.release(frozenset({fragment.name}))
+            wait_until(lambda holder=holder: not holder.poll(), "the holder to end")
+            lab.wait_idle()
 
 
 def reserve(lab: Lab, name: str, start: str, node: str, flags: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import IPv4Network
 
 import psutil
@@ -33,7 +34,13 @@ def use(host: StoreHost, port: int) -> bytes:
 
 
 def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "store_process" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if "store_process" in " ".join(_command(child))]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # of another test
+        return process.cmdline()
+    return []
 
 
 def test_each_incarnation_has_a_store_of_its_own_in_one_process(store: StoreHost) -> None:

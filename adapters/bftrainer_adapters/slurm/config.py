@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,8 +31,10 @@ RELOADED = frozenset(
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
 
-_GPU_OPTIONS = re.compile(r"-G|--(gres|gpus(-per-(node|task|socket))?|tres-per-(job|node|task|socket))(=|$)")
 _GPUS_OF_THE_JOB = re.compile(r"-G|--(gpus|tres-per-job)(=|$)")
+_GPU_OPTIONS = re.compile(r"-G|--gpus(-per-(node|task|socket))?(=|$)")
+_GRES_OPTIONS = re.compile(r"--(gres|tres-per-task)(=|$)")
+"""They request GPUs, or GRES of other kinds. tres-per-task is in 24.05 and later."""
 
 
 class SlurmSettings(ConfigTable):
@@ -81,7 +84,17 @@ class SlurmSettings(ConfigTable):
     @property
     def gpu_options(self) -> tuple[str, ...]:
         """The options that request GPUs, such as --gpus-per-node=4."""
-        return tuple(option for option in self.options if _GPU_OPTIONS.match(option))
+        gres = tuple(option for option in self._gres_options() if "gpu" in option)
+        return gres + tuple(option for option in self.options if _GPU_OPTIONS.match(option))
+
+    def _gres_options(self) -> tuple[str, ...]:
+        """Each in one word, whether or not it was given as ("--gres", "gpu:4")."""
+        words = (*self.options, "")
+        return tuple(
+            option if "=" in option else f"{option}={value}"
+            for option, value in pairwise(words)
+            if _GRES_OPTIONS.match(option)
+        )
 
     @model_validator(mode="after")
     def _check(self) -> SlurmSettings:
@@ -98,8 +111,17 @@ class SlurmSettings(ConfigTable):
                 f"nodes_per_holder is {self.nodes_per_holder}, and {total[0]} in options counts the GPUs of a whole job; "
                 "request GPUs per node, such as --gpus-per-node=4"
             )
-        if "shard" in (entry.partition(":")[0] for entry in self.gres.split(",")):
+        requested = f"gres={self.gres}", *self._gres_options()
+        if shards := [words for words in requested if re.search(r"[=,/]shard\b", words)]:
+            what = shards[0].lstrip("-")
             raise InvalidValueError(
-                "gres requests shards, which are parts of GPUs that jobs share; hold whole GPUs, such as gpu:4"
+                f"{what} requests shards, which are parts of GPUs that jobs share; hold whole GPUs, such as gpu:4"
             )
+        for option in self._gres_options():
+            name, _, value = option.partition("=")
+            if name == "--gres" and "gpu" not in value:
+                raise InvalidValueError(
+                    f'options: {option} would replace the request for the GPUs of a node; remove it and set gres = "{value}", '
+                    f'on nodes with GPUs "gpu:N,{value}"'
+                )
         return self

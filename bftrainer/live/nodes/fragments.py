@@ -63,6 +63,14 @@ class FragmentBook:
         """Fragments that have left the pool and are not released yet."""
         return self._leaving(self._held.values())
 
+    def joining(self) -> bool:
+        """Whether a fragment may still join the pool: its holder starts, or its class is not known yet."""
+        phases = (FragmentPhase.PENDING, FragmentPhase.READY)
+        pool = self.pool()
+        return any(
+            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool for h in self._held.values()
+        )
+
     def get(self, name: str) -> HeldFragment | None:
         return self._held.get(name)
 

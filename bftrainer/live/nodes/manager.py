@@ -103,6 +103,11 @@ class NodeManager:
         return self._fragments.pool()
 
     @property
+    def all_joined(self) -> bool:
+        """Whether no node is about to join the pool: none is requested, and none awaits the second look."""
+        return not (self._survey.is_confirming or self._fragments.joining())
+
+    @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
         """(fragment, when it has to be given back) of the pool: by the scheduler's plan, or by a holder's time limit."""
         return self._earliest(self._planned_ends(), self._near_limit_ends())

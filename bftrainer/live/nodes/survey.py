@@ -88,6 +88,11 @@ class Survey:
         return 0.0 if self._polls.first_s is None else self._clock.elapsed_s() - self._polls.first_s
 
     @property
+    def is_confirming(self) -> bool:
+        """Whether a node was idle in one look only: the next one, ``nodes.confirm_s`` later, makes it a candidate."""
+        return bool(self._idle.fresh)
+
+    @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
         """(node, seconds since 1970) where the scheduler's plans end a window, of held nodes, too."""
         return self._window_ends

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from bftrainer.domain.events import RateSeen, StallSeen
+from bftrainer.domain.events import Measured
 from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.errors import UserError
@@ -124,7 +124,7 @@ class TrainerManager:
         """(name, loss) of trainers that report it."""
         return tuple((name, it.view.loss) for name, it in self._states.items() if it.view.loss is not None)
 
-    def measured(self, of: Callable[[str], bool]) -> tuple[RateSeen | StallSeen, ...]:
+    def measured(self, of: Callable[[str], bool]) -> tuple[Measured, ...]:
         """What was measured since the last call of the trainers that ``of`` selects."""
         return self._meters.taken(of)
 

@@ -65,14 +65,17 @@ def journal(state: Path, may_import: tuple[str, ...], cost_model: str | None, as
         solvers = ", ".join(f"{n} by {name}" for name, n in sorted(by_solver.items()))
         click.echo(f"{len(verdicts)} decisions ({solvers}): {len(bad)} differ")
         if outcome is not None:
-            live, replayed = outcome["live"], outcome["replayed"]
-            click.echo(f"{outcome['seconds']:.0f} s: U {live:.1%} live, {replayed:.1%} replayed under {cost_model}")
+            again = f" and {outcome['lost']:.1%} lost since checkpoints" if outcome["lost"] else ""
+            click.echo(
+                f"{outcome['seconds']:.0f} s: U {outcome['live']:.1%}{again} live; under {cost_model} "
+                f"{outcome['as_decided']:.1%} with the live decisions, {outcome['replayed']:.1%} decided again"
+            )
     if bad:
         raise JournalDiffersError(f"decision {bad[0].number} differs: {bad[0].differs}")
 
 
 def _outcome(store: Store, cost_model: str, may_import: Collection[str]) -> dict[str, float]:
-    """The efficiency U of the run, as reported and as replayed. Both refer to the same constant nodes."""
+    """The efficiency U of the run, as reported and as replayed, and what was lost. All refer to the same constant nodes."""
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.live.rerun import recorded_policy
     from bftrainer.persistence.journal import RecordingAllocator
@@ -85,4 +88,10 @@ def _outcome(store: Store, cost_model: str, may_import: Collection[str]) -> dict
     static = static_outcome(run.scenario)
     replayed = play(run.scenario, policy, keep_entries=False).totals.samples
     window = run.scenario.window
-    return {"seconds": window.span_s, "live": run.samples / static, "replayed": replayed / static}
+    return {
+        "seconds": window.span_s,
+        "live": run.samples / static,
+        "lost": run.lost / static,
+        "as_decided": run.as_decided / static,
+        "replayed": replayed / static,
+    }

@@ -52,7 +52,9 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
 @full_option
 @node_type_option
 @price_options
-@click.option("--title", metavar="TEXT", help="Title of the page.  [default: the name of LOG]")
+@click.option(
+    "--title", metavar="TEXT", help="Title of the page.  [default: the size of the cluster and the dates of LOG]"
+)
 @jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the results of every replay.")
 @click.option(
@@ -87,6 +89,7 @@ def report(
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import default_plan, full_plan
+    from bftrainer_replay.report.simulated import Trainings
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
@@ -111,12 +114,11 @@ def report(
     tasks = plan.tasks(sample, inputs)
     replayed(tasks, sample, inputs, store, jobs)
     rows = sample.rows(plan.cells, inputs, store)
-    title = title or f"{choice.log.name}: training on idle nodes"
     commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
     bins = store.get(plan.static_bins(sample, inputs))
     assert bins is not None, "the plan has this task"
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
-    curves, warning = origin_of_curves(table, node_type)
+    rates, doubt = origin_of_curves(table, node_type)
     page = log_page(
         window,
         found,
@@ -124,13 +126,12 @@ def report(
         sample,
         rows,
         bins["samples"],
-        trainers,
-        curves,
-        title or f"{choice.log.name}: training on idle nodes",
+        Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
+        choice.log.name,
+        title,
         commands,
         prices,
         other_guesses(choice, window),
-        warning,
     )
     try:
         size = write(out, page)

@@ -35,9 +35,22 @@ class SettingChoice:
 
     @property
     def others(self) -> str:
-        """The losses of the other values in words."""
+        """The losses of the other values in words, and whether a better one may lie beyond them."""
         words = ((v if isinstance(v, str) else f"{v:g}", loss) for v, loss in self.losses if v != self.value)
-        return ", ".join(f"{word} loses {loss:.1%}" for word, loss in words)
+        return ", ".join(f"{word} loses {loss:.1%}" for word, loss in words) + self.beyond
+
+    @property
+    def beyond(self) -> str:
+        """Says so if the best value is the largest or the smallest that was tried, and the next one is worse."""
+        numbers = [(value, loss) for value, loss in self.losses if not isinstance(value, str)]
+        if len(numbers) < 2:
+            return ""
+        best = min(numbers, key=lambda point: point[1])[0]
+        edges = {numbers[-1][0]: ("largest", numbers[-2][1]), numbers[0][0]: ("smallest", numbers[1][1])}
+        edge, next_loss = edges.get(best, ("", 0.0))
+        return (
+            f"; {best:g} is the {edge} value tried: the best may lie beyond" if next_loss > _AS_GOOD[self.name] else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)

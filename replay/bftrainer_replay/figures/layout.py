@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from bftrainer_replay.figures.style import png
 
 _EDGE = 0.015  # share of the image that stays free around all labels
+_MOST_TICKS = 8  # of a narrow logarithmic axis, whose labels crowd at its end
 
 
 def screens(figure: Figure) -> tuple[bytes, bytes]:
@@ -41,19 +42,23 @@ def _fit(figure: Figure, width: float, height: float) -> None:
 
 
 def _narrow(axes: Axes) -> None:
-    """Half the width: slanted ticks, smaller text, and a long legend above the axes instead of on them."""
+    """Half the width: slanted and fewer ticks, smaller text, and a legend above the axes instead of on them."""
+    labels = axes.get_xticklabels()
+    if axes.get_xscale() == "log" and len(labels) > _MOST_TICKS:
+        axes.set_xticks(axes.get_xticks()[::2], [label.get_text() for label in labels[::2]])
     axes.tick_params(axis="x", rotation=45)
-    axes.xaxis.label.set_fontsize(8)
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set_fontsize(8)
     for text in axes.texts:
         text.set_fontsize(min(text.get_fontsize(), 6 if len(axes.patches) > 7 else 10))
     legend = axes.get_legend()
     if legend is None:
         return
-    entries = len(legend.get_texts())
-    if entries > 3:
+    handles, names = axes.get_legend_handles_labels()
+    if len(names) > 1:  # from the right: there is room above the labels of the y axis
         legend = axes.legend(
-            *axes.get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False,
-            ncols=3 if entries > 4 else 2, columnspacing=0.8,
+            handles, names, loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3 if len(names) > 4 else 2,
+            columnspacing=0.8, handlelength=1.5,
         )  # fmt: skip
     for text in legend.get_texts():
         text.set_fontsize(8)

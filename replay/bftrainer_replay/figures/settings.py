@@ -76,7 +76,7 @@ def return_figure(back: Points, outcome: Points, spread: Mapping[float, Sequence
         height_ratios=(3, 2),
     )
     for axes, points, color, label in (
-        (above, back, ORANGE, "trained per sample lost"),
+        (above, back, ORANGE, "trained / lost"),
         (below, outcome, GREEN, "million samples"),
     ):
         axes.plot([at for at, _ in points], [y for _, y in points], "o-", color=color, linewidth=1.8, markersize=6)

@@ -81,6 +81,8 @@ def lines_figure(
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(PercentFormatter(1.0) if percent else _numbers(lines))
     axes.margins(x=0.04, y=0.15)
+    if not percent and all(value >= 0 for line in lines for _, value in line.points):
+        axes.set_ylim(bottom=0)  # amounts are compared by their height
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if len(lines) > 1:

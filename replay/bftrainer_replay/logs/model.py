@@ -20,10 +20,14 @@ OWN_CLOCK = "the log's own clock"
 
 @dataclass(frozen=True, slots=True)
 class PoolEvent:
-    """A change of the pool at ``at_s``, in seconds since 1970 (UTC, or the log's own clock)."""
+    """A change of the pool at ``at_s``, in seconds since 1970 (UTC, or the log's own clock).
+
+    ``all_joined``: the pilot that recorded it knew of no other node that was about to join.
+    """
 
     at_s: float
     change: PoolChanged
+    all_joined: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from bftrainer.domain.model import Trainer
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
+from bftrainer_replay.report.simulated import Trainings
 from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, spread_text
 from bftrainer_replay.simulation.play import equivalent_nodes
 from bftrainer_replay.sweep.cell import Cell
@@ -29,23 +29,19 @@ def assumptions_chapter(
     plan: ReportPlan,
     sample: LogSample,
     rows: Mapping[Cell, SweepRow],
-    trainers: Sequence[Trainer],
-    curves: str,
+    trainings: Trainings,
     guesses: Mapping[str, str],
 ) -> Chapter:
-    """One row per assumption; ``curves`` says where the throughput curves come from, and on what nodes.
-
-    ``guesses`` tells, by option of the importer, what another value would change.
-    """
-    base = rows[plan.base]
+    """One row per assumption; ``guesses`` tells, by option of the importer, what another value would change."""
+    base, trainers = rows[plan.base], trainings.trainers
     largest = max(t.max_nodes for t in trainers)
     enough = equivalent_nodes(window) / largest
     made = [
         (
             "Throughput of the trainers",
-            curves,
+            trainings.rates,
             "--curves, --trainers",
-            "the work in the third sentence is in proportion to the rates; measure yours with bftrainer rehearse --curves",
+            "the simulated work at the top is in proportion to the rates; measure yours with bftrainer rehearse --curves",
         ),
         (
             "Cost of a rescale",
@@ -85,9 +81,9 @@ def assumptions_chapter(
     table = PageTable(
         "assumptions",
         "Assumptions and guesses",
-        "Read: the last column is the one-node hours of training with another value, relative to the figures at the top, or "
-        "how much of the cluster is idle; an empty cell means that this report did not try another value.",
-        ("of", "assumed", "changed by", "effect of other values"),
+        "Read: the last column is the work (one-node hours of training) with another value, relative to the figures at the "
+        "top, and the share of the idle node-hours used; or which share of the cluster is idle. An empty cell: not tried.",
+        ("what", "assumed", "changed by", "effect of other values"),
         (*made, *read),
         prose=True,
     )

@@ -1,97 +1,144 @@
-"""The top of a report: four sentences that a reader without the rest of the page can trust, and one bar.
+"""The top of a report: what the log shows, what a simulation adds to it, and how long main-queue jobs wait for training.
 
-Every share is of something that the sentence names, and all figures are of the same period. The share of the idle node-hours
-that training uses stands first. The efficiency U is further down: it compares with as many dedicated nodes under the same limit
-of concurrent trainers, so it can be high while most idle nodes stay unused.
+A reader who sees only this must not mistake one for the other: the figures of the log stand first, and a box says that the rest
+is a simulation, and of what, before its figures. Every share names what it is a share of. The efficiency U is further down: it
+compares with as many dedicated nodes under the same limit of concurrent trainers, so it can be high while most idle nodes stay
+unused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause
+from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.needs import Fact
-from bftrainer_replay.report.page import BarMark, BarPart
+from bftrainer_replay.report.page import Bar, BarMark, BarPart, TopPart
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import NO_PRICES, SitePrices
-from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, spread_text
-from bftrainer_replay.simulation.bins import Bins
+from bftrainer_replay.report.simulated import MONTH_H, Trainings, settings_sentence, training_sentence
+from bftrainer_replay.report.used_nodes import UsedNodes
+from bftrainer_replay.report.words import about, dates, share_text, span_text
 from bftrainer_replay.sweep.cell import Cell
-from bftrainer_replay.sweep.detail import read_detail
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 
-MONTH_H = 30 * 24.0
-_ALIKE = 0.003  # outcomes that differ by less are called equal
+DELAYS_S = (0.06, 0.31, 1.33)
+"""Medians of docs/slurm.md, "Effect on the main queue": least and largest of the recommended site; largest of the defaults."""
 
 
-def sentences(
+def title_of(window: LogWindow) -> str:
+    """The cluster and the dates of the log: the name of a file says neither."""
+    return f"Idle nodes of a {window.machine_nodes:,}-node cluster, {dates(window)}"
+
+
+def top(
+    log: str,
+    window: LogWindow,
     found: Characteristics,
     plan: ReportPlan,
     sample: LogSample,
     rows: Mapping[Cell, SweepRow],
+    trainings: Trainings,
     prices: SitePrices = NO_PRICES,
-) -> tuple[str, str, str, str]:
-    """What was idle, what a waiting job could have used, what training used, and which settings to use."""
+) -> tuple[TopPart, ...]:
+    """What was idle and what a waiting job could have used; what training used and which settings to use; the delay of jobs."""
+    base = rows[plan.base]
     return (
-        _idle_sentence(found, prices),
-        _queue_sentence(found),
-        _training_sentence(found, sample, rows[plan.base], prices),
-        _settings_sentence(plan, rows),
+        TopPart(
+            f"From the log {log}",
+            (_idle_sentence(found, prices), _queue_sentence(found)),
+            bar=_cluster_bar(found),
+            note=_sentence(window.note),
+        ),
+        TopPart(
+            "From a simulation on this log",
+            (
+                training_sentence(found, sample, base, prices),
+                settings_sentence(window, plan, rows, trainings.trainers),
+            ),
+            bar=_idle_bar(found, base),
+            note=" ".join(text for text in (_ran_out(base), prices.missing_words()) if text),
+            warning=trainings.warning,
+        ),
+        TopPart("From measurements on a test cluster", (_delay_sentence(),)),
     )
 
 
-def bar(found: Characteristics, row: SweepRow) -> tuple[BarPart, ...]:
-    """The node-hours of the whole cluster, as shares. A log without nodes that are down cannot tell them from busy ones."""
-    used = UsedNodes.of(row)
-    trained, idle = found.idle_share * used.share, found.idle_share
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _ran_out(base: SweepRow) -> str:
+    if base.result["work_ran_out_at"] is None:
+        return ""
+    return (
+        f"Trainings ran out of work at {base.result['work_ran_out_at']}; from then on, the idle nodes stayed idle in the "
+        "simulation."
+    )
+
+
+def _delay_sentence() -> str:
+    least, most, default = DELAYS_S
+    return (
+        "Training leaves a node as soon as a job wants it. On a Slurm cluster of eight nodes, jobs of one to eight nodes "
+        f"started {least:g} to {most:.1f} s later on nodes in training than on an empty cluster (medians, recommended "
+        f"settings), and up to {default:.1f} s later with Slurm's default settings: docs/slurm.md, Effect on the main queue."
+    )
+
+
+def _cluster_bar(found: Characteristics) -> Bar:
+    """The node-hours of the whole cluster. A log without nodes that are down cannot tell them from busy ones."""
     out = found.down_node_h / found.span_h / found.machine_nodes
-    return (
-        BarPart("busy" if out else "busy or out of service", 1 - idle - out, "soft"),
+    parts = (
+        BarPart(
+            "busy" if out else "busy or out of service (not told apart by the log)", 1 - found.idle_share - out, "soft"
+        ),
         *((BarPart("out of service or reserved", out, "c6"),) if out else ()),
-        BarPart("idle, used for training", trained, "c3"),
-        BarPart("idle, left over", idle - trained, "c5"),
+        BarPart("idle", found.idle_share, "c1"),
     )
+    return Bar("All node-hours of the cluster", parts)
 
 
-def fillable(found: Characteristics) -> BarMark | None:
-    """What of the idle part a waiting job could have used. Training may have used it as well: it is no part of its own."""
-    if found.idle_while is None:
-        return None
-    share = found.idle_share * found.idle_while.fillable_share
-    return BarMark("idle, usable by a waiting job, at most", 1 - found.idle_share, share)
-
-
-def _out(found: Characteristics) -> str:
-    """Nodes without a job that are not idle."""
-    share = found.down_node_h / found.span_h / found.machine_nodes
-    return f"; another {_share(share)} is out of service or reserved" if share else ""
+def _idle_bar(found: Characteristics, row: SweepRow) -> Bar:
+    """The idle node-hours. Training and waiting jobs may have used the same ones: the latter are no part of their own."""
+    used = UsedNodes.of(row).share
+    mark = None
+    if found.idle_while is not None and found.idle_while.fillable_share:
+        mark = BarMark("a waiting job could have used (log)", 0.0, found.idle_while.fillable_share)
+    parts = (BarPart("used by training (simulated)", used, "c3"), BarPart("still idle (simulated)", 1 - used, "c5"))
+    return Bar("The idle node-hours", tuple(part for part in parts if part.share > 1e-9), mark)
 
 
 def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
     month_h = found.eq_nodes * MONTH_H
+    idle = about(found.eq_nodes) if found.eq_nodes < 100 else f"{found.eq_nodes:,.0f}"
+    out = found.down_node_h / found.span_h / found.machine_nodes
+    apart = f" Another {share_text(out)} of all node-hours are out of service or reserved." if out else ""
     return (
-        f"{month_h:,.0f} node-hours a month are idle: on average {found.eq_nodes:,.0f} of "
-        f"{found.machine_nodes:,} nodes ({found.idle_share:.1%}), measured over {span_text(found.span_h)}{_out(found)}."
-        f"{prices.idle_words(month_h)}"
+        f"On average, {idle} of {found.machine_nodes:,} nodes are idle: {found.idle_share:.1%} of all "
+        f"node-hours, or about {about(month_h)} idle node-hours in 30 days (measured over {span_text(found.span_h)})."
+        f"{apart}{prices.idle_words(month_h)}"
     )
 
 
 def _queue_sentence(found: Characteristics) -> str:
     if found.idle_while is None:
-        return "The log does not tell which part of this a waiting job could have used."
+        return "The log does not tell which part of the idle node-hours a waiting job could have used."
     shares = found.idle_while.shares()
     fits = found.idle_while.fillable_share
     other = {cause: share for cause, share in shares.items() if cause is not IdleCause.FITS}
     cause = max(other, key=lambda each: other[each])
-    most = f"; the most frequent cause of the rest: {cause.value} ({_share(other[cause])})" if other[cause] else ""
-    could = f"Waiting jobs could have used at most {_share(fits)} of this"
+    most = ""
+    if other[cause]:
+        most = f" The main reason for the rest: {cause.value} ({share_text(other[cause])} of the idle node-hours)."
+    if not fits:
+        return f"Waiting jobs could have used none of the idle node-hours.{most.replace('the rest', 'this')}"
+    could = f"Waiting jobs could have used at most {share_text(fits)} of the idle node-hours"
     if Fact.TIME_LIMIT.value in found.idle_while.not_judged:
-        return f"{could} by their size{_by(found)}; the log does not have their time limits{most}."
-    return f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked{most}."
+        return f"{could} by their size{_by(found)}; the log does not have their time limits.{most}"
+    return f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked.{most}"
 
 
 def _by(found: Characteristics) -> str:
@@ -100,102 +147,3 @@ def _by(found: Characteristics) -> str:
     judged = {Fact.PARTITION: "partition", Fact.RESOURCES: "devices", Fact.CONSTRAINT: "features"}
     words = [word for fact, word in judged.items() if fact.value not in found.idle_while.not_judged]
     return f" with the right {' and '.join(words)}" if words else ""
-
-
-def _training_sentence(found: Characteristics, sample: LogSample, base: SweepRow, prices: SitePrices) -> str:
-    used = UsedNodes.of(base)
-    count = base.cell.max_parallel
-    spread = "" if sample.is_whole else f" ({spread_text(base)}: only parts of the log were replayed)"
-    work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
-    return (
-        f"In a simulation on this log, training with at most {count} trainers at once would have used "
-        f"{_share(used.share)} of the idle node-hours{spread} "
-        f"and left {_share(1 - used.share)} over; the result is the work of {work:,.0f} nodes that train one model each "
-        "without interruption. Training leaves a node as soon as a job wants it, in the simulation as on the cluster."
-        f"{prices.training_words(found.eq_nodes * MONTH_H * used.share, work * MONTH_H)}"
-    )
-
-
-def _settings_sentence(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
-    """The best settings of this report, compared with the base and with equal shares, in one-node hours."""
-    base = rows[plan.base]
-    tried = [
-        rows[c]
-        for c in dict.fromkeys((plan.base, *plan.objectives, *plan.forward, *plan.parallel))
-        if c.policy == plan.base.policy
-    ]
-    best = max(tried, key=one_node_hours)
-    words = []
-    if best.cell != plan.base and one_node_hours(best) > (1 + _ALIKE) * one_node_hours(base):
-        used = _share(UsedNodes.of(best).share)
-        words.append(
-            f"The best of the settings tried is {_difference(best.cell, plan.base)}: it trains "
-            f"{_compared(one_node_hours(best), one_node_hours(base))} than the settings above, on {used} of the idle node-hours"
-        )
-    else:
-        words.append("None of the other settings tried trains more")
-    equal = next((rows[c] for c in plan.policies if c.policy == "equal-share"), None)
-    if equal is not None and one_node_hours(equal):
-        ratio = one_node_hours(base) / one_node_hours(equal) - 1
-        compared = "as much as" if abs(ratio) < _ALIKE else f"{_signed(ratio)} than"
-        words.append(f"with the settings above, bftrainer trains {compared} equal shares{_range_of_gains(base, equal)}")
-    return "; ".join(words) + "."
-
-
-def _range_of_gains(base: SweepRow, equal: SweepRow) -> str:
-    """The least and the largest gain over equal shares in a piece of the log, or in a week (day) of a log replayed as a whole.
-
-    Weeks compare samples: only the sum of a replay is known in one-node hours.
-    """
-    if base.parts:
-        hours = float(base.parts[0].result["span_h"])
-        unit = "week" if hours > 24 else "day" if hours > 6 else "piece"
-        pairs = [(one_node_hours(a), one_node_hours(b)) for a, b in zip(base.parts, equal.parts, strict=True)]
-    else:
-        unit, pairs = _by_time(base, equal)
-    gains = [a / b - 1 for a, b in pairs if b > 0]
-    if len(gains) < 2:
-        return ""
-    return f" (from {_signed(min(gains))} to {_signed(max(gains))} in a single {unit})"
-
-
-def _by_time(base: SweepRow, equal: SweepRow) -> tuple[str, list[tuple[float, float]]]:
-    """Samples of both in each whole week, or each day if the log is shorter than two weeks."""
-    if "detail" not in base.result or "detail" not in equal.result:
-        return "", []
-    one, two = (read_detail(row.result["detail"]).bins for row in (base, equal))
-    weeks = float(base.result["span_h"]) >= 2 * 168.0
-    step_s = 3600 * (168.0 if weeks else 24.0)
-    edges_s = np.arange(one.edges_s[0], one.edges_s[-1] + 1, step_s)
-
-    def samples(bins: Bins) -> list[float]:
-        done = np.concatenate(([0.0], np.cumsum(bins.samples)))
-        return np.diff(np.interp(edges_s, bins.edges_s, done)).tolist()  # type: ignore[no-any-return]
-
-    return "week" if weeks else "day", list(zip(samples(one), samples(two), strict=True))
-
-
-def _difference(cell: Cell, base: Cell) -> str:
-    changed = [n for n in ("objective", "forward_s", "max_parallel") if getattr(cell, n) != getattr(base, n)]
-    words = {"max_parallel": f"at most {cell.max_parallel} trainers at once (max_parallel = {cell.max_parallel})"}
-    return " and ".join(words.get(name, f"{name} = {getattr(cell, name)}") for name in changed)
-
-
-def _compared(value: float, base: float) -> str:
-    return _signed(value / base - 1) if base else "more"
-
-
-def _signed(share: float) -> str:
-    return f"{share:.1%} more" if share >= 0 else f"{-share:.1%} less"
-
-
-def _share(share: float) -> str:
-    """Whole percent; a rounded figure must not claim all or nothing."""
-    if 0.0 < share < 0.005:
-        return "under 1%"
-    return "over 99%" if 0.995 < share < 1.0 else f"{share:.0%}"
-
-
-def span_text(hours: float) -> str:
-    """A span in words."""
-    return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:.3g} days"

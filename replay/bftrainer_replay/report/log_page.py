@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
-from bftrainer_replay.report.headline import MONTH_H, bar, fillable, sentences, span_text
+from bftrainer_replay.report.headline import title_of, top
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
@@ -25,7 +24,9 @@ from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
+from bftrainer_replay.report.simulated import MONTH_H, Trainings
 from bftrainer_replay.report.used_nodes import UsedNodes
+from bftrainer_replay.report.words import span_text
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
 from bftrainer_replay.sweep.results import SweepRow
@@ -47,18 +48,16 @@ def log_page(
     sample: LogSample,
     rows: Mapping[Cell, SweepRow],
     static_bins: Sequence[float],
-    trainers: Sequence[Trainer],
-    curves: str,
-    title: str,
+    trainings: Trainings,
+    log: str,
+    title: str | None,
     commands: tuple[str, ...],
     prices: SitePrices,
     guesses: Mapping[str, str],
-    warning: str = "",
 ) -> Page:
     """The page; ``rows`` has every cell of the plan, ``static_bins`` is A_s in samples of each bin of the piece shown.
 
-    ``curves`` says where the throughput curves of ``trainers`` come from and on what nodes; ``warning`` is one about them.
-    ``guesses`` has the idle share under other options of the importer.
+    ``log`` is the name of the log's file; ``guesses`` has the idle share under other options of the importer.
     """
     base = rows[plan.base]
     months = MONTH_H / found.span_h
@@ -79,7 +78,7 @@ def log_page(
     )
     at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
     chapters = (
-        assumptions_chapter(window, plan, sample, rows, trainers, curves, guesses),
+        assumptions_chapter(window, plan, sample, rows, trainings, guesses),
         _idle(window, found),
         queue_chapter(found, window),
         *shared_chapter(window),
@@ -95,17 +94,9 @@ def log_page(
         ),
         cost_chapter([rows[c] for c in plan.costs]),
     )
-    used = UsedNodes.of(base).share
-    tiles = (
-        ("idle node-hours per month", f"{found.node_hours * months:,.0f}"),
-        (f"of {found.machine_nodes:,} nodes idle", f"{found.idle_share:.1%}"),
-        ("of the idle node-hours used", f"{used:.1%}"),
-        ("of the idle node-hours left over", f"{1 - used:.1%}"),
-    )
-    return Page(
-        title, "\n".join(sentences(found, plan, sample, rows, prices)), _warnings(window, base, warning), tiles,
-        chapters, commands, bar(found, base), fillable(found),
-    )  # fmt: skip
+    parts = top(log, window, found, plan, sample, rows, trainings, prices)
+    lead = "\n".join(text for part in parts for text in (part.warning, *part.sentences) if text)
+    return Page(title or title_of(window), lead, (), (), chapters, commands, parts)
 
 
 def _idle(window: LogWindow, found: Characteristics) -> Chapter:
@@ -220,12 +211,3 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         "row."
     )
     return Chapter("All replays", text, (table,))
-
-
-def _warnings(window: LogWindow, base: SweepRow, first: str) -> tuple[str, ...]:
-    found = [each for each in (first, window.note) if each]
-    if base.result["work_ran_out_at"] is not None:
-        found.append(
-            f"Trainers ran out of work at {base.result['work_ran_out_at']}; from then on, U counts idle nodes as lost"
-        )
-    return tuple(found)

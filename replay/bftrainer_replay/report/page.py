@@ -112,11 +112,36 @@ class BarMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """``tiles`` are (name, value); ``commands`` produce the same results again.
+class Bar:
+    """The parts of one whole, which ``whole`` names, and a part that overlaps some of them."""
 
-    ``bar`` shows the parts of one whole, ``mark`` a part that overlaps some of them.
-    """
+    whole: str
+    parts: tuple[BarPart, ...]
+    mark: BarMark | None = None
+
+    @property
+    def text(self) -> str:
+        """All figures in words."""
+        told = ", ".join(f"{part.name} {part.share:.1%}" for part in self.parts)
+        return (
+            f"{self.whole}: {told if self.mark is None else f'{told}; {self.mark.name} at most {self.mark.share:.1%}'}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopPart:
+    """Sentences of one origin at the top of a page; ``warning`` stands before them, ``note`` after."""
+
+    heading: str
+    sentences: tuple[str, ...]
+    bar: Bar | None = None
+    note: str = ""
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """``tiles`` are (name, value); ``commands`` produce the same results again. ``top`` is the lead by origin."""
 
     title: str
     lead: str
@@ -124,17 +149,7 @@ class Page:
     tiles: tuple[tuple[str, str], ...]
     chapters: tuple[Chapter, ...]
     commands: tuple[str, ...]
-    bar: tuple[BarPart, ...] = ()
-    mark: BarMark | None = None
-
-    @property
-    def paragraphs(self) -> list[str]:
-        return self.lead.split("\n")
-
-    @property
-    def bar_text(self) -> str:
-        told = ", ".join(f"{part.name} {part.share:.1%}" for part in self.bar)
-        return told if self.mark is None else f"{told}; {self.mark.name} {self.mark.share:.1%}"
+    top: tuple[TopPart, ...] = ()
 
 
 def render(page: Page) -> bytes:

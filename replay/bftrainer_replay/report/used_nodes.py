@@ -60,5 +60,5 @@ def used_spread(row: SweepRow) -> float:
 
 
 def spread_text(row: SweepRow) -> str:
-    """The spread in whole points, rounded up."""
-    return f"±{max(math.ceil(100 * used_spread(row)), 1)} points"
+    """The spread, rounded up."""
+    return f"±{max(math.ceil(100 * used_spread(row)), 1)} percentage points (twice the standard error)"

@@ -56,9 +56,8 @@ def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bound
         return Bounds(upper_bound(pool_sizes_of(scenario.window), trainers, scenario.max_parallel))
     free = replace(scenario, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL)
     # Without costs, T_fwd scales all gains alike: any positive value gives the same decisions.
-    outcome = play(
-        free, BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0), on_time=on_time, keep_entries=False
-    )
+    policy = BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0)
+    outcome = play(free, policy, on_time=on_time, keep_entries=False, skip_queueing=True)
     return Bounds(outcome.totals.samples, ran_out_s=ran_out_s(outcome, free))
 
 

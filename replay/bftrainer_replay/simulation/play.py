@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from bftrainer.core.loop import run
+from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.policies.equal_share import EqualShare
@@ -60,16 +61,25 @@ class ReplayOutcome:
 
 
 def play(
-    scenario: Scenario, policy: Policy, *, on_time: OnTime | None = None, keep_entries: bool = True
+    scenario: Scenario,
+    policy: Policy,
+    *,
+    on_time: OnTime | None = None,
+    keep_entries: bool = True,
+    skip_queueing: bool = False,
 ) -> ReplayOutcome:
-    """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy cannot serve a trainer."""
+    """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy cannot serve a trainer.
+
+    ``skip_queueing``: no decision where a submission only lengthens the queue, for policies that change nothing then.
+    """
     for arrival in scenario.arrivals:
         check_needs(policy, scenario.cost_model.costs_of(arrival.trainer))
     began = time.perf_counter()
     checkpoint_s = scenario.checkpoint_s if is_rigid(policy) else None
     meter = Meter(scenario.noise, scenario.noise_seed)
+    places = scenario.max_parallel if skip_queueing else math.inf
     world = ReplayWorld(
-        scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on, checkpoint_s, meter
+        scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on, checkpoint_s, meter, places
     )
     ledger = Ledger(world, on_time, keep_entries)
     timed = Stopwatch(policy)
@@ -154,7 +164,7 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
     names = frozenset(f"n{i:06d}" for i in range(nodes))
     constant = LogWindow(window.start_s, window.end_s, names, (), nodes, f"{nodes} constant nodes")
     static = replace(scenario, window=constant, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL)
-    outcome = play(static, EqualShare(), on_time=on_time)
+    outcome = play(static, EqualShare(), on_time=on_time, skip_queueing=True)
     end_s = ran_out_s(outcome, static)
     if end_s is None:
         return outcome.totals.samples
@@ -164,7 +174,8 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
 
 def free_of_costs(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
     """The same trainers with their true curves and without rescale costs."""
-    return tuple(
-        replace(a, trainer=replace(a.actual or a.trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None), actual=None)
-        for a in arrivals
-    )
+    return tuple(replace(a, trainer=_free_of_costs(a.actual or a.trainer), actual=None) for a in arrivals)
+
+
+def _free_of_costs(trainer: Trainer) -> Trainer:
+    return replace(trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None, from_zero_s=None)

@@ -61,6 +61,8 @@ class ReplayWorld:
     At each time, in this order: progress is credited, nodes leave (with their cost), trainers that have reached their
     samples finish, trainers are submitted. Then the coordinator admits trainers and the policy decides. An event takes
     O(running trainers + nodes that left): each one's samples are computed once.
+
+    While ``places`` trainers are unfinished, a submission only lengthens the queue: it waits for the next event.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class ReplayWorld:
         decide_on: DecideOn = DecideOn.ALL,
         checkpoint_s: float | None = None,
         meter: Meter | None = None,
+        places: float = math.inf,
     ) -> None:
+        self._places = places
         self._checkpoint_s = checkpoint_s
         self._meter = Meter() if meter is None else meter
         self._curves: dict[str, LossCurve] = {}
@@ -84,8 +88,10 @@ class ReplayWorld:
         self._next_change = -1  # -1: the initial state
         self._started: dict[str, ReplayedTrainer] = {}  # have had nodes and are not finished
         self._held: dict[str, Nodes] = {}
+        self._all_joined = False
         self._done: dict[str, float] = {}  # samples of every started trainer at ``now_s``
         self._ended = False
+        self._ends = 0  # trainers that have finished
         self._finished = ReplayTotals()
         self.runs: dict[str, ReplayedTrainer] = {}
 
@@ -96,9 +102,9 @@ class ReplayWorld:
         change_s = self._change_time()
         at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
         if self._decide_on is DecideOn.ALL:
-            at_s = min(
-                at_s, self._arrival_time(), min([run.finishes_s for run in self._started.values()], default=math.inf)
-            )
+            if len(self.runs) - self._ends < self._places:
+                at_s = min(at_s, self._arrival_time())
+            at_s = min(at_s, min([run.finishes_s for run in self._started.values()], default=math.inf))
         if at_s > self._window.end_s:
             self._end()
             return None
@@ -113,7 +119,7 @@ class ReplayWorld:
         if wake_at_s is not None and wake_at_s <= at_s:
             changes.append(TimerDue())
         done = tuple(self._done.items())
-        return Event(at_s, tuple(changes), done, self._losses(done), measured=measured)
+        return Event(at_s, tuple(changes), done, self._losses(done), measured=measured, all_joined=self._all_joined)
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
         """Rescale trainers. Preemptions were applied when they happened: a forced step only confirms one."""
@@ -161,7 +167,8 @@ class ReplayWorld:
         self._next_change += 1
         if self._next_change == 0:
             return PoolChanged(joined=self._window.initial)
-        change = self._window.events[self._next_change - 1].change
+        event = self._window.events[self._next_change - 1]
+        change, self._all_joined = event.change, event.all_joined
         for name, nodes in self._held.items():
             if not nodes.isdisjoint(change.left):
                 kept = nodes - change.left
@@ -182,6 +189,7 @@ class ReplayWorld:
             )
             del self._held[name], self._done[name]
             self._meter.forget(name)
+        self._ends += len(due)
         return [TrainerFinished(name) for name in due]
 
     def _submit_due(self, at_s: float) -> list[TrainerSubmitted]:

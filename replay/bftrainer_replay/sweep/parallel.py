@@ -24,5 +24,8 @@ def enough_trainers(window: LogWindow, trainers: Sequence[Trainer]) -> int:
 
 
 def numbers_to_try(base: int) -> tuple[int, ...]:
-    """Smaller and larger numbers of trainers, and ``base``."""
-    return _TRIED if base == USUAL else tuple(sorted({max(base // 4, 1), max(base // 2, 1), base, base * 3 // 2}))
+    """Smaller and larger numbers of trainers, and ``base``: up to four times as many if that does not take long."""
+    if base == USUAL:
+        return _TRIED
+    more = (base * 2, base * 4) if base * 4 <= MOST else (base * 2,)
+    return tuple(sorted({max(base // 4, 1), max(base // 2, 1), base, *more}))

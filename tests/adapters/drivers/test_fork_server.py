@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import marshal
 import os
 import signal
+import socket
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from patience import PATIENCE
@@ -18,6 +23,7 @@ from patience import PATIENCE
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer_adapters.drivers.common import warm_start
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.forking import servers
 from bftrainer_adapters.drivers.common.forking.script import beginning_of, parse
@@ -340,6 +346,15 @@ def test_a_server_that_does_not_start_delays_a_worker_and_no_more(node: Node, mo
         until(lambda: node.ends(start()) == (0, "trained\n"))
 
 
+def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "probe_of_gc.py").write_text("import gc\nis_on = gc.isenabled()\n")
+    (tmp_path / "train.py").write_text("import probe_of_gc\n")
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    warm_start.warm_up(str(tmp_path / "train.py"), str(tmp_path / "own"))
+    assert (sys.modules["probe_of_gc"].is_on, gc.isenabled(), gc.get_freeze_count()) == (False, True, 0)
+
+
 @pytest.mark.parametrize(
     ("slots", "set_by_user", "given"), [(2, {}, "1"), (1, {}, None), (2, {"OMP_NUM_THREADS": "4"}, None)]
 )
@@ -350,3 +365,39 @@ def test_warm_torchrun_workers_import_torch_with_the_number_of_threads(
     trainer = TrainerMessage("t", ("python", "x.py"), Path(), 1, 1, environment=set_by_user)
     program = TorchProgram(trainer, "lo", None, ())
     assert program.first_variables(HostSlots("n1", slots, "f1")).get("OMP_NUM_THREADS") == given
+
+
+def test_a_refusal_is_read_although_the_server_does_not_read_the_request(tmp_path: Path) -> None:
+    """More variables than a socket's buffer holds: the client is still writing when the server has answered and gone."""
+    folder = tmp_path / "of" / "server"
+    folder.mkdir(parents=True)
+    for each in (folder, folder.parent):
+        each.chmod(0o700)
+    path = folder / "socket"
+    variables = {f"MUCH_{i}": "x" * 100_000 for i in range(12)}
+    argv = [
+        sys.executable,
+        "-S",
+        "-s",
+        str(Path(servers.__file__).with_name("fork_client.py")),
+        str(path),
+        "5",
+        "5",
+        "",
+        "0",
+        "/bin/echo",
+        "trained",
+    ]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        client = subprocess.Popen(argv, env=os.environ | variables, stdout=PIPE, stderr=PIPE, text=True)
+        listener.settimeout(60 * PATIENCE)
+        with listener.accept()[0] as connection:
+            answer = marshal.dumps("which is not installed")
+            connection.sendall(len(answer).to_bytes(4, "little") + answer)
+        out, err = client.communicate(timeout=60 * PATIENCE)
+    assert (out, err.splitlines()) == (
+        "trained\n",
+        ["bftrainer: started without the fork server: which is not installed"],
+    )

@@ -31,6 +31,9 @@ def test_every_key_is_in_the_page_with_its_words(key: str) -> None:
         ({"qos": "s", "backend": "rest"}, "backend"),
         ({"qos": "s", "gres": "gpu:4", "options": ["--gpus-per-node=4"]}, "both request GRES; remove one"),
         ({"qos": "s", "gres": "nvme:1,shard:8"}, "hold whole GPUs"),
+        ({"qos": "s", "options": ["--gres=shard:8"]}, "slurm: gres=shard:8 requests shards"),
+        ({"qos": "s", "options": ["--tres-per-task", "cpu=2,gres/shard=8"]}, "hold whole GPUs"),
+        ({"qos": "s", "options": ["--gres=ssd:1"]}, 'would replace the request for the GPUs .* "gpu:N,ssd:1"'),
     ],
 )
 def test_a_table_that_is_wrong_is_one_line(table: dict[str, object], words: str) -> None:
@@ -49,11 +52,21 @@ def test_a_holder_asks_for_all_gpus_of_its_node(gpus: int, gres: str, asked: lis
 
 
 @pytest.mark.parametrize(
-    "option", ["--gpus-per-node=4", "--gpus=4", "-G4", "--gpus-per-node", "--tres-per-node=gres/gpu:4"]
-)
-def test_gpus_in_the_options_replace_the_automatic_request(option: str) -> None:
+    "options",
+    [
+        ("--gpus-per-node=4",), ("--gpus=4",), ("-G4",), ("-G", "4"), ("--gpus-per-node", "4"), ("--gpus-per-task=4",),
+        ("--gres", "gpu:a100:4,ssd"), ("--tres-per-task=cpu=2,gres/gpu=4",),
+    ],
+)  # fmt: skip
+def test_gpus_in_the_options_replace_the_automatic_request(options: tuple[str, ...]) -> None:
     """Slurm (22.05.8 to 26.05.5) refuses a job with --gres=gpu:4 and --gpus-per-node=4."""
-    settings = SlurmSettings(partition="scavenge", options=(option, "--constraint=ib"))
+    settings = SlurmSettings(partition="scavenge", options=(*options, "--constraint=ib"))
     argv = submit_argv(settings, NodeRequest("node1", 600.0, 4), "said", ("holder",), Path("log"))
-    assert [word for word in argv if word.startswith("--gres")] == []
-    assert option in argv
+    assert "--gres=gpu:4" not in argv
+    assert set(options) <= set(argv)
+
+
+def test_an_option_for_something_else_does_not_replace_the_request_for_gpus() -> None:
+    settings = SlurmSettings(partition="scavenge", options=("--tres-per-task=cpu=2",))
+    argv = submit_argv(settings, NodeRequest("node1", 600.0, 4), "said", ("holder",), Path("log"))
+    assert "--gres=gpu:4" in argv

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import html
 import io
 import json
 import re
@@ -16,6 +17,9 @@ import pytest
 from browser import Browser
 from command_line import Ended, bftrainer, complaint
 from matplotlib import image
+
+from bftrainer_replay.report.headline import DELAYS_S
+from bftrainer_replay.report.words import share_text
 
 
 class Page(HTMLParser):
@@ -106,26 +110,50 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     with (folder / "out" / "data" / "timeline.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     used = sum(float(row["in_training"]) for row in rows) / sum(float(row["idle"]) for row in rows)
-    first, second, third, fourth = ended.out.splitlines()[:4]
-    assert f"{node_s / 3600 * 30 * 86400 / span_s:,.0f} node-hours a month are idle" in first
-    assert f"on average {node_s / span_s:,.0f} of 64 nodes ({node_s / span_s / 64:.1%})" in first
+    first, second, warning, third, fourth, delay = ended.out.splitlines()[:6]
+    mean = re.match(r"On average, ([\d.]+) of 64 nodes are idle: ([\d.]+)% of all node-hours", first)
+    assert mean is not None
+    assert float(mean[1]) == pytest.approx(node_s / span_s, rel=0.006)
+    assert float(mean[2]) == pytest.approx(100 * node_s / span_s / 64, abs=0.06)
+    month_h = re.search(r"about ([\d,]+) idle node-hours in 30 days", first)
+    assert month_h is not None
+    assert float(month_h[1].replace(",", "")) == pytest.approx(node_s / 3600 * 30 * 86400 / span_s, rel=0.006)
     assert "does not tell" in second
-    shares = re.search(r"would have used (\d+)% of the idle node-hours and left (\d+)% over", third)
-    assert shares is not None
-    assert int(shares[1]) == pytest.approx(100 * used, abs=1)
-    assert int(shares[1]) + int(shares[2]) == pytest.approx(100, abs=1)
-    assert "than equal shares" in fourth or "as much as equal shares" in fourth
+    assert warning.startswith("This part is a simulation, not a measurement")
+    assert f"would have used {share_text(used)} of the idle node-hours" in third
+    over = "none" if used > 0.9999 else f"the other {share_text(1 - used)}"
+    assert f"; {over} would have stayed idle" in third
+    nodes = re.search(r"On average ([\d.]+) nodes would have trained", third)
+    assert nodes is not None
+    assert float(nodes[1]) == pytest.approx(used * node_s / span_s, rel=0.02)
+    assert "work than an equal number" in fourth or "as much work as an equal number" in fourth
     page = (folder / "out" / "report.html").read_text()
-    above = page[: page.index("<h2")]
-    for sentence in (first, second, third, fourth):
-        assert sentence in above
-    assert not re.search(r"\bU\b|A_e|T_fwd|million samples", above.split("</style>")[1].split("<nav")[0])
-    bar = re.search(
-        r'role="img" aria-label="[^"]*: busy or out of service ([\d.]+)%, [^"]* ([\d.]+)%, idle, left over ([\d.]+)%"',
-        above,
+    above = page[: page.index("<nav")]
+    places = [html.unescape(above).index(text) for text in (first, second, warning, third, fourth, delay)]
+    assert places == sorted(places)
+    body = above.split("</style>")[1]
+    assert not re.search(r"\bU\b|A_e|T_fwd|million samples|\bpiece", re.sub("<[^>]*>", " ", body))
+    assert "<h1>Idle nodes of a 64-node cluster, " in body
+    cluster, idle_part = (
+        [float(share) for share in re.findall(r"([\d.]+)%", label)]
+        for label in re.findall(r'aria-label="([^"]*)"', body)[:2]
     )
-    assert bar is not None
-    assert sum(map(float, bar.groups())) == pytest.approx(100, abs=0.2)
+    assert cluster == pytest.approx([100 - cluster[1], 100 * node_s / span_s / 64], abs=0.1)
+    assert idle_part[0] == pytest.approx(100 * used, abs=0.6)
+    assert sum(idle_part) == pytest.approx(100, abs=0.2)
+
+
+def test_the_delay_of_jobs_is_that_of_the_documented_measurements() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "slurm.md").read_text()
+    effect = text[text.index("## Effect on the main queue") :]
+    recommended, defaults = effect.split("### Slurm's default settings")
+    medians = [float(row) for row in re.findall(r"^\| [148] \|(?:[^|]*\|){3} \+([\d.]+), ", recommended, re.MULTILINE)]
+    salloc = re.search(r"With salloc, the difference is \+([\d.]+), \+([\d.]+) and \+([\d.]+) s", defaults)
+    assert salloc is not None
+    rows = re.findall(r"^\| [148] \| s\w+ \|(?:[^|]*\|){3} \+([\d.]+), ", defaults, re.MULTILINE)
+    assert len(medians) == len(rows) == 6
+    worst = max(map(float, (*salloc.groups(), *rows)))
+    assert (min(medians), max(medians), worst) == DELAYS_S
 
 
 def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
@@ -140,18 +168,18 @@ def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     told = [line.removeprefix("note: ") for line in ended.err.splitlines() if line.startswith("note: ")]
     assert told
-    assert [row["assumed"].lower() for row in rows if row["of"] == "The log"] == [line.lower() for line in told]
-    changed = {row["of"]: row["changed by"] for row in rows}
+    assert [row["assumed"].lower() for row in rows if row["what"] == "The log"] == [line.lower() for line in told]
+    changed = {row["what"]: row["changed by"] for row in rows}
     assert changed["Concurrent trainers"] == "--max-parallel"
     assert any("--warm-up-h" in row["assumed"] or "--machine-nodes" in row["changed by"] for row in rows)
-    effects = " ".join(row["effect of other values"] for row in rows if row["of"] == "The log")
+    effects = " ".join(row["effect of other values"] for row in rows if row["what"] == "The log")
     for option in ("--warm-up-h 24", "--debounce-s 60"):
         shares = [float(found) for found in re.findall(rf"{option}: ([\d.]+)% idle", effects)]
         again = bftrainer("replay", "characterize", tmp_path / "sacct.txt", *option.split(), "--json")
         expected = [] if again.status else [100 * json.loads(again.out)["idle_share"]]
         assert shares == pytest.approx(expected, abs=0.06)
-    assert "V100" in next(row["assumed"] for row in rows if row["of"].startswith("Throughput"))
-    cost = next(row["effect of other values"] for row in rows if row["of"] == "Cost of a rescale")
+    assert "V100" in next(row["assumed"] for row in rows if row["what"].startswith("Throughput"))
+    cost = next(row["effect of other values"] for row in rows if row["what"] == "Cost of a rescale")
     assert re.fullmatch(
         r"2 times the cost: [+-][\d.]+% \(\d+% used\); 4 times the cost: [+-][\d.]+% \(\d+% used\)", cost
     )
@@ -195,14 +223,13 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     assert shares["a waiting job fits"] > 50
     page = (tmp_path / "out" / "report.html").read_text()
     assert "could not have been filled" in page
-    label = re.search(r'aria-label="([^"]*); idle, usable by a waiting job, at most ([\d.]+)%"', page)
+    label = re.search(r'aria-label="The idle node-hours: ([^"]*); a waiting job could have used [^"]* ([\d.]+)%"', page)
     assert label is not None
-    busy, trained, left = map(float, re.findall(r"([\d.]+)%", label[1]))
-    assert busy + trained + left == pytest.approx(100, abs=0.2)
-    assert float(label[2]) == pytest.approx((trained + left) * shares["a waiting job fits"] / 100, abs=0.2)
+    assert sum(map(float, re.findall(r"([\d.]+)%", label[1]))) == pytest.approx(100, abs=0.2)
+    assert float(label[2]) == pytest.approx(shares["a waiting job fits"], abs=0.1)
     strip = re.search(r'class="mark" aria-hidden="true"><span style="margin-left: ([\d.]+)%; width: ([\d.]+)%', page)
     assert strip is not None
-    assert float(strip[1]) == pytest.approx(busy, abs=0.1)
+    assert float(strip[2]) == pytest.approx(shares["a waiting job fits"], abs=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -328,13 +355,13 @@ def test_the_top_of_the_page_prints_on_one_sheet_and_the_rest_begins_on_another(
     top = browser.evaluate("document.querySelector('.appendix').getBoundingClientRect().top + scrollY")
     assert 200 < top < 1000  # 267 mm
     assert browser.evaluate("getComputedStyle(document.querySelector('.appendix')).breakBefore") == "page"
-    assert browser.evaluate("document.querySelector('.appendix').contains(document.querySelector('h2'))")
+    assert browser.evaluate("document.querySelector('.appendix').contains(document.querySelector('h2:not(.origin)'))")
     browser.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[Path, Ended], tmp_path: Path) -> None:
     page = (made[0] / "out" / "report.html").read_text()
-    assert "six V100 GPUs each, not of this cluster" in page[: page.index("<h2")]
+    assert "six V100 GPUs each, not of this cluster" in page[: page.index("<nav")]
     (tmp_path / "curves.csv").write_text("model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n")
     ended = bftrainer(
         "replay", "report", made[0] / "log.csv.gz", "--hours", 2, "--out", tmp_path / "out", "--jobs", 1,
@@ -342,8 +369,9 @@ def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[P
     )  # fmt: skip
     assert ended.status == 0, ended
     page = (tmp_path / "out" / "report.html").read_text()
-    above = page[: page.index("<h2")]
+    above = page[: page.index("<nav")]
     assert "<h1>Idle &lt;nodes&gt;</h1>" in above
     assert "At 2.5 EUR a node-hour, they cost" in above
     assert "V100" not in page
+    assert "Energy is not shown; --watts would add it." in above
     assert "curves.csv, measured on: 4 A100 GPUs" in page

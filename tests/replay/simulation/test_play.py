@@ -57,6 +57,20 @@ def test_resource_integral_and_equivalent_nodes() -> None:
     assert equivalent_nodes(here) == 3.8
 
 
+def test_submissions_that_only_lengthen_the_queue_need_no_decision() -> None:
+    spread = tuple(replace(a, at_s=7.0 * i) for i, a in enumerate(arrivals(40, total=4000.0)))
+    scenario = Scenario(window(initial=10), spread, 3)
+    everything = play(scenario, EqualShare())
+    fewer = play(scenario, EqualShare(), skip_queueing=True)
+    assert fewer.decisions < everything.decisions
+    assert fewer.totals == everything.totals
+    ends = [(run.trainer.id, run.started_s, run.finished_s, run.samples) for run in everything.runs]
+    assert [(run.trainer.id, run.started_s, run.finished_s, run.samples) for run in fewer.runs] == ends[
+        : len(fewer.runs)
+    ]
+    assert {run.finished_s for run in everything.runs[len(fewer.runs) :]} <= {None}
+
+
 def test_static_outcome_of_a_fraction_of_a_node_lies_between() -> None:
     # Linear curves: 3.8 nodes do 38 samples/s whatever the trainers' number.
     assert static_outcome(Scenario(window(initial=4, changes=((100.0, 6), (600.0, 1))), arrivals(3))) == pytest.approx(

@@ -20,5 +20,6 @@ def test_enough_for_twice_the_mean_number_of_idle_nodes_within_bounds(nodes: int
 
 def test_more_and_fewer_are_tried_around_it() -> None:
     assert numbers_to_try(10) == (5, 10, 20, 35)
-    assert numbers_to_try(100) == (25, 50, 100, 150)
-    assert numbers_to_try(1) == (1,)
+    assert numbers_to_try(100) == (25, 50, 100, 200)
+    assert numbers_to_try(13) == (3, 6, 13, 26, 52)
+    assert numbers_to_try(1) == (1, 2, 4)

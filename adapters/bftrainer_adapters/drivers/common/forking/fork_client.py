@@ -53,8 +53,11 @@ def ask(connection, late, options, command):  # type: (_socket.socket, list[str]
     }  # fmt: skip
     data = fork_facts.pack(request)
     descriptors = b"".join(number.to_bytes(4, sys.byteorder) for number in range(fork_facts.FD_COUNT))
-    sent = connection.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
-    connection.sendall(data[sent:])
+    try:
+        sent = connection.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
+        connection.sendall(data[sent:])
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # a server that serves nobody does not wait for the request; what it answered can still be read
     answer = fork_facts.receive(connection)
     if answer != fork_facts.READY:
         raise RefusedError(str(answer or "the fork server has ended"))

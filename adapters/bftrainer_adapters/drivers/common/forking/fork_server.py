@@ -12,6 +12,7 @@ Status 0: another one serves, or nobody needed it; REFUSES: these modules cannot
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import select
@@ -77,13 +78,11 @@ class Server:
         for name, value, always in self.settings["variables"]:  # type: ignore[attr-defined]
             if always or name not in os.environ:
                 os.environ[name] = value  # the worker's script sets it again
-        for name in self.settings["modules"]:  # type: ignore[attr-defined]
-            fork_checks.import_installed(name)
-        if "torch" in sys.modules:
-            fork_checks.import_installed("torch._dynamo")
-        import gc
-
-        gc.collect()
+        with warm_start.uncollected():
+            for name in self.settings["modules"]:  # type: ignore[attr-defined]
+                fork_checks.import_installed(name)
+            if "torch" in sys.modules:
+                fork_checks.import_installed("torch._dynamo")
         gc.freeze()  # so that a worker's garbage collector writes to fewer shared pages
         return self.checks.problem(int(self.settings["memory_bytes"]))  # type: ignore[call-overload]
 

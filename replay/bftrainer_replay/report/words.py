@@ -1,0 +1,52 @@
+"""Figures in words, rounded as far as they are known."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timezone
+
+from bftrainer_replay.logs.model import LogWindow
+
+
+def share_text(share: float) -> str:
+    """Whole percent; a rounded figure must not claim all or nothing."""
+    if 0.0 < share < 0.005:
+        return "under 1%"
+    return "over 99%" if 0.995 < share < 1.0 else f"{share:.0%}"
+
+
+def about(value: float) -> str:
+    """Three digits: no log and no replay knows more."""
+    if value >= 999_500:
+        return f"{value / 1e6:.3g} million" if value < 999.5e6 else f"{value / 1e6:,.0f} million"
+    if value < 100:
+        return f"{value:.3g}"
+    digits = math.floor(math.log10(value)) - 2
+    return f"{round(value, -digits):,.0f}"
+
+
+def more_or_less(share: float) -> str:
+    """A difference as a share: whole percent from ten on."""
+    size = abs(share)
+    return f"{size:.0%}" if size >= 0.0995 else f"{size:.1%}"
+
+
+def compared(share: float) -> str:
+    """A difference with its direction."""
+    return f"{more_or_less(share)} {'more' if share >= 0 else 'less'}"
+
+
+def span_text(hours: float) -> str:
+    """A span in words."""
+    return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:.3g} days"
+
+
+def dates(window: LogWindow) -> str:
+    """The days of a log, in its own time zone."""
+    first, last = (datetime.fromtimestamp(at, window.zone or timezone.utc) for at in (window.start_s, window.end_s))
+    begin, end = f"{first:%B} {first.day}", f"{last:%B} {last.day}"
+    if first.year != last.year:
+        return f"{begin}, {first.year} to {end}, {last.year}"
+    if first.month == last.month:
+        end = str(last.day)
+    return f"{begin}, {last.year}" if first.date() == last.date() else f"{begin} to {end}, {last.year}"
