@@ -145,7 +145,7 @@ def _values(demands: Sequence[TrainerDemand], width: int) -> Table:
     start, stretch = 0, 1 + max([curve.nodes[-1] for curve in curves.values()])
     for curve in curves.values():
         nodes.append(start)
-        nodes += [start + n for n in curve.nodes] if start else curve.nodes
+        nodes += [start + n for n in curve.nodes]
         per_s.append(0.0)
         per_s += curve.per_s
         start += stretch

@@ -67,6 +67,29 @@ class _Rows:
         self.upper.append(upper)
 
 
+@dataclass(slots=True)
+class _Admitted:
+    """The program with the first K trainers admitted: ``counts`` of them of each group; ``lengths`` are those of a trainer."""
+
+    solver: highspy.Highs
+    finished_row: int
+    group_of: Sequence[int]
+    lengths: Sequence[float]
+    max_parallel: int
+    counts: list[int]
+
+    def maximum(self, k: int) -> float | None:
+        """The optimum for K = ``k``; None if it is infeasible."""
+        before = sum(self.counts)
+        changed = self.group_of[min(before, k) : max(before, k)]
+        for group in changed:
+            self.counts[group] += 1 if k > before else -1
+        for group in set(changed):
+            self.solver.changeColBounds(group, 0.0, self.counts[group] * self.lengths[group])
+        self.solver.changeRowBounds(self.finished_row, float(max(0, k - self.max_parallel)), highspy.kHighsInf)
+        return _maximum(self.solver)
+
+
 def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
     """Samples on pools of these sizes; ``trainers`` in order of submission, with their true curves."""
     levels = _levels_of(sizes)
@@ -80,34 +103,20 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
         total / _UNIT if total is not None else max(models[m].curve.per_s) * span_s / _UNIT for m, total in groups
     ]
     solver, finished_row = _program(levels, models, list(groups), max_parallel)
-    admitted, first = [0] * len(groups), 0  # of each group among the first K, which is ``first``
-
-    def maximum(k: int) -> float | None:
-        nonlocal first
-        step = 1 if k > first else -1
-        changed = group_of[first:k] if k > first else group_of[k:first]
-        for group in changed:
-            admitted[group] += step
-        for group in set(changed):
-            solver.changeColBounds(group, 0.0, admitted[group] * lengths[group])
-        first = k
-        # At most P_jmax of the K are unfinished.
-        solver.changeRowBounds(finished_row, float(max(0, k - max_parallel)), highspy.kHighsInf)
-        return _maximum(solver)
-
+    program = _Admitted(solver, finished_row, group_of, lengths, max_parallel, [0] * len(groups))
     # While all trainers can be finished, one more of them is more samples: the maximum is at the last such K, or beyond.
     whole = np.cumsum([lengths[group] for group in group_of])
     low, high = min(max_parallel, len(trainers)), len(trainers)
     while low < high:
         middle = (low + high + 1) // 2
-        if (maximum(middle) or 0.0) < whole[middle - 1] * (1 - _ALL):
+        if (program.maximum(middle) or 0.0) < whole[middle - 1] * (1 - _ALL):
             high = middle - 1
         else:
             low = middle
     best = 0.0
     for k in range(low, len(trainers) + 1):
         # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K: no larger K is feasible.
-        if (found := maximum(k)) is None:
+        if (found := program.maximum(k)) is None:
             break
         best = max(best, found)
     return best * _UNIT
