@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,13 +14,18 @@ from fakes_cluster import FakeCluster, FakeHolder
 from slurm_lab import Lab, wait_until
 
 from bftrainer.domain.cluster import Fragment, Reservation
+from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
-from bftrainer.system.processes import with_variable
+from bftrainer.system.processes import send, with_variable
 from bftrainer_adapters.drivers.common.command_line import inside_step
+from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.observe import SlurmScheduler
+
+HOLDERS = ["fake", "fake, 3 nodes a holder", "slurm", "slurm, 3 nodes a holder", "lsf"]
+"""For the fixture ``cluster``, where jobs of several nodes matter."""
 
 
 class ClusterUnderTest(Protocol):
@@ -27,6 +33,7 @@ class ClusterUnderTest(Protocol):
     nodes: list[str]
     tells_for_whom: bool
     """Whether the end of a window names the job that ends it."""
+    nodes_per_holder: int
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder: ...
     def main_job(self, size: int, minutes: int) -> str: ...
@@ -36,6 +43,7 @@ class ClusterUnderTest(Protocol):
     def answer_again(self) -> None: ...
     def start_worker(self, fragment: Fragment, script: str = "sleep 1000") -> None: ...
     def workers(self) -> int: ...
+    def kill_payload(self, fragment: Fragment) -> None: ...
     def until(self, condition: Callable[[], object], what: str) -> None: ...
 
 
@@ -45,6 +53,7 @@ class Faked:
 
     scheduler: FakeCluster
     tells_for_whom: bool = True
+    nodes_per_holder: int = 1
 
     @property
     def nodes(self) -> list[str]:
@@ -52,7 +61,7 @@ class Faked:
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder:
         self.scheduler.lease_s = lease_s
-        return FakeHolder(self.scheduler, pilot)
+        return FakeHolder(self.scheduler, pilot, self.nodes_per_holder)
 
     def main_job(self, size: int, minutes: int) -> str:
         return self.scheduler.submit(size, minutes * 60.0)
@@ -77,6 +86,10 @@ class Faked:
     def workers(self) -> int:
         return sum(self.scheduler.workers.values())
 
+    def kill_payload(self, fragment: Fragment) -> None:
+        job = job_of(fragment.name)
+        self.scheduler.end([name for name in self.scheduler.holders if job_of(name) == job], "its payload was killed")
+
     def until(self, condition: Callable[[], object], what: str) -> None:
         for _ in range(600):
             if condition():
@@ -95,6 +108,7 @@ class RealSlurm:
     lab: Lab
     state: Path
     tells_for_whom: bool = True
+    nodes_per_holder: int = 1
     sruns: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -106,9 +120,8 @@ class RealSlurm:
         return self.lab.node_names
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> SlurmHolder:
-        chosen = SlurmSettings.model_validate(
-            {"partition": "scavenge", "timeout_s": 15.0, "start_within_s": 30.0, **settings}
-        )
+        usual = {"partition": "scavenge", "timeout_s": 15.0, "start_within_s": 30.0}
+        chosen = SlurmSettings.model_validate({**usual, "nodes_per_holder": self.nodes_per_holder, **settings})
         folder = self.state / f"holders-{pilot}"
         return SlurmHolder(chosen, folder, pilot, SystemClock(), lease_s, poll_s=1.0, env=self.lab.env)
 
@@ -138,7 +151,7 @@ class RealSlurm:
 
     def spawn_worker(self, fragment: Fragment, script: str) -> None:
         argv = [
-            "srun", f"--jobid={fragment.id}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
+            "srun", f"--jobid={job_of(fragment.name)}", "--overlap", "-w", fragment.node, "-N1", "-n1", "--mem=0",
             "--export=ALL", *inside_step([], ["bash", "-c", script]),
         ]  # fmt: skip
         quiet = subprocess.DEVNULL
@@ -153,6 +166,15 @@ class RealSlurm:
         return len(
             [p for p in with_variable(WORKER_MARK, str(self.lab.root)) if p.pid not in ids and not _is_srun(p.pid)]
         )
+
+    def kill_payload(self, fragment: Fragment) -> None:
+        (found,) = (
+            process
+            for process in with_variable("SLURM_JOB_ID", job_of(fragment.name))
+            if Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[3:4] == [payload.__file__.encode()]
+            and f"SLURMD_NODENAME={fragment.node}\0".encode() in Path(f"/proc/{process.pid}/environ").read_bytes()
+        )
+        send(found, signal.SIGKILL)
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         wait_until(condition, what, seconds=40)

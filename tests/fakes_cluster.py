@@ -17,7 +17,7 @@ from bftrainer.domain.cluster import (
     Refusal,
     Reservation,
 )
-from bftrainer.domain.fragments import fragment_name
+from bftrainer.domain.fragments import fragment_name, id_in_job, job_of, node_of
 from bftrainer.errors import SchedulerError
 
 
@@ -94,7 +94,8 @@ class FakeCluster:
                 continue
             job.nodes, job.starts_s = frozenset(chosen), max(self.busy_until(n) for n in chosen)
             if job.starts_s <= at_s:
-                self.end([f.name for _, f in self.holders.values() if f.node in job.nodes], "preempted")
+                taken_jobs = {job_of(f.name) for _, f in self.holders.values() if f.node in job.nodes}
+                self.end([name for name in self.holders if job_of(name) in taken_jobs], "preempted")
             taken |= job.nodes
         for name, seen_s in list(self.leases.items()):
             if at_s - seen_s > self.lease_s:
@@ -102,7 +103,7 @@ class FakeCluster:
 
     def end(self, names: list[str], why: str) -> None:
         for name in names:
-            if name in self.holders:
+            if name in self.holders and self.holders[name][1].phase is not FragmentPhase.GONE:
                 self.holders[name] = (self.holders[name][0], Fragment(name, FragmentPhase.GONE, why=why))
                 self.workers.pop(name, None)
                 self.leases.pop(name, None)
@@ -143,6 +144,7 @@ class FakeHolder:
 
     cluster: FakeCluster
     pilot: str = "test"
+    nodes_per_holder: int = 1
 
     def acquire(self, claims: tuple[NodeRequest, ...]) -> Acquired:
         fragments, refusals = [], []
@@ -152,7 +154,10 @@ class FakeHolder:
             elif claim.node in self.cluster._held_nodes():
                 refusals.append(Refusal(claim.node, "already held"))
             else:
-                fragment = Fragment(fragment_name(claim.node, self.cluster.new_id()), FragmentPhase.PENDING)
+                if len(fragments) % self.nodes_per_holder == 0:
+                    job = self.cluster.new_id()
+                id_ = job if self.nodes_per_holder == 1 else id_in_job(job, claim.node)
+                fragment = Fragment(fragment_name(claim.node, id_), FragmentPhase.PENDING)
                 self.cluster.holders[fragment.name] = (self.pilot, fragment)
                 self.cluster.leases[fragment.name] = self.cluster.clock.at_s
                 fragments.append(fragment)
@@ -170,7 +175,12 @@ class FakeHolder:
         return shown
 
     def release(self, names: frozenset[str]) -> None:
-        self.cluster.end(sorted(names & set(self._mine())), "released")
+        mine = sorted(self._mine())
+        self.cluster.end([name for name in mine if name in names], "released")
+        for name in names & set(mine):  # no job gives back its first node alone
+            beside = [other for other in mine if job_of(other) == job_of(name)]
+            if name == beside[0]:
+                self.cluster.end(beside, f"released with {node_of(name)} of the same job")
 
     def clear(self, names: frozenset[str]) -> None:
         for name in names & set(self._mine()):

@@ -35,7 +35,11 @@ class StandInLsf:
     lab: Lab
     state: Path
     tells_for_whom: bool = False
+    nodes_per_holder: int = 1
     prefixes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def kill_payload(self, fragment: Fragment) -> None:
+        raise NotImplementedError("holders have one node")
 
     @property
     def scheduler(self) -> Scheduler:

@@ -196,7 +196,7 @@ class Fragment:
 
     @property
     def id(self) -> str:
-        """The holder's job id, the part after ``#``."""
+        """The part after ``#``: the holder's job id, and the node where the job has several."""
         return id_of(self.name)
 
 

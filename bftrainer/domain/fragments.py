@@ -1,17 +1,34 @@
 """Names of fragments: ``node#id``, where ``id`` is the holder job's. Only here are they put together and taken apart.
 
-A node that returns is held by another job and so is another fragment. The payloads in ``on_node/`` run without bftrainer
-and write this form themselves.
+A node that returns is held by another job and so is another fragment. A holder job of several nodes has a fragment for each,
+``node#job.node``: ids stay unique, and drivers know fragments by them. The payloads in ``on_node/`` run without bftrainer
+and write these forms themselves.
 """
 
 from __future__ import annotations
 
 _SEPARATOR = "#"
+_OF_SEVERAL = "."
 
 
 def fragment_name(node: str, id: str) -> str:
     """``node#id``."""
     return f"{node}{_SEPARATOR}{id}"
+
+
+def id_in_job(job: str, node: str) -> str:
+    """The id of a node's fragment in a holder job of several nodes."""
+    return f"{job}{_OF_SEVERAL}{node}"
+
+
+def job_of(fragment: str) -> str:
+    """The id of a batch system's holder job, from a fragment's name or id."""
+    return id_of(fragment).partition(_OF_SEVERAL)[0]
+
+
+def is_one_of_several(fragment: str) -> bool:
+    """Whether a batch system's holder job has other nodes, too."""
+    return _OF_SEVERAL in id_of(fragment)
 
 
 def node_of(fragment: str) -> str:

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostSlots:
-    """``slots`` workers on a node, inside the fragment whose holder has the id ``fragment``."""
+    """``slots`` workers on a node, inside the fragment with the id ``fragment``."""
 
     node: str
     slots: int

@@ -45,7 +45,7 @@ class DriverSettings:
     driver: str
     """The launcher's name."""
     prefix: tuple[str, ...] = ()
-    """Put before every worker's command; ``{fragment_id}`` and ``{node}`` are filled in."""
+    """Put before every worker's command; ``{fragment_id}``, ``{job_id}`` and ``{node}`` are filled in."""
     interface: str = "lo"
     allow_from: tuple[str, ...] = ("127.0.0.0/8",)
     """Networks from which the trainer's nodes connect."""

@@ -7,21 +7,36 @@ from pathlib import Path
 
 import pytest
 from clusters_under_test import ClusterUnderTest, Faked, RealSlurm
+from conftest import started
 from fakes_cluster import FakeClock, FakeCluster
 from lsf_under_test import QUEUE, LsfLab, StandInLsf
+from slurm_lab import Lab, Settings
+from slurm_versions import VERSIONS, SlurmVersion
+
+from bftrainer_adapters.slurm.several_nodes import SHRINKS_SINCE
+
+
+@pytest.fixture(scope="module")
+def lab_that_shrinks_jobs(slurm_version: SlurmVersion) -> Iterator[Lab]:
+    """The newest Slurm in place of one on which holders have one node each."""
+    is_able = not slurm_version.missing() and slurm_version.release >= SHRINKS_SINCE
+    yield from started(Settings(), slurm_version if is_able else VERSIONS["sid"])
 
 
 @pytest.fixture(params=["fake", "slurm", "lsf"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterUnderTest]:
-    if request.param == "fake":
-        yield Faked(FakeCluster(FakeClock()))
+    name, _, several = request.param.partition(", ")
+    most = int(several.split()[0]) if several else 1
+    if name == "fake":
+        yield Faked(FakeCluster(FakeClock()), nodes_per_holder=most)
         return
-    if request.param == "lsf":
+    if name == "lsf":
         lsf = StandInLsf(LsfLab(tmp_path / "lsf", nodes=8, slots=2, queue=QUEUE), tmp_path)
         yield lsf
         lsf.close()
         return
-    real = RealSlurm(request.getfixturevalue("lab"), tmp_path)
+    lab = request.getfixturevalue("lab" if most == 1 else "lab_that_shrinks_jobs")
+    real = RealSlurm(lab, tmp_path, nodes_per_holder=most)
     yield real
     real.lab.tidy_up()
     real.close()

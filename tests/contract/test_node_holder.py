@@ -6,12 +6,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from clusters_under_test import ClusterUnderTest
+import pytest
+from clusters_under_test import HOLDERS, ClusterUnderTest
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import NodeHolder
 from bftrainer.errors import BFTrainerError
+
+pytestmark = pytest.mark.parametrize("cluster", HOLDERS, indirect=True)
 
 
 class Watched:
@@ -98,19 +102,65 @@ def test_release_gives_back_some_and_keeps_the_others(cluster: ClusterUnderTest)
     watched = hold(cluster, 3)
     for fragment in watched.latest.values():
         cluster.start_worker(fragment)
-    first, *others = sorted(watched.latest)
-    watched.holder.release(frozenset({first, "node99#4711"}))
-    cluster.until(lambda: watched.poll()[first] is FragmentPhase.GONE, "the first to go")
+    *others, last = sorted(watched.latest)
+    watched.holder.release(frozenset({last, "node99#4711"}))
+    cluster.until(lambda: watched.poll()[last] is FragmentPhase.GONE, "the last to go")
     assert {watched.poll()[name] for name in others} == {FragmentPhase.READY}
     assert cluster.workers() == 2
     cluster.until(lambda: len(idle(cluster)) == 6, "its node to be idle")
 
 
+def test_the_node_of_a_jobs_script_is_given_back_with_the_whole_job(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 4)
+    for fragment in watched.latest.values():
+        cluster.start_worker(fragment)
+    first, *others = sorted(watched.latest)
+    shared = others[: cluster.nodes_per_holder - 1]
+    watched.holder.release(frozenset({first}))
+    gone = [first, *shared]
+    cluster.until(lambda: {watched.poll()[name] for name in gone} == {FragmentPhase.GONE}, "the job to go")
+    assert {watched.poll()[name] for name in others if name not in shared} == {FragmentPhase.READY}
+    assert all(f"released with {cluster.nodes[0]} of the same job" in watched.latest[name].why for name in shared)
+    cluster.until(lambda: len(idle(cluster)) == 4 + len(gone), "its nodes to be idle")
+    assert cluster.workers() == 4 - len(gone)
+
+
+def test_all_nodes_of_a_job_are_preempted_at_the_same_moment(cluster: ClusterUnderTest) -> None:
+    watched = hold(cluster, 8)
+    cluster.main_job(1, minutes=2)
+    leaving: set[str] = set()
+
+    def left() -> bool:
+        leaving.update(n for n, phase in watched.poll().items() if phase in (FragmentPhase.LEAVING, FragmentPhase.GONE))
+        return bool(leaving)
+
+    cluster.until(left, "a node to be preempted")
+    jobs = {job_of(name) for name in leaving}
+    assert leaving == {name for name in watched.latest if job_of(name) in jobs}
+    cluster.until(lambda: all(watched.poll()[n] is FragmentPhase.GONE for n in leaving), "the end")
+    assert set(watched.poll().values()) == {FragmentPhase.READY, FragmentPhase.GONE}
+
+
+def test_a_payload_that_dies_ends_its_whole_job(cluster: ClusterUnderTest) -> None:
+    if cluster.nodes_per_holder == 1:
+        pytest.skip("the job ends with its only payload")
+    watched = hold(cluster, 4)
+    for fragment in watched.latest.values():
+        cluster.start_worker(fragment)
+    first, second, third, other = sorted(watched.latest)
+    cluster.kill_payload(watched.latest[second])
+    cluster.until(lambda: {watched.poll()[name] for name in (first, second, third)} == {FragmentPhase.GONE}, "the end")
+    assert watched.poll()[other] is FragmentPhase.READY
+    cluster.until(lambda: cluster.workers() == 1, "the workers on its nodes to end")
+
+
 def test_clear_ends_workers_and_keeps_the_node(cluster: ClusterUnderTest) -> None:
-    watched = hold(cluster, 1)
-    cluster.start_worker(watched.latest[next(iter(watched.latest))])
-    watched.holder.clear(frozenset(watched.latest))
-    cluster.until(lambda: cluster.workers() == 0, "the worker to end")
+    watched = hold(cluster, 2)
+    orphaned, used = sorted(watched.latest)
+    for name in (orphaned, used):
+        cluster.start_worker(watched.latest[name])
+    watched.holder.clear(frozenset({orphaned}))
+    cluster.until(lambda: cluster.workers() == 1, "the worker to end")
     assert watched.all_are(FragmentPhase.READY)
 
 
@@ -129,6 +179,11 @@ def test_a_successor_finds_the_holders_and_another_pilot_does_not(cluster: Clust
     assert sorted(successor.poll()) == sorted(before.latest)
     cluster.until(lambda: successor.all_are(FragmentPhase.READY), "both to be known as ready")
     assert stranger.poll() == {}
+    kept, last = sorted(before.latest)
+    successor.holder.release(frozenset({last}))
+    cluster.until(lambda: successor.poll()[last] is FragmentPhase.GONE, "one to be given back")
+    successor = Watched(cluster.holder())
+    assert sorted(successor.poll()) == [kept], "the job that had two nodes"
     successor.holder.release(frozenset(successor.latest))
     cluster.until(lambda: successor.all_are(FragmentPhase.GONE), "the end")
 

@@ -255,6 +255,25 @@ def stepmgr(to: Recorder) -> None:
     to.text("stepmgr.job-steps", slurm_jobs.job_steps_argv(job))
 
 
+def several(to: Recorder) -> None:
+    """A holder of three nodes, each with its task of the payload's step and a worker, which has given back the last."""
+    lab = to.lab
+    step = (
+        f"srun --overlap -n3 -N3 --wait=0 -J {slurm_jobs.PAYLOAD_STEP} bash -c '[ $SLURM_NODEID = 2 ] || sleep 600' &"
+    )
+    workers = "; ".join(f"srun --overlap -n1 -N1 -w node0{i} bash -c 'sleep 600' &" for i in (1, 2))
+    job = lab.submit(
+        f"{step}\nsleep 1\n{workers.replace('&;', '&')}\nwait", "-p", "scavenge", "-N3", "-n3", "-w", "node01,node02,node03",
+        "--exclusive", "-t", "4", "-J", slurm_jobs.HOLDER_NAME, f"--comment={slurm_jobs.comment('test', 'root')}",
+    )  # fmt: skip
+    wait_until(lambda: f"{job}.2" in lab.run("squeue", "-h", "-s", "-o", "%i"), "the workers' steps")
+    lab.run(*slurm_jobs.shrink_argv(job, ["node01", "node02"]))
+    to.text("several.holders", slurm_jobs.list_argv("root", MARK))
+    to.text("several.nodes-of", slurm_jobs.nodes_argv([job], MARK))
+    to.text("several.job-steps", slurm_jobs.job_steps_argv(job))
+    to.text("several.first", slurm_jobs.shrink_argv(job, ["node02"]), fails=True)
+
+
 def limits(to: Recorder) -> None:
     """A QOS without limits and with them, and what they make of holders."""
     lab = to.lab
@@ -304,6 +323,7 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "mig": (Settings(nodes=2, gpus=MIG), (lambda to: with_gpus(to, "mig"),)),
     "shard": (Settings(nodes=2, gpus=SHARD), (lambda to: with_gpus(to, "shard"),)),
     "stepmgr": (Settings(nodes=1, controller="enable_stepmgr", more="PrologFlags=contain"), (stepmgr,)),
+    "several": (Settings(nodes=3), (several,)),
     "qos": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (limits,)),
     "shared": (Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"), (shared,)),
 }

@@ -155,10 +155,11 @@ def _submit(own: Machine, launcher: str, options: Options) -> None:
     env = {"OMP_NUM_THREADS": "1", "HOROVOD_GLOO_TIMEOUT_SECONDS": "30"}
     if options.import_s:
         # From a folder of installed packages, as it were: a warm worker imports those, not the script's own modules.
-        packages = own.work / "packages"
+        packages = own.work / "site-packages"
         packages.mkdir()
         (packages / "a_slow_import.py").write_text(f"import time\ntime.sleep({options.import_s})\n")
-        copied = own.work / script.name
+        copied = own.work / "script" / script.name  # beside the packages: what is below its folder is its own
+        copied.parent.mkdir()
         text = script.read_text()
         first = text.index("import hashlib")
         copied.write_text(text[:first] + "import a_slow_import\n" + text[first:])

@@ -24,11 +24,28 @@ class HolderAdmission:
         self._times = times
         self._cap = SubmissionCap()
 
-    def reason_against(self, request: NodeRequest, is_held: bool, waiting: int, now_s: float) -> Refusal | None:
-        """Why no holder is submitted, with ``waiting`` holders pending; None if one may be."""
+    def is_suspect(self, node: str) -> bool:
+        """Whether the latest holder there has failed: the next one is for this node alone."""
+        return self._nodes.has_failed(node)
+
+    def reason_against(self, request: NodeRequest, is_held: bool, waiting: int | None, now_s: float) -> Refusal | None:
+        """Why no holder is submitted, with ``waiting`` holders pending; None if one may be.
+
+        Without ``waiting``: why the node may not join others in a holder that is submitted.
+        """
         settings, node = self.settings, request.node
         if is_held:
             return Refusal(node, "already held")
+        if waiting is not None and (refusal := self._reason_against_another(node, waiting, now_s)):
+            return refusal
+        if words := self._times.why_too_short(request, settings.longest_s):
+            return Refusal(node, words, max(request.window_s, 0.0))
+        wait_s = self._nodes.wait_s(node, now_s)
+        return Refusal(node, "backing off after a failure", wait_s) if wait_s else None
+
+    def _reason_against_another(self, node: str, waiting: int, now_s: float) -> Refusal | None:
+        """Limits and caps on holders, whatever the node."""
+        settings = self.settings
         if waiting >= settings.max_pending:
             return Refusal(node, f"{waiting} holders are already pending ({self._table}.max_pending)")
         if self._limit.words and (waiting or self._limit.wait_s(now_s)):
@@ -36,10 +53,7 @@ class HolderAdmission:
         if wait_s := self._cap.wait_s(settings.submissions_per_hour, now_s):
             words = f"{settings.submissions_per_hour} holders in the last hour ({self._table}.submissions_per_hour)"
             return Refusal(node, words, wait_s)
-        if words := self._times.why_too_short(request, settings.longest_s):
-            return Refusal(node, words, max(request.window_s, 0.0))
-        wait_s = self._nodes.wait_s(node, now_s)
-        return Refusal(node, "backing off after a failure", wait_s) if wait_s else None
+        return None
 
     def submitted(self, now_s: float) -> None:
         """A holder is being submitted."""

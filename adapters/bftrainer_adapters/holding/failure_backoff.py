@@ -34,6 +34,10 @@ class FailureBackoff:
         self._failures.pop(name, None)
         self._until_s.pop(name, None)
 
+    def has_failed(self, name: str) -> bool:
+        """Whether there was a failure since the latest success."""
+        return name in self._failures
+
     def wait_s(self, name: str, now_s: float) -> float:
         """Seconds left to wait; 0 for a name that may be tried."""
         return max(self._until_s.get(name, now_s) - now_s, 0.0)

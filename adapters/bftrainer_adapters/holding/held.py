@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
+from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 
 _ASK_OFTEN_FOR_S = 15.0
@@ -53,8 +54,8 @@ class ListedJob(Protocol):
     def id(self) -> str: ...
 
     @property
-    def node(self) -> str:
-        """The node that was requested."""
+    def fragments(self) -> tuple[str, ...]:
+        """The names of its fragments: of the node that it has or waits for, or of each of several."""
 
     @property
     def phase(self) -> JobPhase: ...
@@ -99,6 +100,17 @@ class HolderJobState:
     reached: tuple[tuple[NodeStage, float], ...] = ()
     limit_s: float | None = None
     """Its time limit, if this pilot has submitted it."""
+    has_left: bool = False
+    """Whether its payload has ended because the fragment was released."""
+
+    @property
+    def job(self) -> str:
+        """The holder job's id."""
+        return job_of(self.name)
+
+    @property
+    def node(self) -> str:
+        return node_of(self.name)
 
     @property
     def fragment(self) -> Fragment:
@@ -146,6 +158,8 @@ class HolderJobState:
                 self.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
                 self.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
+            case JobPhase.RUNS if self.name not in job.fragments:
+                self.become(FragmentPhase.GONE, now_s, "its job has given the node back")
             case JobPhase.RUNS:
                 if self.ends_s is None and job.ends_s is not None and self.limit_s is not None:
                     self.reached += ((NodeStage.JOB_STARTED, job.ends_s - self.limit_s),)
@@ -159,6 +173,12 @@ class HolderJobState:
                 self.reason = job.reason
             case JobPhase.SUSPENDED:
                 pass
+
+    def leave_with(self, other: HolderJobState, now_s: float) -> None:
+        """Another fragment of its job leaves, and this one with it. A pending one stays so until the job is over."""
+        self.why = self.why or f"{other.why}, with {other.node} of the same job"
+        if self.phase is FragmentPhase.READY:
+            self.become(FragmentPhase.LEAVING, now_s)
 
     def is_late(self, settings: HolderTimeouts, now_s: float, turn_s: float = 0.0) -> bool:
         """Whether it is pending for too long, or although it was released. ``turn_s``: until the scheduler's next turn."""

@@ -16,7 +16,7 @@ class HeldJobs:
 
     def __init__(self) -> None:
         self.by_name: dict[str, HolderJobState] = {}
-        self.by_job: dict[str, HolderJobState] = {}  # the same
+        self.by_job: dict[str, list[HolderJobState]] = {}  # the same
         self.moving: dict[str, HolderJobState] = {}
         self._resting: deque[HolderJobState] = deque()  # the others, and some that have changed since the last list
         self._fragments: dict[str, Fragment] = {}
@@ -25,8 +25,14 @@ class HeldJobs:
 
     def add(self, name: str, now_s: float) -> HolderJobState:
         held = HolderJobState(name, now_s)
-        self.by_name[name] = self.by_job[held.fragment.id] = self.moving[name] = held
+        self.by_name[name] = self.moving[name] = held
+        self.by_job.setdefault(held.job, []).append(held)
         return held
+
+    def beside(self, held: HolderJobState) -> list[HolderJobState]:
+        """The fragments on the other nodes of its job, but those that are gone."""
+        others = self.by_job.get(held.job, ())
+        return [other for other in others if other is not held and other.phase is not FragmentPhase.GONE]
 
     def move(self, held: HolderJobState) -> None:
         """Watch it closely, unless it has been forgotten."""
@@ -49,9 +55,9 @@ class HeldJobs:
 
     def disturb(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
         """Watch the holders at rest whose listed state or end has changed."""
-        for id_, held in self.by_job.items():
-            job, ends_s = listed.get(id_), held.ends_s
-            if job is not None and job.phase is JobPhase.RUNS and held.is_at_rest:
+        for held in self.by_name.values():
+            job, ends_s = listed.get(held.job), held.ends_s
+            if job is not None and job.phase is JobPhase.RUNS and held.is_at_rest and held.name in job.fragments:
                 if held.unlisted or job.ends_s != ends_s:
                     held.compare(job, now_s)  # the end may differ by rounding only
                 if held.ends_s == ends_s:
@@ -70,7 +76,11 @@ class HeldJobs:
             self._shown, self._is_shown = tuple(map(self._fragments.__getitem__, sorted(self._fragments))), True
         gone = [name for name, held in self.moving.items() if held.phase is FragmentPhase.GONE]
         for name in gone:
-            del self.by_job[self.moving[name].fragment.id], self.by_name[name], self.moving[name], self._fragments[name]
+            held = self.moving.pop(name)
+            del self.by_name[name], self._fragments[name]
+            self.by_job[held.job].remove(held)
+            if not self.by_job[held.job]:
+                del self.by_job[held.job]
             self._is_shown = False
         for name in [name for name, held in self.moving.items() if held.is_at_rest]:
             self._resting.append(self.moving.pop(name))

@@ -19,10 +19,12 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from bftrainer.domain.fragments import id_of, is_fragment_name, node_of
+from bftrainer.domain.fragments import is_fragment_name, is_one_of_several, job_of, node_of
 from bftrainer.system.shared_files import ensure_exists
 from bftrainer_adapters.on_node.payload import RELEASED
 
+SEVERAL = "several"
+"""In place of a node's name, for a holder of several nodes."""
 _NAME_BYTES = 8
 _LEASE_BYTES = 20
 _LAST_BYTES = 500
@@ -75,29 +77,35 @@ class HolderFiles:
         return _read(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
 
     def log(self, node: str, job: str) -> Path:
-        """The file of the holder's output; the scheduler fills in a job ``%j`` (LSF: ``%J``)."""
+        """The file of the holder's output, of :data:`SEVERAL` nodes or of one; the scheduler fills in a job ``%j`` (LSF:
+        ``%J``).
+        """
         return self.root / f"{node}.{job}.log"
 
-    def has_log(self, node: str, job: str) -> bool:
-        """Whether the holder's output file exists."""
-        return os.access(self.log(node, job), os.F_OK)
+    def has_log(self, name: str) -> bool:
+        """Whether the output file of the fragment's holder exists."""
+        return os.access(self._log_of(name), os.F_OK)
 
-    def last_words(self, node: str, job: str) -> str:
-        """The end of the holder's output, on one line."""
+    def last_words(self, name: str) -> str:
+        """The end of the output of the fragment's holder, on one line."""
         try:
-            data = self.log(node, job).read_bytes()[-_LAST_BYTES:]
+            data = self._log_of(name).read_bytes()[-_LAST_BYTES:]
         except OSError:
             return ""
         return " / ".join(data.decode(errors="replace").strip().splitlines()[-3:])
 
     def remove(self, name: str) -> None:
         """Delete what belongs to a fragment that is gone."""
-        node, job = node_of(name), id_of(name)
         with self._lock:
             self._made.discard(name)
             shutil.rmtree(self.root / name, ignore_errors=True)
             self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
-        self.log(node, job).unlink(missing_ok=True)
+            is_last = not is_one_of_several(name) or job_of(name) not in map(job_of, self._held)
+        if is_last:
+            self._log_of(name).unlink(missing_ok=True)
+
+    def _log_of(self, name: str) -> Path:
+        return self.log(SEVERAL if is_one_of_several(name) else node_of(name), job_of(name))
 
     def names(self) -> list[str]:
         """Every fragment that has a folder."""

@@ -64,8 +64,15 @@ class HolderJobs(Protocol):
     def submissions_at_once(self) -> int:
         """How many submissions may run at the same time; each is a call of ``submit`` in a thread of its own."""
 
-    def submit(self, request: NodeRequest) -> str:
-        """Submit a holder for a node and a time; its job id."""
+    @property
+    def nodes_per_job(self) -> int:
+        """How many nodes a holder may have at most."""
+
+    def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
+        """Submit a holder for a node and a time, and for further nodes that are alike; its job id."""
+
+    def shrink(self, job: str, nodes: list[str]) -> None:
+        """Give back all nodes of a job but these. Their payloads have ended. Raises if the job still has them."""
 
     def listed(self) -> Mapping[str, ListedJob]:
         """This pilot's holders by job id, recently ended ones included."""

@@ -1,4 +1,4 @@
-"""The NodeHolder port on a batch scheduler: one preemptible one-node job per fragment, and a payload on its node.
+"""The NodeHolder port on a batch scheduler: preemptible jobs, and a payload on each of their nodes.
 
 The state of a fragment comes from three sources: the payload's marks (at every poll), the scheduler's list of holders (every
 ``poll_s``; more often while a fragment starts or leaves), and the requests. A job that is not listed is not necessarily gone:
@@ -7,29 +7,24 @@ ended jobs are listed, too, and the scheduler is asked by id for a job that it n
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
-from bftrainer.domain.fragments import fragment_name
-from bftrainer.domain.node_stages import NodeStage
+from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, PostponedError, SchedulerError
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer_adapters.holding.acquiring import Acquiring
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, limit_minutes, ready_since, why_left
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, ready_since, why_left
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
 from bftrainer_adapters.holding.node_times import NodeTimes
-from bftrainer_adapters.holding.submissions import FIRST, submit_all
+from bftrainer_adapters.holding.shared_jobs import SharedJobs
 
 _END_AGAIN_S = 5.0
-ROUND_S = 2.0
-"""No submission begins this long after the first one of a round: a tick of the pilot must not wait for 16 slow commands."""
 _MARKS_AT_ONCE = 125
 """Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8 s."""
 _MARKS_S = 0.05
@@ -59,6 +54,8 @@ class JobHolder:
         self._failed_asks = 0
         self._times = NodeTimes(files.root)
         self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit, self._times)
+        self._acquiring = Acquiring(jobs, files, clock, self._held, self._admission, self._times)
+        self._shared = SharedJobs(jobs, self._held, self._release)
         self._ask_failure = ""
         self._without_a_job: frozenset[str] = frozenset()
         self._is_one_suspected = False
@@ -73,45 +70,10 @@ class JobHolder:
         self._admission.settings = settings
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """One job per request, some at once, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for the
-        next call.
-        """
-        began_s = self._clock.elapsed_s()
-        fragments: list[Fragment] = []
-        refusals: list[Refusal] = []
-        failed, at_once = 0, min(FIRST, self._jobs.submissions_at_once)
-        why_no_holder = self._why_no_holder() if requests and self._found_old else ""
-        taken = {held.fragment.node for held in self._held.by_name.values()} if requests else set()
-        waiting = sum(held.phase is FragmentPhase.PENDING for held in self._held.by_name.values())
-        rest = deque(requests)
-        while rest and self._clock.elapsed_s() - began_s < ROUND_S and not self._jobs.wait_s(CallKind.SUBMIT):
-            batch: list[NodeRequest] = []
-            while rest and len(batch) < at_once:
-                request = rest.popleft()
-                if refusal := self._reason_against(request, why_no_holder, taken, waiting + len(batch)):
-                    refusals.append(refusal)
-                    continue
-                batch.append(request)
-                taken.add(request.node)
-                self._admission.submitted(self._clock.elapsed_s())
-            sent_s = self._clock.now_s()
-            for request, job in zip(batch, submit_all(self._submit, batch), strict=True):
-                if isinstance(job, str):
-                    fragments.append(self._submitted(request, job, sent_s))
-                    waiting, failed = waiting + 1, 0
-                    continue
-                self._admission.not_submitted()
-                taken.remove(request.node)
-                if isinstance(job, PostponedError):
-                    rest.clear()  # calls are limited: the node is not to blame
-                    continue
-                failed += 1
-                wait_s = self._admission.failed(request.node, str(job), self._clock.elapsed_s())
-                refusals.append(Refusal(request.node, str(job), wait_s))
-                if failed >= self._traits.failures_in_a_row:
-                    why_no_holder = f"not tried: {self._traits.submit} has just failed"
-            at_once = min(2 * at_once, self._jobs.submissions_at_once)
-        return Acquired(tuple(fragments), tuple(refusals))
+        """A job per node, or for several nodes that are alike (:mod:`~bftrainer_adapters.holding.acquiring`)."""
+        why = f": {self._ask_failure}" if self._ask_failure else ""
+        unlisted = None if self._found_old else f"{self._traits.name} has not listed the existing holders yet{why}"
+        return self._acquiring.acquire(requests, unlisted)
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
@@ -126,6 +88,7 @@ class JobHolder:
                 break
         if self._is_time_to_ask(now_s) and not self._jobs.wait_s(CallKind.LIST):
             self._ask(now_s)
+        self._shared.settle(now_s)
         shown, gone = self._held.show()
         for name in gone:
             self._files.remove(name)
@@ -147,11 +110,6 @@ class JobHolder:
         rests = 0 if self._held.moving or self._is_one_suspected else self._traits.polls_at_rest - 1
         return now_s >= self._next_ask_s + rests * self._poll_s
 
-    def _add(self, name: str, now_s: float) -> HolderJobState:
-        held = self._held.add(name, now_s)
-        self._files.hold(name)
-        return held
-
     def release(self, names: frozenset[str]) -> None:
         """End workers, then holders. The leases say it, too, in case the scheduler does not answer."""
         now_s = self._clock.elapsed_s()
@@ -162,6 +120,7 @@ class JobHolder:
             with suppress(CommandError, SchedulerError):  # the payload's sweep ends them, too
                 self._end_workers(ending)
         self._end_jobs(ending)
+        self._shared.settle(now_s)
 
     def clear(self, names: frozenset[str]) -> None:
         """End all workers, but not the payloads."""
@@ -171,46 +130,16 @@ class JobHolder:
         """Rewrite the one file that renews all leases."""
         self._files.renew()
 
-    def _why_no_holder(self) -> str:
-        try:
-            return self._jobs.why_no_holder()
-        except (CommandError, SchedulerError) as error:
-            return f"cannot determine whether holders would be preempted: {error}"
-
-    def _reason_against(
-        self, request: NodeRequest, why_no_holder: str, taken: set[str], waiting: int
-    ) -> Refusal | None:
-        if not self._found_old:
-            why = f": {self._ask_failure}" if self._ask_failure else ""
-            return Refusal(request.node, f"{self._traits.name} has not listed the existing holders yet{why}")
-        if why_no_holder:
-            return Refusal(request.node, why_no_holder, self._settings.back_off_s)
-        return self._admission.reason_against(request, request.node in taken, waiting, self._clock.elapsed_s())
-
-    def _submit(self, request: NodeRequest) -> str:
-        """In a thread: nothing here is changed."""
-        return self._jobs.submit(self._within_window(request))
-
-    def _within_window(self, request: NodeRequest) -> NodeRequest:
-        return replace(request, window_s=request.window_s - self._times.end_s(request.node_class))
-
-    def _submitted(self, request: NodeRequest, job: str, sent_s: float) -> Fragment:
-        held = self._add(fragment_name(request.node, job), self._clock.elapsed_s())
-        held.limit_s = 60.0 * limit_minutes(self._within_window(request).window_s, self._settings.longest_s)
-        held.reached = ((NodeStage.SUBMITTED, sent_s),)
-        held.asked_s, held.has_begun = held.since_s, not self._traits.log_at_start
-        held.node_class, held.release_s = request.node_class, self._times.end_s(request.node_class)
-        return held.fragment
-
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
         if why is not None and held.phase is not FragmentPhase.GONE:
             held.become(FragmentPhase.LEAVING, now_s, why_left(why))
+            self._shared.payload_left(held, now_s)
         elif held.phase is FragmentPhase.PENDING and not held.released and (mark := self._files.ready(held.name)):
             held.become(FragmentPhase.READY, now_s)
             held.reached += ready_since(mark)
             took_s = None if held.asked_s is None else now_s - held.asked_s
-            self._admission.ready(held.fragment.node, took_s, held.node_class)
+            self._admission.ready(held.node, took_s, held.node_class)
 
     def _is_change_near(self, now_s: float) -> bool:
         """Whether to ask the scheduler more often for a while."""
@@ -237,9 +166,9 @@ class JobHolder:
             has_not_run = set(self._held.by_name)
         self._end_strays(listed)
         self._held.disturb(listed, now_s)
-        self._look_for([held for held in self._held.moving.values() if held.fragment.id not in listed], now_s)
+        self._look_for([held for held in self._held.moving.values() if held.job not in listed], now_s)
         for held in self._held.moving.values():
-            job = listed.get(held.fragment.id)
+            job = listed.get(held.job)
             if job is None or job.phase is not JobPhase.RUNS:
                 self._look_at_marks(held, now_s)  # it may have left since, with a better reason
             left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
@@ -272,9 +201,10 @@ class JobHolder:
     def _take_over(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
         """Adopt the holders of a predecessor with the same name, and delete the folders of those that are over."""
         for job in listed.values():
-            name = fragment_name(job.node, job.id)
-            if job.phase is not JobPhase.OVER and name not in self._held.by_name:
-                self._add(name, now_s)
+            for name in job.fragments if job.phase is not JobPhase.OVER else ():
+                if name not in self._held.by_name:
+                    self._held.add(name, now_s)
+                    self._files.hold(name)
         for name in self._files.names():
             if name not in self._held.by_name:
                 self._files.remove(name)
@@ -289,12 +219,14 @@ class JobHolder:
 
     def _look_for(self, missing: list[HolderJobState], now_s: float) -> None:
         """A job that is missing in two lists is over if its id is unknown, too. One command asks for all of them."""
-        again = {held.fragment.id: held for held in missing if held.unlisted}
+        again = [held for held in missing if held.unlisted]
         if again:
             with suppress(CommandError, SchedulerError):
-                for job in sorted(self._jobs.unknown(sorted(again))):
-                    self._look_at_marks(again[job], now_s)  # it may have left since, with a better reason
-                    again[job].become(FragmentPhase.GONE, now_s, f"unknown to {self._traits.name}")
+                unknown = self._jobs.unknown(sorted({held.job for held in again}))
+                for held in again:
+                    if held.job in unknown:
+                        self._look_at_marks(held, now_s)  # it may have left since, with a better reason
+                        held.become(FragmentPhase.GONE, now_s, f"unknown to {self._traits.name}")
         for held in missing:
             held.unlisted = True
 
@@ -302,20 +234,20 @@ class JobHolder:
         """Add the end of its output to the reason of a holder that ended before its payload started."""
         if held.released or self._files.ready(held.name):
             return
-        self._admission.failed(held.fragment.node, "", now_s)
-        words = self._files.last_words(held.fragment.node, held.fragment.id)
+        self._admission.failed(held.node, "", now_s)
+        words = self._files.last_words(held.name)
         held.why += f": {words}" if words else ""
 
     def _give_up(self, held: HolderJobState, now_s: float) -> None:
         """Release a holder that is too late."""
-        if held.runs and not held.has_begun and self._files.has_log(held.fragment.node, held.fragment.id):
+        if held.runs and not held.has_begun and self._files.has_log(held.name):
             held.begin(now_s)
         why = held.why_given_up(self._settings, now_s, self._jobs.turn_s(held.reason))
         if not why:
             return
         if not held.released:
             held.why = why
-            self._admission.failed(held.fragment.node, "" if held.runs else held.reason, now_s)
+            self._admission.failed(held.node, "" if held.runs else held.reason, now_s)
         self._release(held, now_s)
 
     def _release(self, held: HolderJobState, now_s: float) -> None:
@@ -329,6 +261,7 @@ class JobHolder:
             self._jobs.end_workers(running)
 
     def _end_jobs(self, held: Iterable[HolderJobState]) -> None:
-        """End those that were released and are not over."""
-        if ids := [h.fragment.id for h in held if h.is_due_to_end]:
-            self._jobs.end(ids)
+        """End those that were released and are not over; one of several nodes once all of them were released."""
+        due = {h.job: None for h in held if h.is_due_to_end and all(o.released for o in self._held.beside(h))}
+        if due:
+            self._jobs.end(list(due))

@@ -28,4 +28,4 @@ class SubmissionCap:
             self._at_s.popleft()
         if most is None or len(self._at_s) < most:
             return 0.0
-        return self._at_s[len(self._at_s) - most] + HOUR_S - now_s
+        return self._at_s[len(self._at_s) - most] - now_s + HOUR_S  # in this order never above HOUR_S

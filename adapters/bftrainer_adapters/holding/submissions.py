@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
-from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import CommandError, SchedulerError
 
+_Asked = TypeVar("_Asked")
 FIRST = 2
 """The first ones of a round tell whether the scheduler takes any: the next batch is twice as large, up to the trait."""
 
 
-def submit_all(submit: Callable[[NodeRequest], str], requests: Sequence[NodeRequest]) -> list[str | Exception]:
+def submit_all(submit: Callable[[_Asked], str], requests: Sequence[_Asked]) -> list[str | Exception]:
     """The job ids, or why there is none, in the order of the requests."""
 
-    def one(request: NodeRequest) -> str | Exception:
+    def one(request: _Asked) -> str | Exception:
         try:
             return submit(request)
         except (CommandError, SchedulerError) as error:  # PostponedError is one of them

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, UserError
+from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
@@ -73,6 +73,7 @@ class _Lsf:
     env: Mapping[str, str]
     traits: SchedulerTraits = TRAITS
     submissions_at_once: int = 1
+    nodes_per_job: int = 1
     user: str = field(default_factory=own_name)
     problems: list[str] = field(default_factory=list)
 
@@ -109,7 +110,11 @@ class _Lsf:
             self.queue_checked_until_s = now_s + _CHECK_QUEUE_S
         return "; ".join(self.problems)
 
-    def submit(self, request: NodeRequest) -> str:
+    def shrink(self, job: str, nodes: list[str]) -> None:
+        """Every holder has one node."""
+        raise SchedulerError(f"job {job} cannot give back a part of its nodes")
+
+    def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run bsub once."""
         chosen = self.settings
         programs = (lsf_payload.__file__, lsf_starter.__file__, self.files.root, f"{self.lease_s:g}")

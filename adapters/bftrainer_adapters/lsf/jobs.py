@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.holding.held import JobPhase, limit_minutes
 from bftrainer_adapters.lsf.config import LsfSettings
@@ -46,6 +47,10 @@ class LsfJob:
     @property
     def phase(self) -> JobPhase:
         return PHASES[self.state]
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        return (fragment_name(self.node, self.id),)
 
 
 def description(pilot: str, user: str) -> str:

@@ -1,4 +1,4 @@
-"""The payload of a holder, which keeps the node: ``python3 payload.py HOLDERS_DIR LEASE_S SCRIPT_PID``.
+"""The payload of a holder, which keeps a node: ``python3 payload.py HOLDERS_DIR LEASE_S SCRIPT_PID [SCRIPT_NODE]``.
 
 One file, standard library, Python 3.6: it runs with the compute node's plain python3, outside of any environment.
 
@@ -7,7 +7,9 @@ every other process of the job on this node (SIGKILL, pass after pass until one 
 and ends with status 0. Measured with Slurm 22.05.8: without the kill the node is free only when the workers' signal
 handlers have returned, 4 to 30 s later. docs/decisions/0007 says which processes are killed, and in which order.
 
-SCRIPT_PID, if it is not 0, is the job script: it is signaled to end first, see holder.slurm.
+SCRIPT_PID, if it is not 0, is the job script: it is signaled to end first, see holder.slurm. SCRIPT_NODE is given where the
+job has several nodes. Each has a payload then; the one on this node signals the script. A payload whose lease lapses ends with
+status 1, which ends the others, too.
 
 Nothing here may delay the signal. Threads read and write all files, and the main thread only waits for signals: a shared file
 system that hangs must not keep a node.
@@ -43,6 +45,7 @@ PUSH_S = 0.3
 STEP_MANAGER = b"slurmstepd"
 KERNEL_THREAD = 0x00200000
 RELEASED = b"released"
+LAPSED = "lease lapsed"
 NOTICE = 44  # a real-time signal; workers ignore it. Until this program waits for it, it is fatal
 PREEMPTED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, NOTICE)
 
@@ -157,9 +160,11 @@ class Steps:
 class Sweep:
     """Kills every process of the job on this node except this one, Slurm's own and those of the holder's batch script."""
 
-    def __init__(self, job, me):  # type: (str, int) -> None
+    def __init__(self, job, me, node=""):  # type: (str, int, str) -> None
         self.job = job.encode()
         self.me = me
+        # A host may have several nodes of the job, each with a slurmd.
+        self.node = b"SLURMD_NODENAME=" + node.encode() if node else b""
         # .../job_12/step_0/user/task_0 (cgroup v1 and v2); the holder's script is in step_batch.
         lines = read(me, "cgroup")
         name = name_of_folder(job, os.environ.get("SLURM_JOB_SLUID", ""), lines.decode())
@@ -197,7 +202,14 @@ class Sweep:
     def find(self):  # type: () -> set[int]
         """The processes to kill, by the job's cgroup if it has one; if these may not be all, by searching all processes."""
         found, is_all = self.steps.find() if self.by_cgroup else (set(), False)
-        return found if is_all else found | self.find_anywhere()
+        if not is_all:
+            found |= {pid for pid in self.find_anywhere() if not self.node or self.is_here(pid)}
+        return found
+
+    def is_here(self, pid):  # type: (int) -> bool
+        """Whether a process of the job belongs to this node."""
+        variables = read(pid, "environ").split(b"\0")
+        return self.node in variables or not any(v.startswith(b"SLURMD_NODENAME=") for v in variables)
 
     def look(self):  # type: () -> None
         """Note the current steps in quiet times, so that a step that ends is later not taken for one that begins."""
@@ -362,16 +374,20 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
     done.acquire(True, MARK_S)
 
 
-def main(holders, lease_s, script=0):  # type: (str, float, int) -> None
-    """Hold the node of a Slurm job."""
-    job = os.environ["SLURM_JOB_ID"]
-    folder = os.path.join(holders, os.environ["SLURMD_NODENAME"] + "#" + job)
-    hold(folder, lease_s, Sweep(job, os.getpid()), PREEMPTED, script)
+def main(holders, lease_s, script=0, script_node=""):  # type: (str, float, int, str) -> None
+    """Hold the node, or one of the nodes, of a Slurm job."""
+    job, node = os.environ["SLURM_JOB_ID"], os.environ["SLURMD_NODENAME"]
+    folder = os.path.join(holders, node + "#" + job)
+    if script_node:
+        here = script if node == script_node else 0
+        hold(folder + "." + node, lease_s, Sweep(job, os.getpid(), node), PREEMPTED, here, 1)
+    else:
+        hold(folder, lease_s, Sweep(job, os.getpid()), PREEMPTED, script)
 
 
-def hold(folder, lease_s, sweep, preempted, script=0):
-    # type: (str, float, Sweep, tuple[int, ...], int) -> None
-    """Hold the node until a signal preempts it, it is released, or the lease lapses."""
+def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0):
+    # type: (str, float, Sweep, tuple[int, ...], int, int) -> None
+    """Hold the node until a signal preempts it, it is released, or the lease lapses (status ``lapsed``)."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)
     mark(folder, "ready", "{:.6f}".format(time.time()))
@@ -387,7 +403,7 @@ def hold(folder, lease_s, sweep, preempted, script=0):
         elif lease.released:
             why = "released"
         elif silent_s > limit_s(lease_s):
-            why = "lease lapsed"
+            why = LAPSED
         else:
             signal.sigtimedwait((signal.SIGCONT,), 0)  # discard an earlier one
             sweep.look()
@@ -403,8 +419,8 @@ def hold(folder, lease_s, sweep, preempted, script=0):
             except OSError:
                 os._exit(0)
             signal.sigtimedwait(preempted, PUSH_S)
-        os._exit(0)
+        os._exit(lapsed if why == LAPSED else 0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0, *sys.argv[4:5])

@@ -15,6 +15,7 @@ from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import holders
 from bftrainer_adapters.slurm.rate_limit import rate_limit as limit_of
 from bftrainer_adapters.slurm.setup import Partition, Qos, backfill_every_s, parse_config, parse_version, seconds
+from bftrainer_adapters.slurm.several_nodes import several_nodes
 from bftrainer_adapters.slurm.site_limits import holders_of
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
@@ -50,6 +51,7 @@ def judge(
             if settings is not None
             else ()
         ),
+        *(several_nodes(settings, config) if settings is not None else ()),
         killing(config, _grace_s(settings, config, partitions, qos)),
         user_signal(config, settings, has_cgroups),
         epilog(config_text, has_cgroups),

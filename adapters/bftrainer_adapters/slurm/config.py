@@ -24,12 +24,14 @@ RELOADED = frozenset(
         "timeout_s",
         "python",
         "calls_per_minute",
+        "nodes_per_holder",
         "submissions_per_hour",
     )
 )
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
 
+_GPUS_OF_THE_JOB = re.compile(r"-G|--(gpus|tres-per-job)(=|$)")
 _GPU_OPTIONS = re.compile(r"-G|--gpus(-per-(node|task|socket))?(=|$)")
 _GRES_OPTIONS = re.compile(r"--(gres|tres-per-task)(=|$)")
 """They request GPUs, or GRES of other kinds. tres-per-task is in 24.05 and later."""
@@ -56,6 +58,8 @@ class SlurmSettings(ConfigTable):
     """Maximum number of pending holders."""
     calls_per_minute: Annotated[float, Field(ge=4, le=60_000)] = 600.0
     """Budget of calls to slurmctld per minute (a look costs 5). Less where the site limits a user's calls (rl_enable)."""
+    nodes_per_holder: Annotated[int, Field(ge=1, le=64)] = 1
+    """Maximum number of nodes that share a holder job. Fewer jobs; Slurm preempts all nodes of a job together."""
     submissions_per_hour: Count | None = None
     """Maximum number of holders submitted in any hour."""
     longest_s: Positive = 86_400.0
@@ -102,6 +106,11 @@ class SlurmSettings(ConfigTable):
             raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
         if self.gres and self.gpu_options:
             raise InvalidValueError(f"gres and {self.gpu_options[0]} in options both request GRES; remove one of them")
+        if self.nodes_per_holder > 1 and (total := [o for o in self.options if _GPUS_OF_THE_JOB.match(o)]):
+            raise InvalidValueError(
+                f"nodes_per_holder is {self.nodes_per_holder}, and {total[0]} in options counts the GPUs of a whole job; "
+                "request GPUs per node, such as --gpus-per-node=4"
+            )
         requested = f"gres={self.gres}", *self._gres_options()
         if shards := [words for words in requested if re.search(r"[=,/]shard\b", words)]:
             what = shards[0].lstrip("-")

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from bftrainer.domain.cluster import Availability, NodeRequest, NodeView
-from bftrainer.domain.fragments import id_of
+from bftrainer.domain.fragments import is_one_of_several, job_of, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import MARGIN_S, JobPhase
-from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_files import SEVERAL, HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
@@ -29,6 +29,7 @@ from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_adapters.slurm.peers import with_hosts
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
+from bftrainer_adapters.slurm.several_nodes import shrinks_jobs, why_not_several
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog
 from bftrainer_adapters.slurm.time_limit import TimeLimit, limits_here
 
@@ -107,10 +108,13 @@ class _Slurm:
     calls: SlurmCalls
     traits: SchedulerTraits = TRAITS
     script_first: bool = False
+    shrinks_jobs: bool = False
     hosts: tuple[str, ...] = ()
     user: str = field(default_factory=own_name)
 
     next_turn_s: float = 0.0
+    nodes_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The nodes that jobs for several nodes have or wait for, as far as this pilot knows."""
     shared: SharedLimits = field(default_factory=SharedLimits)
 
     def __post_init__(self) -> None:
@@ -127,6 +131,10 @@ class _Slurm:
             config_argv(), text, lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config)
         )
         self.next_turn_s = command.parsed(config_argv(), text, next_turn_s)
+        config = parse_config(text)
+        if why := why_not_several(self.settings, config):
+            raise SchedulerError(f"{why}: set it to 1")
+        self.shrinks_jobs = shrinks_jobs(config)
         self.limit.update()
 
     def turn_s(self, reason: str) -> float:
@@ -167,15 +175,23 @@ class _Slurm:
         """One where the site limits calls: the budget is asked before each batch."""
         return 1 if self.calls.is_limited else _SUBMISSIONS_AT_ONCE
 
-    def submit(self, request: NodeRequest) -> str:
+    @property
+    def nodes_per_job(self) -> int:
+        """As configured, where jobs can give back some of their nodes."""
+        return self.settings.nodes_per_holder if self.shrinks_jobs else 1
+
+    def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run sbatch once (8 ms)."""
         way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
-        comment, log = with_hosts(self.comment, self.hosts), self.files.log(request.node, "%j")
+        comment, log = with_hosts(self.comment, self.hosts), self.files.log(SEVERAL if beside else request.node, "%j")
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
-        argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log)
+        argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
         try:
-            return self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            job = self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            if beside:
+                self.nodes_of[job] = tuple(sorted((request.node, *beside)))
+            return job
         except CommandError as error:
             self.limit.noted(str(error))
             raise
@@ -186,7 +202,23 @@ class _Slurm:
         for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
             self.limit.noted(reason)
         self.limit.update_if_due()
-        return found
+        return self._with_nodes(found)
+
+    def _with_nodes(self, listed: dict[str, HolderJob]) -> Mapping[str, HolderJob]:
+        """The list says for which nodes a job was submitted. What it still has is asked once, of a predecessor's jobs."""
+        several = {job.id: job for job in listed.values() if job.is_for_several}
+        self.nodes_of = {id_: nodes for id_, nodes in self.nodes_of.items() if id_ in several}
+        mark = new_mark()
+        if asked := [job.id for job in several.values() if job.phase is JobPhase.RUNS and job.id not in self.nodes_of]:
+            self.nodes_of |= self._ask(jobs.nodes_argv(asked, mark), lambda text: jobs.parse_nodes(text, mark))
+        return listed | {
+            id_: replace(job, has=self.nodes_of[id_]) for id_, job in several.items() if id_ in self.nodes_of
+        }
+
+    def shrink(self, job: str, nodes: list[str]) -> None:
+        """Run scontrol update once."""
+        self._run(jobs.shrink_argv(job, nodes), CallKind.RELEASE)
+        self.nodes_of[job] = tuple(sorted(nodes))
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """One squeue without a filter of names: a job that was renamed is known."""
@@ -209,27 +241,38 @@ class _Slurm:
 
         Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers may not be listed either.
         """
-        ids = [id_of(name) for name in names]
-        steps = self._worker_steps(ids)
+        steps = self._worker_steps(names)
         if steps:
             self._run(jobs.kill_steps_argv(steps), CallKind.TIDY)
         until_s = time.monotonic() + STEPS_END_S
         while steps and time.monotonic() < until_s:
             time.sleep(0.1)
-            steps = self._worker_steps(ids)
+            steps = self._worker_steps(names)
 
-    def _worker_steps(self, ids: list[str]) -> list[str]:
+    def _worker_steps(self, names: list[str]) -> list[str]:
+        """In a job of several nodes, workers of the other nodes stay."""
         mark = new_mark()
-        listed = self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark), CallKind.TIDY)
-        steps = list(listed.workers)
-        for job in sorted(set(ids) - listed.payloads):
-            of_job = self._ask(jobs.job_steps_argv(job), jobs.parse_job_steps, CallKind.TIDY)
+        ids = {job_of(name) for name in names if not is_one_of_several(name)}
+        nodes_in: dict[str, set[str]] = {}
+        for name in names:
+            nodes_in.setdefault(job_of(name), set()).add(node_of(name))
+        steps: list[str] = []
+        asked = set(nodes_in)
+        if ids:
+            listed = self._ask(jobs.steps_argv(ids, mark), lambda text: jobs.parse_steps(text, mark), CallKind.TIDY)
+            steps += listed.workers
+            asked -= listed.payloads
+        for job in sorted(asked):
+            of_job = self._steps_of(job, frozenset(nodes_in[job]))
             if job not in of_job.payloads:
                 raise SchedulerError(
                     f"Slurm does not list the payload of job {job}: its workers may not be listed either"
                 )
-            steps += [step for step in of_job.workers if step not in listed.workers]
+            steps += [step for step in of_job.workers if step not in steps]
         return steps
+
+    def _steps_of(self, job: str, nodes: frozenset[str]) -> jobs.HolderSteps:
+        return self._ask(jobs.job_steps_argv(job), lambda text: jobs.parse_job_steps(text, nodes), CallKind.TIDY)
 
     def _ask(self, argv: list[str], parse: Callable[[str], _Parsed], kind: CallKind = CallKind.LIST) -> _Parsed:
         return command.parsed(argv, self._run(argv, kind), parse)

@@ -13,17 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.fragments import fragment_name, id_in_job
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_adapters.holding.held import JobPhase, limit_minutes
 from bftrainer_adapters.on_node.payload import NOTICE
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.hostlists import NOTHING
+from bftrainer_adapters.slurm.hostlists import NOTHING, parse_hostlist
 from bftrainer_adapters.slurm.records import fields_of, is_number, marked, parse_records
 
 HOLDER_NAME = "bftrainer-holder"
 PAYLOAD_STEP = "bftrainer-payload"
 _LIST_FORMAT = "%i|%T|%n|%e|%r|%k"
 _LIST_HEADER = "JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT"
+_NODES_FORMAT = "%i|%N"
+_NODES_HEADER = "JOBID|NODELIST"
 _STEP_FORMAT = "%i|%j"
 _STEP_HEADER = "STEPID|NAME"
 _ID_FORMAT = "%A"
@@ -44,7 +47,10 @@ JOB_PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class HolderJob:
-    """A holder as squeue lists it. ``state`` is Slurm's word, ``ends_s`` the end of its time limit while it runs."""
+    """A holder as squeue lists it. ``state`` is Slurm's word, ``ends_s`` the end of its time limit while it runs.
+
+    ``node`` is what it was submitted for, one node or a list, also after it has given some of them back.
+    """
 
     id: str
     state: str
@@ -52,10 +58,24 @@ class HolderJob:
     ends_s: float | None
     reason: str
     comment: str
+    has: tuple[str, ...] | None = None
+    """The nodes that a job of several still has, if that was asked for (:func:`nodes_argv`)."""
 
     @property
     def phase(self) -> JobPhase:
         return JOB_PHASES[self.state]
+
+    @property
+    def is_for_several(self) -> bool:
+        """Whether it was submitted for several nodes: a list of names contains a comma or a range."""
+        return any(sign in self.node for sign in ",[")
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        if not self.is_for_several:
+            return (fragment_name(self.node, self.id),)
+        nodes = sorted(parse_hostlist(self.node)) if self.has is None else self.has
+        return tuple(fragment_name(node, id_in_job(self.id, node)) for node in nodes)
 
 
 def comment(pilot: str, user: str) -> str:
@@ -64,9 +84,15 @@ def comment(pilot: str, user: str) -> str:
 
 
 def submit_argv(
-    settings: SlurmSettings, request: NodeRequest, comment: str, command: Iterable[str], log: Path
+    settings: SlurmSettings,
+    request: NodeRequest,
+    comment: str,
+    command: Iterable[str],
+    log: Path,
+    beside: tuple[str, ...] = (),
 ) -> list[str]:
-    """``sbatch`` of one holder; ``command`` is the job script with its arguments."""
+    """``sbatch`` of one holder, for a node and those ``beside`` it; ``command`` is the job script with its arguments."""
+    size = 1 + len(beside)
     # Slurm refuses --gres=gpu beside --gpus-per-node.
     gpus = f"gpu:{request.gpus}" if request.gpus and not settings.gpu_options else ""
     chosen = [
@@ -76,7 +102,8 @@ def submit_argv(
         *([f"--gres={gres}"] if (gres := settings.gres or gpus) else []),
     ]
     return [
-        "sbatch", "--parsable", *chosen, "-N1", "-n1", "-w", request.node, "--exclusive", "--mem=0",
+        "sbatch", "--parsable", *chosen, f"-N{size}", f"-n{size}", "-w", ",".join((request.node, *beside)),
+        "--exclusive", "--mem=0",
         "-t", str(limit_minutes(request.window_s, settings.longest_s)), "--no-requeue", "-J", HOLDER_NAME,
         f"--signal={NOTICE}@0",
         f"--comment={comment}", "-o", str(log), "--open-mode=append", *settings.options, *command,
@@ -168,6 +195,24 @@ def waits_its_turn(reason: str) -> bool:
     return _WAITS_ITS_TURN.match(reason) is not None
 
 
+def nodes_argv(jobs: Iterable[str], mark: str) -> list[str]:
+    """Ask which nodes jobs have: the list of those that a job was submitted for does not change when it is shrunk."""
+    return ["squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs)), "-o", marked(_NODES_FORMAT, mark)]
+
+
+def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
+    """The nodes of jobs that run."""
+    found = (fields_of(record, 2) for record in parse_records(text, mark, _NODES_HEADER, "jobs"))
+    return {job: tuple(sorted(parse_hostlist(nodes))) for job, nodes in found}
+
+
+def shrink_argv(job: str, nodes: Iterable[str]) -> list[str]:
+    """Give back all nodes of a job but these. No version gives back the node of the batch script (and 22.05.8 loses the nodes,
+    see several_nodes.py). NumNodes would choose the nodes itself.
+    """
+    return ["scontrol", "update", f"JobId={job}", f"ReqNodeList={','.join(sorted(nodes))}"]
+
+
 def cancel_argv(jobs: Iterable[str]) -> list[str]:
     """End jobs."""
     return ["scancel", *sorted(jobs)]
@@ -200,12 +245,20 @@ def job_steps_argv(job: str) -> list[str]:
     return ["scontrol", "-o", "show", "step", job]
 
 
-def parse_job_steps(text: str) -> HolderSteps:
-    """``StepId=12.0 UserId=0 ... Name=bftrainer-payload Network=...``: a line per step."""
-    found = re.findall(r"^StepId=(\S+) .* Name=(.*?) Network=", text, re.MULTILINE)
+def parse_job_steps(text: str, nodes: frozenset[str] | None = None) -> HolderSteps:
+    """``StepId=12.0 UserId=0 ... NodeList=node01 ... Name=bftrainer-payload Network=...``: a line per step.
+
+    With ``nodes``: of the workers, only those that run on these nodes.
+    """
+    found = re.findall(r"^StepId=(\S+) .* NodeList=(\S+) .* Name=(.*?) Network=", text, re.MULTILINE)
     if not found:
         raise SchedulerError(f"no step in {text[:80]!r}")
-    return _holder_steps(found)
+    there = (
+        (step, at, name)
+        for step, at, name in found
+        if nodes is None or name == PAYLOAD_STEP or nodes & parse_hostlist(at)
+    )
+    return _holder_steps((step, name) for step, _, name in there)
 
 
 def _holder_steps(found: Iterable[tuple[str, str]]) -> HolderSteps:

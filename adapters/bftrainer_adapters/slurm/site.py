@@ -29,6 +29,7 @@ from bftrainer_adapters.slurm.measured import measured
 from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
+from bftrainer_adapters.slurm.several_nodes import check_settings
 
 NAME = "slurm"
 _JOB_ID = "SLURM_JOB_ID"
@@ -50,7 +51,7 @@ class SlurmSite:
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         settings = _settings(config, "configuration")
         gres = [f"--gres={settings.gres}"] if settings.gres else []
-        prefix = ["srun", "--jobid={fragment_id}", *_STEP, *gres]
+        prefix = ["srun", "--jobid={job_id}", *_STEP, *gres]
         calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
@@ -131,6 +132,7 @@ def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> Pilot
 def _settings(config: PilotConfig, where: str) -> SlurmSettings:
     settings = check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
     check_times(NAME, settings.timeout_s, config.times.lease_s, where)
+    check_settings(settings, config.nodes.site_max_nodes, where)
     return settings
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.pilot import NodesConfig
 from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
+from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.claims import ClaimComparison
@@ -119,7 +120,7 @@ def surplus(kept: Iterable[HeldFragment], peer_holders: Iterable[str], site_max_
     """Our fragments above the shared cap. All pilots count in the same order, so that only one of two that raced gives way."""
     if site_max_nodes is None:
         return ()
-    ours = [(_number(h.fragment.id), h.name) for h in kept]
+    ours = [(_number(job_of(h.name)), h.name) for h in kept]
     theirs = [(_number(job), "") for job in peer_holders]
     return tuple(name for _, name in sorted([*ours, *theirs])[site_max_nodes:] if name)
 

@@ -11,7 +11,7 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer.domain.fragments import id_of, node_of
+from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock, Scheduler
 from bftrainer.errors import BFTrainerError, PostponedError
@@ -204,7 +204,7 @@ class Survey:
     def _read(self, answer: Seen, config: PilotConfig, begun_s: float) -> str:
         """Take over an observation. Returns the complaint about a peer pilot, if any."""
         seen = answer.observation
-        pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | {id_of(name) for name in self._held})
+        pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | {job_of(name) for name in self._held})
         complaint = self._sharing.read(config.nodes, seen, answer.peers)
         self._classes.observe(seen)
         free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)

@@ -21,6 +21,9 @@ _LOOKS = (
 )
 
 
+_NEAR = 0.06  # of the range of an axis: the height of a name beside a level
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A named line through points (x, y)."""
@@ -61,11 +64,11 @@ def lines_figure(
             markersize=6,
             label=line.name,
         )
-    for level in levels:
-        axes.axhline(level.y, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
+    for name, height in _apart(lines, levels):
+        axes.axhline(height, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
         axes.annotate(
-            level.name,
-            (1, level.y),
+            name,
+            (1, height),
             (-2, 3),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
@@ -88,6 +91,19 @@ def lines_figure(
     if len(lines) > 1:
         axes.legend(loc="best", frameon=False, fontsize=9)
     return figure
+
+
+def _apart(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, float]]:
+    """Names and heights of the levels; those whose names would lie on each other have one line at the upper one."""
+    heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
+    near = _NEAR * (max(heights, default=0.0) - min(heights, default=0.0))
+    found: list[tuple[str, float]] = []
+    for level in sorted(levels, key=lambda each: -each.y):
+        if found and found[-1][1] - level.y <= near:
+            found[-1] = (f"{found[-1][0]}, {level.name}", found[-1][1])
+        else:
+            found.append((level.name, level.y))
+    return found
 
 
 def _numbers(lines: Sequence[Line]) -> FuncFormatter | StrMethodFormatter:

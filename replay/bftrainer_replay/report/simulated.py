@@ -91,7 +91,7 @@ def settings_sentence(
         )
         words.append(
             "bftrainer, which chooses the nodes of each training, "
-            f"does {gain} an equal number of nodes for each{_range_of_gains(base, equal)}."
+            f"does {gain} giving each an equal number of nodes{_range_of_gains(base, equal)}."
         )
     words.append(_best(plan, rows))
     words.append(_why_so_many(window, base, trainers))

@@ -13,7 +13,7 @@ from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ready_sinc
 class Listed:
     ends_s: float | None
     id: str = "7"
-    node: str = "n1"
+    fragments: tuple[str, ...] = ("n1#7",)
     phase: JobPhase = JobPhase.RUNS
     state: str = "RUNNING"
     reason: str = "None"

@@ -2,134 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from fakes_cluster import FakeClock
+from fakes_jobs import House, Job, house_in
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
-from bftrainer.errors import CommandError
-from bftrainer_adapters.holding.call_budget import CallKind
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.slurm.config import SlurmSettings
 
 
-@dataclass
-class Job:
-    id: str
-    node: str
-    phase: JobPhase = JobPhase.WAITS
-    ends_s: float | None = None
-    reason: str = ""
-
-    @property
-    def state(self) -> str:
-        return self.phase.name
-
-
-@dataclass
-class Jobs:
-    """A scheduler. ``while_asked`` happens after it has made its answer and before that is read."""
-
-    traits: SchedulerTraits = field(
-        default_factory=lambda: SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2)
-    )
-    jobs: dict[str, Job] = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
-    asked_for: list[list[str]] = field(default_factory=list)
-    submitted: int = 0
-    fails: bool = False
-    against: str = ""
-    while_asked: Callable[[], object] = lambda: None
-    windows: list[float] = field(default_factory=list)
-    while_submitting: Callable[[], object] = lambda: None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def begin(self) -> None: ...
-
-    def is_limit(self, reason: str) -> bool:
-        return "limit" in reason
-
-    def wait_s(self, kind: CallKind) -> float:
-        return 0.0
-
-    @property
-    def submissions_at_once(self) -> int:
-        return 4
-
-    def why_no_holder(self) -> str:
-        if self.against == "?":
-            raise CommandError(["fqueue"], "no answer")
-        return self.against
-
-    def turn_s(self, reason: str) -> float:
-        return 60.0 if reason == "Priority" else 0.0
-
-    @property
-    def longest_s(self) -> float:
-        return math.inf
-
-    def submit(self, claim: NodeRequest) -> str:
-        with self.lock:
-            self.submitted += 1
-            job = Job(str(self.submitted), claim.node)
-        self.while_submitting()
-        self.windows.append(claim.window_s)
-        if self.fails:
-            raise CommandError(["fsub"], "no")
-        self.jobs[job.id] = job
-        return job.id
-
-    def listed(self) -> Mapping[str, Job]:
-        answer = {job.id: Job(job.id, job.node, job.phase, job.ends_s, job.reason) for job in self.jobs.values()}
-        self.while_asked()
-        return answer
-
-    def unknown(self, ids: list[str]) -> frozenset[str]:
-        self.asked_for.append(ids)
-        return frozenset(ids) - self.jobs.keys()
-
-    def end(self, ids: list[str]) -> None:
-        self.ended += ids
-
-    def end_workers(self, names: list[str]) -> None: ...
-
-
-@dataclass
-class House:
-    jobs: Jobs
-    clock: FakeClock
-    holder: JobHolder
-
-    def poll(self) -> list[Fragment]:
-        self.clock.sleep(10.0)
-        return list(self.holder.poll())
-
-    def mark_ready(self, fragment: Fragment) -> None:
-        (self.holder.holders / fragment.name / "ready").write_text("1.0\n")
-
-    def ready(self, node: str = "n1") -> Fragment:
-        (fragment,) = self.holder.acquire((NodeRequest(node),)).fragments
-        self.jobs.jobs[fragment.id].phase = JobPhase.RUNS
-        self.mark_ready(fragment)
-        assert [f.phase for f in self.poll()] == [FragmentPhase.READY]
-        return fragment
-
-
 @pytest.fixture
 def house(tmp_path: Path) -> House:
-    jobs, clock = Jobs(), FakeClock()
-    settings = SlurmSettings(partition="p", start_within_s=30.0)
-    holder = JobHolder(jobs, settings, HolderFiles(tmp_path / "holders"), clock, poll_s=10.0)
-    holder.poll()
-    return House(jobs, clock, holder)
+    return house_in(tmp_path)
 
 
 def test_a_mark_that_is_younger_than_the_answer_is_no_second_queueing(house: House) -> None:
@@ -178,9 +66,9 @@ def test_a_round_of_slow_submissions_ends_early_and_the_rest_follows_later(house
     """16 sbatch of 5 s each in one tick were 80 s without a renewal, a release or a look at the drivers."""
     submit = house.jobs.submit
 
-    def slow(claim: NodeRequest) -> str:
+    def slow(claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         house.clock.sleep(5.0)
-        return submit(claim)
+        return submit(claim, beside)
 
     house.jobs.submit = slow  # type: ignore[method-assign]
     requests = tuple(NodeRequest(f"n{i:02d}") for i in range(16))

@@ -11,7 +11,7 @@ import pytest
 from fakes_live import FakeClock
 
 from bftrainer.domain.cluster import Acquired, FragmentPhase, NodeRequest
-from bftrainer.domain.fragments import id_of
+from bftrainer.domain.fragments import fragment_name, id_of
 from bftrainer.errors import PostponedError
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import JobPhase
@@ -31,6 +31,10 @@ class Job:
     state: str = "RUNNING"
     ends_s: float | None = 1e9
     reason: str = ""
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        return (fragment_name(self.node, self.id),)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Jobs:
     waits_s: dict[CallKind, float] = field(default_factory=dict)
     refuses: bool = False
     tidied: int = 0
+    nodes_per_job: int = 1
 
     def begin(self) -> None:
         pass
@@ -76,7 +81,10 @@ class Jobs:
     def longest_s(self) -> float:
         return math.inf
 
-    def submit(self, claim: NodeRequest) -> str:
+    def shrink(self, job: str, nodes: list[str]) -> None:
+        raise AssertionError("every job has one node")
+
+    def submit(self, claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         if self.refuses:
             raise PostponedError("refused", 30.0)
         name = str(len(self.jobs) + 1)

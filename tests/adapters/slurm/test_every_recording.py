@@ -25,6 +25,7 @@ from bftrainer_adapters.slurm.jobs import (
     is_unknown_job,
     parse_job_steps,
     parse_known,
+    parse_nodes,
     parse_steps,
 )
 from bftrainer_adapters.slurm.limit_waits import shared_limits
@@ -191,6 +192,22 @@ def test_holders_steps_and_the_pilots_own_job(version: str) -> None:
     assert job.ends_s is not None
     for name in ("unknown.job", "unknown.known", "unknown.exists"):
         assert is_unknown_job(recorded(f"{name}.txt", version)), name
+
+
+@every_version
+def test_a_holder_of_several_nodes_that_has_given_one_back(version: str) -> None:
+    """The list shows for ever what it was submitted for."""
+    listed = Listing(OURS).read(recorded("several.holders.txt", version), MARK)
+    (job,) = listed.values()
+    assert job.fragments == tuple(f"node0{i}#{job.id}.node0{i}" for i in (1, 2, 3))
+    assert parse_nodes(recorded("several.nodes-of.txt", version), MARK) == {job.id: ("node01", "node02")}
+    text = recorded("several.job-steps.txt", version)
+    steps = {node: parse_job_steps(text, frozenset({node})).workers for node in ("node01", "node02", "node03")}
+    assert sorted([steps["node01"], steps["node02"]]) == [(f"{job.id}.1",), (f"{job.id}.2",)]
+    assert steps["node03"] == ()
+    assert parse_job_steps(text).payloads == {job.id}
+    told = "Job update not available right now" if version == "22.05.8" else "Invalid node name specified"
+    assert told in recorded("several.first.txt", version)
 
 
 @every_version

@@ -10,6 +10,7 @@ import pytest
 from command_line import bftrainer, complaint
 
 from bftrainer.config.pilot import PilotConfig, read_config
+from bftrainer_replay.comparison.advise import SettingChoice
 
 HEAD = "job,model,Tcup,Tcdw,Jmin,Jmax,Pmax,Tsub\n"
 
@@ -117,6 +118,19 @@ def test_models_alike_ask_for_no_other_objective(tmp_path: Path) -> None:
         "value": "relative-speed",
         "losses": {"relative-speed": 0, "throughput": 0, "scaling-efficiency": 0},
     }  # fmt: skip
+
+
+def test_a_best_value_at_the_edge_of_those_tried_is_said() -> None:
+    rising = SettingChoice("max_parallel", 100, ((25, 0.6), (50, 0.3), (100, 0.1), (200, 0.0)))
+    assert rising.others.endswith("; 200 is the largest value tried: the best may lie beyond")
+    falling = SettingChoice("forward_s", 30.0, ((30.0, 0.0), (60.0, 0.01), (120.0, 0.3)))
+    assert falling.others.endswith("; 30 is the smallest value tried: the best may lie beyond")
+    flat = SettingChoice("max_parallel", 10, ((5, 0.2), (10, 0.01), (20, 0.01), (35, 0.0)))
+    assert flat.others == "5 loses 20.0%, 20 loses 1.0%, 35 loses 0.0%"
+    assert (
+        SettingChoice("objective", "throughput", (("throughput", 0.0), ("progress", 0.1))).others
+        == "progress loses 10.0%"
+    )
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
+from bftrainer_replay.figures.layout import screens
 from bftrainer_replay.figures.models import runtimes_figure
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
 from bftrainer_replay.figures.replays import _lanes
 from bftrainer_replay.figures.settings import return_figure
 from bftrainer_replay.figures.style import png
+from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 
@@ -87,3 +90,35 @@ def test_returns_of_single_events_need_not_exist_everywhere() -> None:
     )
     assert png(figure).startswith(b"\x89PNG")
     assert "single events" not in return_figure([(30.0, 5.0), (120.0, 2.0)], outcome, {}).texts[1].get_text()
+
+
+def test_levels_whose_names_would_lie_on_each_other_share_a_line() -> None:
+    lines = [Line("U", ((30.0, 0.998), (120.0, 1.005)))]
+    far, near = (
+        lines_figure(
+            "U", "Read: U.", lines, x="s", y="U", percent=True, levels=[Level("a 72.0%", 1.08), Level("b", other)]
+        )
+        for other in (1.04, 1.0797)
+    )
+    assert [text.get_text() for text in far.axes[0].texts] == ["a 72.0%", "b"]
+    assert [text.get_text() for text in near.axes[0].texts] == ["a 72.0%, b"]
+
+
+def test_amounts_begin_at_nothing_and_shares_where_they_are() -> None:
+    lines = [Line("outcome", ((1.0, 600.0), (2.0, 900.0)))]
+    assert lines_figure("A", "Read: a.", lines, x="n", y="samples").axes[0].get_ylim()[0] == 0
+    assert lines_figure("A", "Read: a.", lines, x="n", y="U", percent=True).axes[0].get_ylim()[0] > 0
+
+
+def test_a_narrow_figure_keeps_its_legend_inside_the_image_and_off_the_axes() -> None:
+    points = [(float(s), 1.0 + s / 1000) for s in (30, 120, 300, 900)]
+    spread = {s: (1.0, 10.0, 50.0, 100.0, 1000.0) for s, _ in points}
+    figure = return_figure(points, points, spread)
+    screens(figure)
+    FigureCanvasAgg(figure).draw()
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1
+    assert box.y0 >= figure.axes[0].get_window_extent().y1 - 1

@@ -216,7 +216,7 @@ def test_what_training_uses_and_gains(tmp_path: Path) -> None:
     assert int(told[3]) == pytest.approx(
         work / HOURS, rel=0.03
     )  # stalls that leave a count as it was are not in the counts
-    gain = re.search(r"does ([\d.]+)% more work than an equal number of nodes for each", fourth)
+    gain = re.search(r"does ([\d.]+)% more work than giving each an equal number of nodes", fourth)
     assert gain is not None
     assert float(gain[1]) == pytest.approx(100 * (work / equal - 1), abs=1)
     with (tmp_path / "out" / "data" / "replays.csv").open(newline="") as file:

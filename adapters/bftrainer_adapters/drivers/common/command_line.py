@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bftrainer.domain.fragments import job_of
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer_adapters.on_node.payload import NOTICE
 
 
 def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
-    """The prefix for one host: ``{fragment_id}`` and ``{node}`` are replaced, other braces stay."""
-    return [word.replace("{fragment_id}", host.fragment).replace("{node}", host.node) for word in template]
+    """The prefix for one host: ``{fragment_id}``, ``{job_id}`` and ``{node}`` are replaced, other braces stay."""
+    job = job_of(host.fragment)
+    return [
+        word.replace("{fragment_id}", host.fragment).replace("{job_id}", job).replace("{node}", host.node)
+        for word in template
+    ]
 
 
 def inside_step(setup: Sequence[str], command: Sequence[str]) -> list[str]:

@@ -58,7 +58,7 @@ class ForkServers:
         chosen = dict(trainer.environment).get(SWITCH)
         wanted = settings.fork_servers > 0 and (chosen == "1" or (chosen != "0" and bool(settings.prefix)))
         self._begins = beginning_of(trainer.command, trainer.cwd) if wanted else None
-        self._tied = not any("{fragment_id}" in word for word in settings.prefix)
+        self._tied = not any("{fragment_id}" in word or "{job_id}" in word for word in settings.prefix)
         """Whether servers end with the driver: without holders, nothing else would end them before they are idle."""
 
     def command(

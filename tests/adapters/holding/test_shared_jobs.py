@@ -1,0 +1,157 @@
+"""Holder jobs of several nodes: which nodes share one, and what happens to the others when one leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes_jobs import House, house_in
+
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.fragments import job_of
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.job_holder import JobHolder
+from bftrainer_adapters.slurm.config import SlurmSettings
+
+READY, LEAVING, GONE = FragmentPhase.READY, FragmentPhase.LEAVING, FragmentPhase.GONE
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    house = house_in(tmp_path)
+    house.jobs.nodes_per_job = 3
+    return house
+
+
+def hold(house: House, *nodes: str) -> list[Fragment]:
+    fragments = list(house.holder.acquire(tuple(NodeRequest(node) for node in nodes)).fragments)
+    for fragment in fragments:
+        house.jobs.jobs[job_of(fragment.name)].phase = JobPhase.RUNS
+        house.mark_ready(fragment)
+    assert [f.phase for f in house.poll()] == [READY] * len(nodes)
+    return fragments
+
+
+def leave(house: House, fragment: Fragment, why: str) -> None:
+    """Its payload ends."""
+    mark = house.holder.holders / fragment.name / "leaving"
+    mark.write_text(f"1700000000.0 {why} killed=0 took_s=0.01\n")
+
+
+def phases(house: House) -> dict[str, FragmentPhase]:
+    return {fragment.node: fragment.phase for fragment in house.poll()}
+
+
+def jobs_of(house: House, *requests: NodeRequest) -> list[list[str]]:
+    """The nodes of each job that was submitted."""
+    house.holder.acquire(requests)
+    return [[job.node, *job.beside] for job in house.jobs.jobs.values()]
+
+
+def test_nodes_share_a_job_if_they_are_alike(house: House) -> None:
+    found = jobs_of(
+        house, NodeRequest("a1", node_class="a"), NodeRequest("b1", node_class="b"), NodeRequest("a2", node_class="a"),
+        NodeRequest("a3", 3600.0, node_class="a"), NodeRequest("a4", node_class="a", gpus=4),
+        NodeRequest("a5", node_class="a"), NodeRequest("a6", node_class="a"),
+    )  # fmt: skip
+    assert found == [["a1", "a2", "a5"], ["a6"], ["b1"], ["a3"], ["a4"]]
+
+
+def test_caps_count_jobs_and_not_nodes(house: House, tmp_path: Path) -> None:
+    settings = SlurmSettings(partition="p", submissions_per_hour=2, max_pending=2)
+    capped = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "capped"), house.clock, poll_s=10.0)
+    capped.poll()
+    acquired = capped.acquire(tuple(NodeRequest(f"n{i}") for i in range(8)))
+    assert (len(acquired.fragments), len(acquired.refusals)) == (6, 2)
+
+
+def test_nodes_of_a_job_that_was_refused_are_held_one_by_one(house: House) -> None:
+    """One node that Slurm does not give delays a job for all: the next try finds out which it is."""
+    house.jobs.fails = True
+    requests = (NodeRequest("n1"), NodeRequest("n2"))
+    assert {r.node for r in house.holder.acquire(requests).refusals} == {"n1", "n2"}
+    house.jobs.fails = False
+    house.clock.sleep(20.0)
+    assert jobs_of(house, *requests) == [["n1"], ["n2"]]
+
+
+def test_a_notice_to_one_node_is_that_of_all_nodes_of_the_job_at_once(house: House) -> None:
+    fragments = hold(house, "n1", "n2", "n3", "m1")
+    leave(house, fragments[1], "notice")
+    found = {f.node: f for f in house.holder.poll()}
+    while found["n2"].phase is READY:  # marks at rest are read in turn
+        found = {f.node: f for f in house.holder.poll()}
+    assert {node: f.phase for node, f in found.items()} == {"n1": LEAVING, "n2": LEAVING, "n3": LEAVING, "m1": READY}
+    assert found["n1"].why == "preempted, with n2 of the same job"
+    assert house.jobs.shrunk == []
+
+
+def test_a_released_node_is_given_back_once_its_payload_has_ended(house: House) -> None:
+    fragments = hold(house, "n1", "n2", "n3")
+    house.holder.release(frozenset({fragments[2].name}))
+    assert house.jobs.shrunk == [], "its payload would be killed, and with it the step on all nodes"
+    leave(house, fragments[2], "released")
+    assert phases(house) == {"n1": READY, "n2": READY, "n3": GONE}
+    assert house.jobs.shrunk == [["n1", "n2"]]
+    assert house.jobs.ended == []
+    assert phases(house) == {"n1": READY, "n2": READY}
+
+
+@pytest.mark.parametrize(("why", "payload_ends"), [("not now", True), ("its payload has not ended within 5 s", False)])
+def test_where_a_job_cannot_be_shrunk_it_ends_whole(house: House, why: str, payload_ends: bool) -> None:
+    """A node that was released must become free, whatever that costs the others."""
+    fragments = hold(house, "n1", "n2", "n3")
+    house.jobs.why_whole = "not now"
+    house.holder.release(frozenset({fragments[2].name}))
+    if payload_ends:
+        leave(house, fragments[2], "released")
+    found = {f.node: f for f in house.poll()}
+    assert {f.phase for f in found.values()} == {LEAVING}
+    assert why in found["n1"].why
+    assert found["n1"].why.startswith("released with n3 of the same job")
+    assert house.jobs.ended == [job_of(fragments[0].name)]
+    leases = [(house.holder.holders / f.name / "lease").read_text().strip() for f in fragments]
+    assert leases == ["released"] * 3, "in case the scheduler does not answer"
+
+
+def test_a_job_that_has_not_started_ends_whole(house: House) -> None:
+    one, *_ = house.holder.acquire(tuple(NodeRequest(f"n{i}") for i in range(3))).fragments
+    house.holder.release(frozenset({one.name}))
+    assert house.jobs.ended == [job_of(one.name)]
+
+
+def test_all_nodes_released_is_one_cancellation(house: House) -> None:
+    fragments = hold(house, "n1", "n2", "n3")
+    house.holder.release(frozenset(f.name for f in fragments))
+    assert house.jobs.ended == [job_of(fragments[0].name)]
+    assert house.jobs.shrunk == []
+
+
+def test_a_successor_gives_back_what_its_predecessor_released(house: House, tmp_path: Path) -> None:
+    """The predecessor was killed between the end of the payload and the shrinking of the job."""
+    fragments = hold(house, "n1", "n2", "n3")
+    leave(house, fragments[2], "released")
+    settings = SlurmSettings(partition="p")
+    holder = JobHolder(house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0)
+    successor = House(house.jobs, house.clock, holder)
+    assert {f.name for f in successor.holder.poll()} == {f.name for f in fragments}
+    assert phases(successor) == {"n1": READY, "n2": READY, "n3": GONE}
+    assert house.jobs.shrunk == [["n1", "n2"]]
+
+
+def test_a_node_that_its_job_no_longer_has_is_gone(house: House) -> None:
+    """An administrator has shrunk the job."""
+    hold(house, "n1", "n2", "n3")
+    (job,) = house.jobs.jobs.values()
+    job.beside = ("n2",)
+    assert phases(house) == {"n1": READY, "n2": READY, "n3": GONE}
+
+
+def test_a_job_whose_payload_was_ended_by_hand_ends_whole(house: House) -> None:
+    """A node without a payload would make a main job wait for the grace time."""
+    fragments = hold(house, "n1", "n2", "n3")
+    leave(house, fragments[1], "SIGTERM")
+    house.poll()
+    house.poll()
+    assert house.jobs.ended[:1] == [job_of(fragments[0].name)]

@@ -1,0 +1,150 @@
+"""A scheduler of a few lines, and the common holder loop on it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fakes_cluster import FakeClock
+
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.fragments import fragment_name, id_in_job
+from bftrainer.errors import CommandError
+from bftrainer_adapters.holding.call_budget import CallKind
+from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
+from bftrainer_adapters.holding.job_holder import JobHolder
+from bftrainer_adapters.slurm.config import SlurmSettings
+
+
+@dataclass
+class Job:
+    id: str
+    node: str
+    phase: JobPhase = JobPhase.WAITS
+    ends_s: float | None = None
+    reason: str = ""
+    beside: tuple[str, ...] = ()
+    is_for_several: bool = False
+
+    @property
+    def state(self) -> str:
+        return self.phase.name
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        if not self.is_for_several:
+            return (fragment_name(self.node, self.id),)
+        return tuple(fragment_name(node, id_in_job(self.id, node)) for node in (self.node, *self.beside))
+
+
+@dataclass
+class Jobs:
+    """A scheduler. ``while_asked`` happens after it has made its answer and before that is read."""
+
+    traits: SchedulerTraits = field(
+        default_factory=lambda: SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2)
+    )
+    jobs: dict[str, Job] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    asked_for: list[list[str]] = field(default_factory=list)
+    submitted: int = 0
+    fails: bool = False
+    against: str = ""
+    while_asked: Callable[[], object] = lambda: None
+    windows: list[float] = field(default_factory=list)
+    while_submitting: Callable[[], object] = lambda: None
+    nodes_per_job: int = 1
+    shrunk: list[list[str]] = field(default_factory=list)
+    why_whole: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> None: ...
+
+    def is_limit(self, reason: str) -> bool:
+        return "limit" in reason
+
+    def wait_s(self, kind: CallKind) -> float:
+        return 0.0
+
+    @property
+    def submissions_at_once(self) -> int:
+        return 4
+
+    def why_no_holder(self) -> str:
+        if self.against == "?":
+            raise CommandError(["fqueue"], "no answer")
+        return self.against
+
+    def turn_s(self, reason: str) -> float:
+        return 60.0 if reason == "Priority" else 0.0
+
+    @property
+    def longest_s(self) -> float:
+        return math.inf
+
+    def submit(self, claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
+        with self.lock:
+            self.submitted += 1
+            job = Job(str(self.submitted), claim.node, beside=beside, is_for_several=bool(beside))
+        self.while_submitting()
+        self.windows.append(claim.window_s)
+        if self.fails:
+            raise CommandError(["fsub"], "no")
+        self.jobs[job.id] = job
+        return job.id
+
+    def listed(self) -> Mapping[str, Job]:
+        answer = {job.id: replace(job) for job in self.jobs.values()}
+        self.while_asked()
+        return answer
+
+    def shrink(self, job: str, nodes: list[str]) -> None:
+        it = self.jobs[job]
+        self.shrunk.append(nodes)
+        if self.why_whole or it.node not in nodes:
+            raise CommandError(["fupdate"], self.why_whole or "Invalid node name specified")
+        it.beside = tuple(node for node in it.beside if node in nodes)
+
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        self.asked_for.append(ids)
+        return frozenset(ids) - self.jobs.keys()
+
+    def end(self, ids: list[str]) -> None:
+        self.ended += ids
+
+    def end_workers(self, names: list[str]) -> None: ...
+
+
+@dataclass
+class House:
+    jobs: Jobs
+    clock: FakeClock
+    holder: JobHolder
+
+    def poll(self) -> list[Fragment]:
+        self.clock.sleep(10.0)
+        return list(self.holder.poll())
+
+    def mark_ready(self, fragment: Fragment) -> None:
+        (self.holder.holders / fragment.name / "ready").write_text("1.0\n")
+
+    def ready(self, node: str = "n1") -> Fragment:
+        (fragment,) = self.holder.acquire((NodeRequest(node),)).fragments
+        self.jobs.jobs[fragment.id].phase = JobPhase.RUNS
+        self.mark_ready(fragment)
+        assert [f.phase for f in self.poll()] == [FragmentPhase.READY]
+        return fragment
+
+
+def house_in(folder: Path) -> House:
+    """A holder whose first list is empty."""
+    jobs, clock = Jobs(), FakeClock()
+    settings = SlurmSettings(partition="p", start_within_s=30.0)
+    holder = JobHolder(jobs, settings, HolderFiles(folder / "holders"), clock, poll_s=10.0)
+    holder.poll()
+    return House(jobs, clock, holder)
