@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,7 +35,6 @@ print("begun", flush=True)
 while True:
     sender.sendto(os.urandom(2), (sys.argv[1], int(sys.argv[2])))
 """
-SCRIPT = Path(__file__).parents[2] / "jobscripts" / "hint.sh"
 
 
 @pytest.fixture
@@ -247,30 +244,3 @@ def test_doctor_tells_whether_hints_arrive(tmp_path: Path) -> None:
     gone = examine_hints(tmp_path, config)
     assert gone.state is CheckStatus.WARNING
     assert "a test from this host did not arrive" in gone.detail
-
-
-def test_the_script_for_nodes_sends_a_hint_and_never_fails(listener: HintListener) -> None:
-    there = f"{listener.counts.address}/{listener.counts.port}"
-    for pilots, wanted in ((f"127.0.0.1/9 {there}", 1), ("no.such.host.invalid/7717", 0), ("", 0)):
-        done = subprocess.run(
-            ["bash", str(SCRIPT)], env={"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": pilots}, timeout=60, check=False,
-            capture_output=True,
-        )  # fmt: skip
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-        if wanted:
-            wait_for(listener.take)
-    without = subprocess.run(
-        ["/bin/bash", str(SCRIPT)], env={"PATH": "/nowhere"}, timeout=60, check=False, capture_output=True
-    )
-    assert (without.returncode, without.stderr) == (0, b""), "no program of its own there"
-
-
-def test_a_hint_outlives_the_process_group_of_its_epilog(listener: HintListener) -> None:
-    """slurmd kills the group as soon as the Epilog has ended."""
-    environment = {"PATH": os.environ["PATH"], "BFTRAINER_PILOTS": f"{listener.counts.address}/{listener.counts.port}"}
-    for _ in range(20):
-        epilog = subprocess.Popen(["bash", str(SCRIPT)], env=environment, process_group=0)
-        assert epilog.wait(60) == 0
-        with suppress(ProcessLookupError):
-            os.killpg(epilog.pid, signal.SIGKILL)
-        wait_for(listener.take)
