@@ -113,7 +113,8 @@ def test_amounts_begin_at_nothing_and_shares_where_they_are() -> None:
 def test_a_narrow_figure_keeps_its_legend_inside_the_image_and_off_the_axes() -> None:
     points = [(float(s), 1.0 + s / 1000) for s in (30, 120, 300, 900)]
     spread = {s: (1.0, 10.0, 50.0, 100.0, 1000.0) for s, _ in points}
-    figure = return_figure(points, points, spread)
+    outcome = [(s, 1.4e6) for s, _ in points]  # long labels: a wide margin at the left
+    figure = return_figure(points, outcome, spread)
     screens(figure)
     FigureCanvasAgg(figure).draw()
     legend = figure.axes[0].get_legend()

@@ -198,7 +198,7 @@ def test_what_training_uses_and_gains(tmp_path: Path) -> None:
     assert made.status == 0, made
     with (tmp_path / "t.csv").open(newline="") as file:
         table = {row["job"]: row for row in csv.DictReader(file)}
-    where = ("--start", begin, "--hours", HOURS, "--trainers", tmp_path / "t.csv", "--max-parallel", 10)
+    where = ("--start", begin, "--hours", HOURS, "--trainers", tmp_path / "t.csv", "--max-parallel", 20)
     found = []
     for policy in ("bftrainer", "equal-share"):
         ended = bftrainer("replay", "run", "--log", log, *where, "--policy", policy, "--out", tmp_path / policy)
