@@ -121,8 +121,8 @@ def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, 
             raise UserError("--node-type requires --curves: the default curves are those of the paper's Table 2")
         return (
             f"the paper's Table 2: seven models of ImageNet, on {TABLE_2_NODES}. Other nodes train at other rates",
-            f"The training rates are those of {TABLE_2_NODES}, not of this cluster's nodes: what training achieves here may "
-            "differ by a large factor. To use your own, measure them with bftrainer rehearse --curves FILE, and repeat this "
+            f"The training rates are those of {TABLE_2_NODES}, not measured on this cluster: on other nodes, training may "
+            "achieve much more or less. To use your own, measure them with bftrainer rehearse --curves FILE, and repeat this "
             "command with --curves FILE",
         )
     types = node_type or ", ".join(node_types(table.curves))

@@ -28,6 +28,9 @@ DELAYS_S = (0.06, 0.31, 1.33)
 """Medians of docs/slurm.md, "Effect on the main queue": least and largest of the recommended site; largest of the defaults."""
 
 
+_UNKNOWN_OUT = " The log does not show which nodes were out of service: some of the idle ones may have been."
+
+
 def title_of(window: LogWindow) -> str:
     """The cluster and the dates of the log: the name of a file says neither."""
     return f"Idle nodes of a {window.machine_nodes:,}-node cluster, {dates(window)}"
@@ -82,9 +85,11 @@ def _ran_out(base: SweepRow) -> str:
 def _delay_sentence() -> str:
     least, most, default = DELAYS_S
     return (
-        "Training leaves a node as soon as a job wants it. On a Slurm cluster of eight nodes, jobs of one to eight nodes "
-        f"started {least:g} to {most:.1f} s later on nodes in training than on an empty cluster (medians, recommended "
-        f"settings), and up to {default:.1f} s later with Slurm's default settings: docs/slurm.md, Effect on the main queue."
+        "Training leaves a node as soon as a job wants it. In tests on a Slurm cluster of eight nodes, jobs of one to eight "
+        f"nodes started {least:g} to {most:.1f} s later on nodes in training than on an empty cluster (the least and the "
+        f"largest median of a series of jobs, recommended settings), and {default:.1f} s later at most with Slurm's default "
+        "settings. "
+        "Larger clusters were not measured. The series are in docs/slurm.md, Effect on the main queue."
     )
 
 
@@ -119,7 +124,7 @@ def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
     return (
         f"On average, {idle} of {found.machine_nodes:,} nodes are idle: {found.idle_share:.1%} of all "
         f"node-hours, or about {about(month_h)} idle node-hours in 30 days (measured over {span_text(found.span_h)})."
-        f"{apart}{prices.idle_words(month_h)}"
+        f"{apart or _UNKNOWN_OUT}{prices.idle_words(month_h)}"
     )
 
 

@@ -140,7 +140,7 @@ def _training(
         "it compares with as many dedicated nodes under the same limit of concurrent trainers, so it is not the share of the "
         f"idle node-hours that is used ({UsedNodes.of(base).share:.1%}).{pictured}",
         (
-            nodes_picture(details[policy], policy, base.efficiency, piece),
+            nodes_picture(details[policy], policy, base.efficiency if sample.is_whole else None, piece),
             efficiency_picture(details, static_bins, piece),
             trainers_picture(details[policy], policy, piece),
             lost_picture(details, piece),

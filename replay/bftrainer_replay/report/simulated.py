@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import SitePrices
-from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, used_spread
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
 from bftrainer_replay.report.words import about, compared, more_or_less, share_text, span_text
 from bftrainer_replay.simulation.bins import Bins
 from bftrainer_replay.sweep.cell import Cell
@@ -57,21 +56,32 @@ def training_sentence(found: Characteristics, sample: LogSample, base: SweepRow,
     work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
     nodes, left = about(found.eq_nodes * used.share), 1 - used.share
     over = f"the other {share_text(left)} would have stayed idle" if left > 1e-9 else "none would have stayed idle"
-    spread = "" if sample.is_whole else f" ({_give_or_take(base, sample)})"
+    spread = "" if sample.is_whole else f" {_estimated_from(base, sample)}"
     return (
         f"With at most {base.cell.max_parallel} trainings at once, training would have used {share_text(used.share)} of the "
-        f"idle node-hours{spread}; {over}. On average {nodes} nodes would have trained. Their work is that of {about(work)} "
+        f"idle node-hours; {over}.{spread} On average {nodes} nodes would have trained. Their work is that of {about(work)} "
         "nodes that train one model each, without interruption: the rest is lost to interruptions and to training one model "
         "on several nodes."
         f"{prices.training_words(found.eq_nodes * MONTH_H * used.share, work * MONTH_H)}"
     )
 
 
-def _give_or_take(base: SweepRow, sample: LogSample) -> str:
-    points = max(math.ceil(100 * used_spread(base)), 1)
+def _estimated_from(base: SweepRow, sample: LogSample) -> str:
+    """What the estimate of the share stands on: so many hours, and how different they are."""
+    shares = [UsedNodes.of(part).share for part in base.parts]
+    hours = f"{span_text(sample.replayed_h)} of the log's {span_text(sample.log.span_s / 3600)} were simulated"
+    if len(shares) < 2:
+        return f"This is an estimate: {hours}."
+    correction = UsedNodes.of(base).correction
+    other = "fewer" if correction < 1 else "more"
+    allowed = (
+        ""
+        if abs(correction - 1) < 0.01
+        else f"; {other} nodes were idle then than on average, which the figure allows for"
+    )
     return (
-        f"give or take {points} percentage point{'' if points == 1 else 's'}, since only {span_text(sample.replayed_h)} of the "
-        f"log's {span_text(sample.log.span_s / 3600)} were simulated"
+        f"This is an estimate: {hours}, in {len(shares)} parts, of whose idle node-hours training used "
+        f"{share_text(min(shares))} to {share_text(max(shares))}{allowed}."
     )
 
 
@@ -117,10 +127,19 @@ def _best(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
         edge = ", the largest number tried," if best.cell.max_parallel == largest else ""
         return (
             f"More trainings at once do more work in total, but each takes longer: with up to {best.cell.max_parallel}{edge} "
-            f"they do {compared(gain)}, on {used} of the idle node-hours."
+            f"they do {compared(gain)}, on {used} of the idle node-hours{_as_simulated(best, base, gain)}."
         )
     names = " and ".join(f"{name} = {getattr(best.cell, name)}" for name in changed)
     return f"The best settings tried are {names}: {compared(gain)} work, on {used} of the idle node-hours."
+
+
+def _as_simulated(best: SweepRow, base: SweepRow, gain: float) -> str:
+    """The gain in the parts alone, which the tables have, where the one estimated for the whole log is another."""
+    done = float(base.result["outcome_one_node_h"])
+    simulated = float(best.result["outcome_one_node_h"]) / done - 1 if done else gain
+    if abs(simulated - gain) < _ALIKE:
+        return ""
+    return f" (estimated for the whole log; {compared(simulated)} in the parts that were simulated)"
 
 
 def _why_so_many(window: LogWindow, base: SweepRow, trainers: Sequence[Trainer]) -> str:

@@ -361,7 +361,7 @@ def test_the_top_of_the_page_prints_on_one_sheet_and_the_rest_begins_on_another(
 
 def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[Path, Ended], tmp_path: Path) -> None:
     page = (made[0] / "out" / "report.html").read_text()
-    assert "six V100 GPUs each, not of this cluster" in page[: page.index("<nav")]
+    assert "six V100 GPUs each, not measured on this cluster" in page[: page.index("<nav")]
     (tmp_path / "curves.csv").write_text("model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n")
     ended = bftrainer(
         "replay", "report", made[0] / "log.csv.gz", "--hours", 2, "--out", tmp_path / "out", "--jobs", 1,
