@@ -54,6 +54,7 @@ class JobChain:
         """Whether the pilot must begin to drain. Before that, the successor is submitted once."""
         now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
         if elapsed_s >= self._next_look_s:
+            rest_s = AGAIN_S if self._is_near(now_s) else RARELY_S
             try:
                 self._ends_s = self._job.ends_s()
                 if not self._successor and self._is_due(now_s):
@@ -62,7 +63,7 @@ class JobChain:
             except BFTrainerError as error:
                 self._note(f"cannot check this job or submit its successor: {error}")
             # After the answer: where the scheduler lets the loop wait for it, most ticks do not wait.
-            self._next_look_s = self._clock.elapsed_s() + (AGAIN_S if self._is_near(now_s) else RARELY_S)
+            self._next_look_s = self._clock.elapsed_s() + rest_s
         if self._ends_s is None:
             return self._warned
         return now_s >= self._ends_s - self._times.shutdown_s - SPARE_S
