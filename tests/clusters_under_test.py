@@ -177,7 +177,13 @@ class RealSlurm:
         send(found, signal.SIGKILL)
 
     def until(self, condition: Callable[[], object], what: str) -> None:
-        wait_until(condition, what, seconds=40)
+        try:
+            wait_until(condition, what, seconds=40)
+        except AssertionError as error:
+            queue = self.lab.run("squeue", "-a", "-t", "all", "-o", "%i %P %T %N %M %r")
+            states = self.lab.run("sinfo", "-h", "-N", "-o", "%N %T %E")
+            logs = "\n".join(f"{log.name}: {log.read_text()[-500:]}" for log in self.state.rglob("*.log"))
+            raise AssertionError(f"{error}\n{queue}\n{states}\n{logs}") from error
 
     def close(self) -> None:
         self.lab.cancel_all()

@@ -49,7 +49,10 @@ def hold(cluster: ClusterUnderTest, count: int, pilot: str = "test", lease_s: fl
         fragments += acquired.fragments
     assert [f.phase for f in fragments] == [FragmentPhase.PENDING] * count
     assert [f.node for f in fragments] == cluster.nodes[:count]
-    cluster.until(lambda: watched.all_are(FragmentPhase.READY), "holders to be ready")
+    try:
+        cluster.until(lambda: watched.all_are(FragmentPhase.READY), "holders to be ready")
+    except AssertionError as error:
+        raise AssertionError("\n".join((str(error), *map(str, watched.latest.values())))) from error
     return watched
 
 
