@@ -69,7 +69,7 @@ def sheet(title: str, caption: str, *, height_ratios: Sequence[float] = (1,)) ->
     return figure, panels
 
 
-class _Dates(ConciseDateFormatter):
+class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates has no types
     """The text at the end of the axis adds what the ticks do not say: the year, and the day where no tick names one."""
 
     _ticks: Sequence[float] = ()
