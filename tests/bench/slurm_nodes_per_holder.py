@@ -7,6 +7,7 @@ first.
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import statistics
@@ -106,5 +107,7 @@ if __name__ == "__main__":
         f"| version | nodes per holder | {', '.join(KINDS)} | s until 8 are held | s to a main job of 1 node: median, most "
         "| of 8 nodes | other nodes lost |"
     )
-    for name in sys.argv[1:] or ["installed"]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="*", default=["installed"], choices=VERSIONS, metavar="VERSION")
+    for name in parser.parse_args().versions:
         main(name)
