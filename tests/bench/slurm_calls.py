@@ -86,7 +86,7 @@ def at_rest(version: str, further: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("versions", nargs="*", default=["installed"], choices=VERSIONS, metavar="VERSION")
-    for name in parser.parse_args().versions:
+    parser.add_argument("versions", nargs="*", choices=VERSIONS, metavar="VERSION")
+    for name in parser.parse_args().versions or ["installed"]:
         for more in (0, 492):
             at_rest(name, more)

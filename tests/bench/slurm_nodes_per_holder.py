@@ -103,11 +103,12 @@ def main(version: str) -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="*", choices=VERSIONS, metavar="VERSION")
+    versions = parser.parse_args().versions or ["installed"]
     print(
         f"| version | nodes per holder | {', '.join(KINDS)} | s until 8 are held | s to a main job of 1 node: median, most "
         "| of 8 nodes | other nodes lost |"
     )
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("versions", nargs="*", default=["installed"], choices=VERSIONS, metavar="VERSION")
-    for name in parser.parse_args().versions:
+    for name in versions:
         main(name)
