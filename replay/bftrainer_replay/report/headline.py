@@ -89,7 +89,8 @@ def _delay_sentence() -> str:
         f"nodes started {least:g} to {most:.1f} s later on nodes in training than on an empty cluster (the least and the "
         f"largest median of a series of jobs, recommended settings), and {default:.1f} s later at most with Slurm's default "
         "settings. "
-        "Larger clusters were not measured. The series are in docs/slurm.md, Effect on the main queue."
+        "Larger clusters were not measured. All series: docs/slurm.md in the bftrainer repository, section Effect on the main "
+        "queue."
     )
 
 
