@@ -42,8 +42,32 @@ class Job:
         return tuple(fragment_name(node, id_in_job(self.id, node)) for node in (self.node, *self.beside))
 
 
+class NoLimits:
+    """The part of :class:`~bftrainer_adapters.holding.holder_jobs.HolderJobs` that limits a pilot: here nothing does."""
+
+    nodes_per_job = 1
+    submissions_at_once = 4
+    longest_s = math.inf
+
+    def begin(self) -> None: ...
+
+    def is_limit(self, reason: str) -> bool:
+        return "limit" in reason
+
+    def wait_s(self, kind: CallKind) -> float:
+        return 0.0
+
+    def why_no_holder(self) -> str:
+        return ""
+
+    def turn_s(self, reason: str) -> float:
+        return 0.0
+
+    def end_workers(self, names: list[str]) -> None: ...
+
+
 @dataclass
-class Jobs:
+class Jobs(NoLimits):
     """A scheduler. ``while_asked`` happens after it has made its answer and before that is read."""
 
     traits: SchedulerTraits = field(
@@ -63,18 +87,6 @@ class Jobs:
     why_whole: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self) -> None: ...
-
-    def is_limit(self, reason: str) -> bool:
-        return "limit" in reason
-
-    def wait_s(self, kind: CallKind) -> float:
-        return 0.0
-
-    @property
-    def submissions_at_once(self) -> int:
-        return 4
-
     def why_no_holder(self) -> str:
         if self.against == "?":
             raise CommandError(["fqueue"], "no answer")
@@ -82,10 +94,6 @@ class Jobs:
 
     def turn_s(self, reason: str) -> float:
         return 60.0 if reason == "Priority" else 0.0
-
-    @property
-    def longest_s(self) -> float:
-        return math.inf
 
     def submit(self, claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         with self.lock:
@@ -116,8 +124,6 @@ class Jobs:
 
     def end(self, ids: list[str]) -> None:
         self.ended += ids
-
-    def end_workers(self, names: list[str]) -> None: ...
 
 
 @dataclass

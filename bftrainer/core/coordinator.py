@@ -178,8 +178,10 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
     return _QUEUED.then(queue, new)
 
 
-class QueuedIds:
-    """The ids of the last queue: it may be long, and mostly only grows from one submission to the next."""
+class _QueuedIds:
+    """A memo of the last queue's ids: it may be long, and mostly only grows from one submission to the next. What it returns
+    depends on its arguments only.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[tuple[Trainer, ...], frozenset[str]] = ((), frozenset())
@@ -195,7 +197,7 @@ class QueuedIds:
         return longer
 
 
-_QUEUED = QueuedIds()
+_QUEUED = _QueuedIds()
 
 
 def _taken(trainer_id: str) -> InvalidValueError:

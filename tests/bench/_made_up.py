@@ -1,12 +1,12 @@
 """What is made up in pilot.py: the scheduler with its holder jobs, and drivers with their trainers.
 
-Run as a program, ``_made_up.py STATE_DIR PORT LARGEST``, it is all drivers, trainers, users and Prometheus in one process.
+Run as a program, ``_made_up.py STATE_DIR PORT LARGEST TOKEN_FILE``, it is drivers, trainers, users and Prometheus in one
+process.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import signal
@@ -20,12 +20,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fakes_jobs import Job, NoLimits
+
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.persistence.spool import Request, RequestKind, Spool
-from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
@@ -36,18 +39,6 @@ ENDS_EVERY_S = 30.0
 PROGRESS_S = 1.0
 SCRAPE_S = 15.0
 TRAITS = SchedulerTraits("made up", "made_up", "submit", min_interval_s=1.0, failures_in_a_row=2)
-
-
-@dataclass(frozen=True)
-class Job:
-    """A holder as the stand-in lists it."""
-
-    id: str
-    node: str
-    phase: JobPhase
-    state: str = "RUNNING"
-    ends_s: float | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ class Patience:
 
 
 @dataclass
-class Machine:
+class Machine(NoLimits):
     """Scheduler and holder jobs in memory. ``cost_s`` is what it has taken of this process's CPU time."""
 
     files: HolderFiles
@@ -111,30 +102,8 @@ class Machine:
                 self.nodes |= {name: self._view(name, Availability.FREE) for name in free}
             return Observation(time.time(), tuple(self.nodes.values()))
 
-    def begin(self) -> None:
-        pass
-
-    def is_limit(self, reason: str) -> bool:
-        return "limit" in reason
-
-    def wait_s(self, kind: CallKind) -> float:
-        return 0.0
-
-    @property
-    def submissions_at_once(self) -> int:
-        return 4
-
-    def why_no_holder(self) -> str:
-        return ""
-
-    def turn_s(self, reason: str) -> float:
-        return 0.0
-
-    @property
-    def longest_s(self) -> float:
-        return math.inf
-
-    def submit(self, claim: NodeRequest) -> str:
+    def submit(self, claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
+        """Holders have one node each: ``beside`` is empty."""
         with self.timed():
             self.number += 1
             job = Job(str(self.number), claim.node, JobPhase.RUNS, ends_s=time.time() + 86_400)
@@ -156,16 +125,13 @@ class Machine:
         with self.timed():
             for job_id in ids:
                 if (job := self.jobs.get(job_id)) is not None and job.phase is JobPhase.RUNS:
-                    self.jobs[job_id] = Job(job.id, job.node, JobPhase.OVER, "CANCELLED")
+                    self.jobs[job_id] = Job(job.id, job.node, JobPhase.OVER)
                     self.nodes[job.node] = self._view(job.node, Availability.FREE)
-
-    def end_workers(self, names: list[str]) -> None:
-        pass
 
     def _take(self, job: Job) -> None:
         """The main queue wants its node: the payload says so, kills, and ends."""
         (self.files.root / fragment_name(job.node, job.id) / "leaving").write_text("asked back\n")
-        self.jobs[job.id] = Job(job.id, job.node, JobPhase.OVER, "PREEMPTED")
+        self.jobs[job.id] = Job(job.id, job.node, JobPhase.OVER)
 
 
 def trainer(rng: random.Random, number: int, largest: int) -> TrainerSpec:
@@ -181,11 +147,13 @@ def trainer(rng: random.Random, number: int, largest: int) -> TrainerSpec:
     return check_table({key: value for key, value in table.items() if value is not None}, TrainerSpec, "bench")
 
 
-def play(state: Path, port: int, largest: int) -> None:
+def play(state: Path, port: int, largest: int, token_file: Path) -> None:
     """What drivers, their trainers, users and Prometheus do, until the state directory is gone."""
     rng, root, spool = random.Random(SEED + 1), state / "trainers", Spool(state)
     number, next_end = 110, time.monotonic() + ENDS_EVERY_S
     next_scrape = time.monotonic() + SCRAPE_S
+    scrape = urllib.request.Request(f"http://127.0.0.1:{port}/metrics")
+    scrape.add_header("Authorization", f"Bearer {token_file.read_text().strip()}")
     played: dict[str, dict[str, Any]] = {}
     while state.exists() and os.getppid() != 1:
         time.sleep(0.1)
@@ -203,7 +171,7 @@ def play(state: Path, port: int, largest: int) -> None:
             spool.put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
         if now >= next_scrape:
             next_scrape = now + SCRAPE_S
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            with suppress(OSError), urllib.request.urlopen(scrape, timeout=5) as answer:
                 answer.read()
 
 
@@ -258,4 +226,4 @@ def stand_in(argv: list[str], **settings: Any) -> subprocess.Popen[bytes]:
 
 
 if __name__ == "__main__":
-    play(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    play(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

@@ -8,6 +8,7 @@ is what it takes on a machine with a core to spare.
 
 from __future__ import annotations
 
+import argparse
 import random
 import subprocess
 import sys
@@ -75,7 +76,9 @@ def generate(path: Path, jobs: int) -> None:
 
 
 def main() -> int:
-    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("jobs", type=int, nargs="?", default=1_000_000, metavar="JOBS")
+    jobs = parser.parse_args().jobs
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sacct.txt"
         began = time.perf_counter()

@@ -8,6 +8,7 @@ queue takes it; one that they need beyond those is a holder job.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import sys
@@ -41,8 +42,10 @@ def replayed(rows: Sequence[tuple[float, int, int]], keep_s: float) -> tuple[int
 
 
 def main() -> None:
-    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    spacing_s = float(sys.argv[2]) if len(sys.argv) > 2 else 300.0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("nodes", type=int, nargs="?", default=64, metavar="NODES")
+    parser.add_argument("spacing_s", type=float, nargs="?", default=300.0, metavar="SECONDS", help="between trainers")
+    nodes, spacing_s = vars(parser.parse_args()).values()
     data = Path(os.environ.get("BFTRAINER_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
     if not (data / SUMMIT).exists():
         sys.exit(f"no Summit log in {data}; BFTRAINER_DATA names the folder")

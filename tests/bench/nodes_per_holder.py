@@ -9,6 +9,7 @@ the log of idle nodes is changed. U is relative to the static outcome of all idl
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -86,7 +87,9 @@ class Holders:
 
 
 def main() -> None:
-    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("nodes", type=int, nargs="?", default=1024, metavar="NODES")
+    nodes = parser.parse_args().nodes
     data = Path(os.environ.get("BFTRAINER_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
     if not (data / SUMMIT).exists():
         sys.exit(f"no Summit log in {data}; BFTRAINER_DATA names the folder")

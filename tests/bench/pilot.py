@@ -18,6 +18,7 @@ import os
 import pstats
 import random
 import resource
+import secrets
 import socket
 import subprocess
 import sys
@@ -99,11 +100,15 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="bftrainer-bench-", dir=memory, ignore_cleanup_errors=True) as folder:
         state, rng, port = Path(folder), random.Random(SEED), _free_port()
         largest = 8 if idle <= 8 * trainers else 128  # so that all of them run
+        token = state / "token"
+        token.write_text(f"{secrets.token_urlsafe(32)}\n")
+        token.chmod(0o600)
         tables = {
             "decisions": {"solver": "exact", "max_parallel": trainers},
             "nodes": {"max_pending": nodes, "min_window_s": 0.0},
             "times": {"poll_s": 10.0, "file_poll_s": 0.2, "shutdown_s": 20.0},
-            "metrics": {"port": port}, "log": {"format": "json"}, "notices": {"on_event": ["/bin/true"]},
+            "metrics": {"port": port, "token_file": str(token)},
+            "log": {"format": "json"}, "notices": {"on_event": ["/bin/true"]},
         }  # fmt: skip
         config = check_table(tables, PilotConfig, "bench")
         clock, files = CountingClock(), HolderFiles(state / "holders")
@@ -114,7 +119,7 @@ def measure(
             spec = trainer(rng, number, largest)
             spool.put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
         driver_process.subprocess = SimpleNamespace(Popen=stand_in, DEVNULL=subprocess.DEVNULL)  # type: ignore[attr-defined]
-        player = subprocess.Popen([sys.executable, _made_up.__file__, folder, str(port), str(largest)])
+        player = subprocess.Popen([sys.executable, _made_up.__file__, folder, str(port), str(largest), str(token)])
         signals, figures, decisions = Signals(), Figures(), [0]
 
         def log(fact: Any, form: str) -> None:

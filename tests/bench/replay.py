@@ -8,6 +8,7 @@ the no-cost run, and all files. Reads the Summit log of ../shared/data or $BFTRA
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -92,6 +93,7 @@ def inputs(folder: Path) -> tuple[list[str], str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     console = Console(width=120)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -5,6 +5,7 @@ Run with another version's Python (``DIR/.venv/bin/python tests/bench/slurm_call
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -84,6 +85,8 @@ def at_rest(version: str, further: int) -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["installed"]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="*", choices=VERSIONS, metavar="VERSION")
+    for name in parser.parse_args().versions or ["installed"]:
         for more in (0, 492):
             at_rest(name, more)

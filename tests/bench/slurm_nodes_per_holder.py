@@ -7,6 +7,7 @@ first.
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import statistics
@@ -102,9 +103,12 @@ def main(version: str) -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="*", choices=VERSIONS, metavar="VERSION")
+    versions = parser.parse_args().versions or ["installed"]
     print(
         f"| version | nodes per holder | {', '.join(KINDS)} | s until 8 are held | s to a main job of 1 node: median, most "
         "| of 8 nodes | other nodes lost |"
     )
-    for name in sys.argv[1:] or ["installed"]:
+    for name in versions:
         main(name)

@@ -6,6 +6,7 @@ and refused, and the trainers' steps; at the end, the events that tell of failed
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import signal
@@ -81,4 +82,8 @@ def main(version: str, minutes: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("version", nargs="?", default="installed", choices=VERSIONS, metavar="VERSION")
+    parser.add_argument("minutes", type=float, nargs="?", default=10.0, metavar="MINUTES")
+    options = parser.parse_args()
+    main(options.version, options.minutes)

@@ -8,6 +8,7 @@ pilot waits meanwhile. Exit status 1 if the 95th percentile is above 100 ms.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import statistics
 import sys
@@ -100,6 +101,7 @@ def measure(width: int, height: int) -> tuple[list[float], float, int, int]:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     table = Table(title=f"CPU of a refresh, {TRAINERS} trainers, {NODES} nodes, {REFRESHES} refreshes")
     for column in ("screen", "nodes held", "decisions", "median ms", "p95 ms", "the most", "start ms"):
         table.add_column(column, justify="right")

@@ -39,38 +39,20 @@ class Acquiring:
         """Jobs for the requests, some at once, until too many in a row have failed, or ``ROUND_S`` are over: the rest is for
         the next call. ``unlisted``: why nothing may be submitted before the existing holders are known.
         """
-        began_s, traits = self.clock.elapsed_s(), self.jobs.traits
+        began_s = self.clock.elapsed_s()
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
         failed, at_once = 0, min(FIRST, self.jobs.submissions_at_once)
-        why_no_holder = self._why_no_holder() if requests and unlisted is None else ""
         taken = {held.node for held in self.held.by_name.values()} if requests else set()
-        pending = {held.job for held in self.held.by_name.values() if held.phase is FragmentPhase.PENDING}
-        waiting = len(pending)
+        waiting = len({held.job for held in self.held.by_name.values() if held.phase is FragmentPhase.PENDING})
         rest = deque(self._alike_together(requests))
+        why_none, retry_s = self._why_none(unlisted) if requests else ("", 0.0)
         while rest and self.clock.elapsed_s() - began_s < ROUND_S and not self.jobs.wait_s(CallKind.SUBMIT):
-            batch: list[list[NodeRequest]] = []
-            while rest:
-                joins = bool(batch) and self._may_join(batch[-1], rest[0])
-                if not joins and len(batch) == at_once:
-                    break
-                request = rest.popleft()
-                if unlisted is not None or why_no_holder:
-                    wait_s = 0.0 if unlisted is not None else self.admission.settings.back_off_s
-                    refusals.append(Refusal(request.node, unlisted or why_no_holder, wait_s))
-                    continue
-                refusal = self.admission.reason_against(
-                    request, request.node in taken, None if joins else waiting + len(batch), self.clock.elapsed_s()
-                )
-                if refusal:
-                    refusals.append(refusal)
-                    continue
-                taken.add(request.node)
-                if joins:
-                    batch[-1].append(request)
-                    continue
-                batch.append([request])
-                self.admission.submitted(self.clock.elapsed_s())
+            if why_none:
+                refusals += [Refusal(request.node, why_none, retry_s) for request in rest]
+                break
+            batch, refused = self._next_jobs(rest, at_once, taken, waiting)
+            refusals += refused
             sent_s = self.clock.now_s()
             for together, job in zip(batch, submit_all(self._submit, batch), strict=True):
                 if isinstance(job, str):
@@ -86,16 +68,46 @@ class Acquiring:
                 for request in together:
                     wait_s = self.admission.failed(request.node, str(job), self.clock.elapsed_s())
                     refusals.append(Refusal(request.node, str(job), wait_s))
-                if failed >= traits.failures_in_a_row:
-                    why_no_holder = f"not tried: {traits.submit} has just failed"
+                if failed >= self.jobs.traits.failures_in_a_row:
+                    why_none = f"not tried: {self.jobs.traits.submit} has just failed"
+                    retry_s = self.admission.settings.back_off_s
             at_once = min(2 * at_once, self.jobs.submissions_at_once)
         return Acquired(tuple(fragments), tuple(refusals))
 
-    def _why_no_holder(self) -> str:
+    def _next_jobs(
+        self, rest: deque[NodeRequest], most: int, taken: set[str], waiting: int
+    ) -> tuple[list[list[NodeRequest]], list[Refusal]]:
+        """Requests for up to ``most`` jobs, taken from ``rest``, and refusals of others. Their nodes are ``taken`` then."""
+        batch: list[list[NodeRequest]] = []
+        refusals: list[Refusal] = []
+        while rest:
+            joins = bool(batch) and self._may_join(batch[-1], rest[0])
+            if not joins and len(batch) == most:
+                break
+            request = rest.popleft()
+            refusal = self.admission.reason_against(
+                request, request.node in taken, None if joins else waiting + len(batch), self.clock.elapsed_s()
+            )
+            if refusal:
+                refusals.append(refusal)
+                continue
+            taken.add(request.node)
+            if joins:
+                batch[-1].append(request)
+                continue
+            batch.append([request])
+            self.admission.submitted(self.clock.elapsed_s())
+        return batch, refusals
+
+    def _why_none(self, unlisted: str | None) -> tuple[str, float]:
+        """Why nothing may be submitted on any node, empty if it may, and for how long no request needs to ask again."""
+        if unlisted is not None:
+            return unlisted, 0.0
+        back_off_s = self.admission.settings.back_off_s
         try:
-            return self.jobs.why_no_holder()
+            return self.jobs.why_no_holder(), back_off_s
         except (CommandError, SchedulerError) as error:
-            return f"cannot determine whether holders would be preempted: {error}"
+            return f"cannot determine whether holders would be preempted: {error}", back_off_s
 
     def _alike_together(self, requests: tuple[NodeRequest, ...]) -> Sequence[NodeRequest]:
         """In the order of the requests, but those that may share a job follow the first of them."""

@@ -74,6 +74,7 @@ class ListedJob(Protocol):
 
 
 PREEMPTED = "preempted"
+RELEASED = "released"  # also the payload's word
 
 
 @dataclass(slots=True)
@@ -145,7 +146,7 @@ class HolderJobState:
         """Let it end. A pending one stays PENDING until the scheduler says that it is over."""
         self.released = True
         if self.phase is not FragmentPhase.PENDING:
-            self.become(FragmentPhase.LEAVING, now_s, "released")
+            self.become(FragmentPhase.LEAVING, now_s, RELEASED)
 
     def compare(self, job: ListedJob, now_s: float) -> None:
         """Take over what the scheduler lists."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
-from bftrainer.domain.fragments import node_of
 from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob
 
 
@@ -51,7 +50,7 @@ class HeldJobs:
 
     def rests_on(self, nodes: frozenset[str]) -> bool:
         """Whether one at rest is on one of these nodes."""
-        return any(node_of(held.name) in nodes for held in self._resting)
+        return any(held.node in nodes for held in self._resting)
 
     def disturb(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
         """Watch the holders at rest whose listed state or end has changed."""

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.domain.fragments import is_one_of_several
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_adapters.holding.held import HolderJobState
+from bftrainer_adapters.holding.held import RELEASED, HolderJobState
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_jobs import HolderJobs
 
 PAYLOAD_ENDS_S = 5.0
 """A payload reads its lease once a second."""
-_RELEASED = "released"
 
 
 @dataclass
@@ -33,7 +32,7 @@ class SharedJobs:
         """A payload has ended: unless its fragment was released, the whole job is preempted, or it will end."""
         if not is_one_of_several(left.name):
             return
-        if left.why.startswith(_RELEASED):
+        if left.why.startswith(RELEASED):
             left.has_left = True
             return
         for other in self.held.beside(left):
@@ -64,14 +63,14 @@ class SharedJobs:
                 self._end(members, str(error), now_s, released[0])
                 return
             for held in released:
-                held.become(FragmentPhase.GONE, now_s, _RELEASED)
+                held.become(FragmentPhase.GONE, now_s, RELEASED)
                 self.held.move(held)
 
     def _end(self, members: list[HolderJobState], why: str, now_s: float, cause: HolderJobState | None = None) -> None:
         for held in members:
             if not held.released:
                 with_whom = f" with {cause.node} of the same job" if cause else ""
-                held.why = held.why or f"{_RELEASED}{with_whom}: {why}"
+                held.why = held.why or f"{RELEASED}{with_whom}: {why}"
                 self.release(held, now_s)
         self.jobs.end([members[0].job])
 

@@ -24,6 +24,7 @@ _TICKS = (
     (365 * 86400, "1 year"),
 )
 _MOST_POINTS = 5000
+_LOW = 0.12  # a label under a lower point would touch the axis
 
 
 def fragments_figure(window: LogWindow) -> Figure:
@@ -61,9 +62,9 @@ def fragments_figure(window: LogWindow) -> Figure:
             axes.annotate(
                 f"{share:.0%}",
                 (SHORT_FRAGMENT_S, share),
-                (7, -4),
+                (7, -4) if share > _LOW else (7, 7),  # under the point, but not on the axis
                 textcoords="offset points",
-                va="top",
+                va="top" if share > _LOW else "bottom",
                 fontsize=10,
                 fontweight="bold",
                 color=color,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,11 @@ _INSIDE: dict[str, Any] = {
     "ha": "center", "va": "bottom", "fontsize": 8, "color": INK,
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85},
 }  # fmt: skip
+_FAVORS = {
+    "relative-speed": "weighs models by their speed on an equal share of the nodes",
+    "throughput": "gives nodes to models with cheap samples",
+    "scaling-efficiency": "weighs models by their speedup over one node",
+}
 _LOG_FROM = 20.0  # times as long: lower bars could not be distinguished
 
 
@@ -37,8 +42,8 @@ def runtimes_figure(
             reading.append(f"under {objective}, {slow} takes {ratio:.1f} times as long as {quick}")
     figure, (axes,) = sheet(
         f"Mean runtime of each model's trainers{setting and f', {setting}'}",
-        f"Read: {'; '.join(reading) or 'no trainer completed'}. Throughput gives nodes to models with cheap samples; scaling "
-        "efficiency weighs all models equally. Only trainers that completed before the end of the log count."
+        f"Read: {'; '.join(reading) or 'no trainer completed'}. {_purposes(hours)}Only trainers that completed before the end "
+        "of the log count."
         f"{' Diamonds: the paper.' if paper else ''}",
     )
     spots, width = np.arange(len(models)), 0.8 / max(len(hours), 1)
@@ -65,13 +70,19 @@ def runtimes_figure(
     return figure
 
 
+def _purposes(objectives: Iterable[str]) -> str:
+    """What each objective of the legend favors, under the name that the legend has."""
+    known = [f"{name} {_FAVORS[name]}" for name in objectives if name in _FAVORS]
+    return f"The objective {'; '.join(known)}. " if known else ""
+
+
 def efficiency_by_model_figure(shares: Mapping[str, float], setting: str, paper: Mapping[str, float]) -> Figure:
     """U by model, in the given order (the least scalable first)."""
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     figure, (axes,) = sheet(
         f"Efficiency by model, {setting}",
-        f"Read: from {shares[low]:.1%} for {low} to {shares[high]:.1%} for {high}; the models are ordered by their scaling "
-        f"efficiency on 64 nodes{'; diamonds: the paper' if paper else ''}.",
+        f"Read: from {shares[low]:.1%} for {low} to {shares[high]:.1%} for {high}; the models are ordered by their speedup "
+        f"on 64 nodes{'; diamonds: the paper' if paper else ''}.",
     )
     names = list(shares)
     axes.bar(range(len(names)), list(shares.values()), 0.6, color=BLUE)

@@ -1,4 +1,4 @@
-"""Efficiency over time (the paper's Fig. 10): the outcome of each bin over that of as many dedicated nodes in the bin."""
+"""Interval efficiency (the paper's Fig. 10): the outcome of each bin over that of as many dedicated nodes in the bin."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def efficiency_over_time_figure(
 ) -> Figure:
     """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the caption reads the first."""
     name, mine = next(iter(efficiency.items()))
-    reading = f"Read: under {name}, U of a bin is between {min(mine):.0%} and {max(mine):.0%}"
+    reading = f"Read: under {name}, the interval efficiency is between {min(mine):.0%} and {max(mine):.0%}"
     for other, values in list(efficiency.items())[1:2]:
         gains = np.array(mine) - np.array(values)
         above = int((gains > 0).sum())
-        reading += f"; it is above {other} in {above} of {len(mine)} bins, by up to {100 * gains.max():.0f} points"
+        reading += f"; it is above {other} in {above} of {len(mine)} intervals, by up to {100 * gains.max():.0f} points"
     hours = (edges_s[1] - edges_s[0]) / 3600
     figure, (axes,) = sheet(
-        "Efficiency over time",
-        f"{reading}. U of a bin is relative to the nodes that were idle in it; U of the whole log is relative to one "
-        "constant number of nodes and is therefore not the mean of the bins.",
+        f"Interval efficiency: training in each {hours:g} h",
+        f"{reading}. It compares the training of an interval with that of as many dedicated nodes as were idle in it. "
+        "Efficiency U compares with one constant number of nodes over the whole time and is therefore not its mean.",
     )
     edges = np.array(edges_s) / DAY_S
     for (label, values), (color, dashes) in zip(efficiency.items(), _LOOKS, strict=False):
@@ -36,7 +36,7 @@ def efficiency_over_time_figure(
     axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
     axes.set_ylim(0, max(1.05, 1.15 * max(max(values) for values in efficiency.values())))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_ylabel(f"U of each {hours:g} h")
+    axes.set_ylabel("interval efficiency")
     axes.legend(loc="lower left", frameon=False, fontsize=9, ncols=4)
     axes.set_xlim(edges[0], edges[-1])
     date_axis(axes, zone)

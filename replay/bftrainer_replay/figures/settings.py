@@ -116,7 +116,7 @@ def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level
         sooner = f", and {enough:g} s is already within {FLAT:.1%} of that" if enough < at else ""
         reading.append(f"{name}the best is {best:.1%} at {at:g} s{sooner}")
     return lines_figure(
-        "Efficiency over forward-looking time",
+        "Efficiency U over forward-looking time",
         f"Read: {'; '.join(reading)}.",
         lines,
         x="T_fwd, s",
@@ -128,14 +128,14 @@ def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level
 
 
 def efficiency_over_parallel_figure(lines: Sequence[Line], unused: Points) -> Figure:
-    """U over P_jmax (Fig. 14c), a line per objective, and the share of the node-time that no trainer could use."""
+    """U over P_jmax (Fig. 14c), a line per objective, and the share of the idle node-hours that is left over."""
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
-        "Efficiency and nodes left unused over P_jmax",
-        f"Read: U is {first[1]:.1%} at {first[0]:g} and {last[1]:.1%} at {last[0]:g}; {unused[0][1]:.1%} and "
-        f"{unused[-1][1]:.1%} of the node-time fit no trainer. U of each P_jmax is relative to constant nodes with as many "
-        "trainers.",
-        [*lines, Line("node-time left unused", tuple(unused))],
+        "Efficiency U and idle node-hours left over, by P_jmax",
+        f"Read: with {first[0]:g} concurrent trainers, {unused[0][1]:.1%} of the idle node-hours are left over, with "
+        f"{last[0]:g} {unused[-1][1]:.1%}. Efficiency U is {first[1]:.1%} and {last[1]:.1%}: it compares with constant nodes "
+        "under the same number of trainers, so it says nothing about what is left over.",
+        [*lines, Line("idle node-hours left over", tuple(unused))],
         x="P_jmax",
         y="share",
         percent=True,
@@ -161,8 +161,8 @@ def integral_figure(lines: Sequence[Line]) -> Figure:
     return lines_figure(
         "Resource integral over P_jmax",
         f"Read: completing all trainers takes {first[1]:,.0f} node-hours of idle nodes with {first[0]:g} concurrent trainers "
-        f"and {last[1]:,.0f} with {last[0]:g}, {last[1] / first[1] - 1 if first[1] else 0:+.0%}: trainers on fewer nodes use "
-        "them more efficiently.",
+        f"and {last[1]:,.0f} with {last[0]:g}, {last[1] / first[1] - 1 if first[1] else 0:+.0%}: a trainer on n "
+        "nodes is less than n times as fast as on one.",
         lines,
         x="P_jmax",
         y="node-hours until all trainers are complete",
@@ -174,7 +174,7 @@ def efficiency_over_cost_figure(lines: Sequence[Line]) -> Figure:
     points = lines[0].points
     at, last = points[-1]
     return lines_figure(
-        "Efficiency over rescale cost",
+        "Efficiency U over rescale cost",
         f"Read: if rescaling takes {at:g} times as long as assumed, U is {last:.1%} instead of "
         f"{dict(points).get(1.0, points[0][1]):.1%}.",
         lines,

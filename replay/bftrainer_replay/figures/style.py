@@ -17,7 +17,7 @@ from datetime import timezone, tzinfo
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
@@ -69,13 +69,33 @@ def sheet(title: str, caption: str, *, height_ratios: Sequence[float] = (1,)) ->
     return figure, panels
 
 
+class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates has no types
+    """The text at the end of the axis adds what the ticks do not say: the year, and the day where no tick names one."""
+
+    _ticks: Sequence[float] = ()
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """The labels."""
+        self._ticks = values
+        found: list[str] = super().format_ticks(values)
+        return found
+
+    def get_offset(self) -> str:
+        """The base class would repeat the day of a tick beside the year."""
+        if not super().get_offset() or not len(self._ticks):
+            return ""
+        at = [num2date(tick, self._tz) for tick in self._ticks]
+        names_a_day = any(each.hour == each.minute == 0 for each in at)
+        return f"{at[-1]:%Y}" if names_a_day else f"{at[-1]:%b %d, %Y}"
+
+
 def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
     """Concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the log's own clock)."""
     tz = zone or timezone.utc
     locator = AutoDateLocator(tz=tz, minticks=4, maxticks=10)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(
-        ConciseDateFormatter(
+        _Dates(
             locator,
             tz=tz,
             formats=["%Y", "%b", "%b %d", "%H:%M", "%H:%M", "%S.%f"],

@@ -127,6 +127,7 @@ def _training(
     """The base in pictures, with equal share for comparison."""
     piece = sample.windows[sample.shown]
     begin, end = next((first, last) for name, first, last in sample.spans() if name == sample.shown)
+    shown = "" if sample.is_whole else "this piece of the log"
     pictured = "" if sample.is_whole else f" The pictures show one piece of the log, from {begin} to {end}."
     base = rows[plan.base]
     details = {
@@ -140,7 +141,7 @@ def _training(
         "it compares with as many dedicated nodes under the same limit of concurrent trainers, so it is not the share of the "
         f"idle node-hours that is used ({UsedNodes.of(base).share:.1%}).{pictured}",
         (
-            nodes_picture(details[policy], policy, base.efficiency if sample.is_whole else None, piece),
+            nodes_picture(details[policy], policy, base.efficiency if sample.is_whole else None, piece, shown),
             efficiency_picture(details, static_bins, piece),
             trainers_picture(details[policy], policy, piece),
             lost_picture(details, piece),
@@ -156,25 +157,27 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
     whole = found.node_hours / nodes.idle_node_h if base.parts else 1.0
 
     def both(value: float, scale: float = whole * nodes.correction) -> tuple[str, str]:
-        return f"{value * scale:,.0f}", f"{value * scale * months:,.0f}"
+        return f"{value * scale * months:,.0f}", f"{value * scale:,.0f}"
 
     table = PageTable(
         "per-month",
         "This log, and 30 days like it",
         "Read: one-node hours are the time that one dedicated node would need for the same samples. This measure does not "
         "favor models with cheap samples.",
-        ("", "this log", "a month"),
+        ("", "a month", "this log", "origin"),
         (
-            ("idle node-hours", *both(nodes.idle_node_h, whole)),
-            ("node-hours in training", *both(nodes.used_node_h, whole)),
-            ("million samples", *both(base.samples / 1e6)),
-            ("trainings of 100 epochs of ImageNet", *both(base.samples / SAMPLES_TOTAL)),
-            ("one-node hours of training", *both(float(result["outcome_one_node_h"]))),
-            ("nodes preempted while in training", *both(float(result["preemptions"]))),
+            ("idle node-hours", *both(nodes.idle_node_h, whole), "log"),
+            ("node-hours in training", *both(nodes.used_node_h, whole), "simulation"),
+            ("one-node hours of training", *both(float(result["outcome_one_node_h"])), "simulation"),
+            ("million samples", *both(base.samples / 1e6), "simulation"),
+            ("trainings of 100 epochs of ImageNet", *both(base.samples / SAMPLES_TOTAL), "simulation"),
+            ("nodes preempted while in training", *both(float(result["preemptions"])), "simulation"),
         ),
-        main=2,
+        main=1,
     )
-    return Chapter("Per month", "The numbers of this log, scaled to 30 days.", (table,))
+    pieces = " Pieces of the log were replayed; their sums are scaled to the idle node-hours of all of it."
+    text = f"The idle node-hours are the log's; all training is simulated.{pieces if base.parts else ''} A month is 30 days."
+    return Chapter("Per month", text, (table,))
 
 
 def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
@@ -185,9 +188,9 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         mean = result["mean_runtime_h"]
         return (
             cell.policy, cell.objective, f"{cell.forward_s:g} s", f"{cell.max_parallel}", f"{cell.cost_factor:g}",
-            "–" if each.efficiency is None else f"{each.efficiency:.1%}",  # noqa: RUF001  # a dash
+            f"{UsedNodes.of(each).share:.1%}", f"{float(result['outcome_one_node_h']):,.0f}",
             f"{each.samples / base.samples - 1:+.1%}" if base.samples else "",
-            f"{float(result['outcome_one_node_h']):,.0f}", f"{int(result['completed']):,}",
+            "–" if each.efficiency is None else f"{each.efficiency:.1%}", f"{int(result['completed']):,}",  # noqa: RUF001  # a dash
             "" if mean is None else f"{mean:.1f}", f"{int(result['preemptions']):,}", f"{int(result['rescales']):,}",
         )  # fmt: skip
 
@@ -200,14 +203,15 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         f"Read: the first row is the replay shown above; each other row changes one setting. Million samples by policy: "
         f"{words}.",
         (
-            "policy", "objective", "T_fwd", "P_jmax", "costs", "U", "samples", "one-node h", "done", "mean h", "preempted",
-            "rescales",
+            "policy", "objective", "T_fwd", "P_jmax", "costs", "used", "one-node h", "samples", "U", "done", "mean h",
+            "preempted", "rescales",
         ),
         every,
         main=0,
     )  # fmt: skip
+    where = " All columns but used are of the pieces of the log that were replayed." if base.parts else ""
     text = (
-        "U is relative to the same number of dedicated nodes and of concurrent trainers. The samples are relative to the first "
-        "row."
+        "Used is the share of the idle node-hours, as at the top; one-node hours measure the work. The samples are relative to "
+        f"the first row. Efficiency U compares with as many dedicated nodes and concurrent trainers.{where}"
     )
     return Chapter("All replays", text, (table,))

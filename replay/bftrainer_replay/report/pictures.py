@@ -19,15 +19,15 @@ from bftrainer_replay.report.page import Picture, step_series
 from bftrainer_replay.sweep.detail import Detail
 
 WHAT_U_IS = (
-    "U is A_e / A_s. A_e is the training done in the replay. A_s is the training that the same queue would have done on a "
-    "constant number of dedicated nodes, equal to the mean number of idle nodes (eq-nodes), shared equally among the same "
-    "number of concurrent trainers, without any rescale cost. Equal sharing is a reference, not an upper bound: a policy that "
-    "gives nodes to the trainers that benefit most from them can exceed A_s on the same node-hours, and U is then above 100 %. "
-    "This happens if trainers differ: under the objective throughput, trainers with cheap samples get more nodes, and U counts "
-    "samples (the one-node hours beside it weigh all models equally). It also happens on few nodes: equal sharing gives the "
-    "nodes that do not divide evenly to the first trainers in the queue, and all nodes if there are fewer nodes than trainers, "
-    "although other trainers would benefit more. U is lowered by preemptions, by rescales, and by times with more idle nodes "
-    "than the trainers together can use."
+    "Efficiency U is A_e / A_s. A_e is the training done in the replay. A_s is the training that the same queue would have "
+    "done on a constant number of dedicated nodes, equal to the mean number of idle nodes (eq-nodes), shared equally among "
+    "the same number of concurrent trainers, without any rescale cost. Equal sharing is a reference, not an upper bound: a "
+    "policy that gives nodes to the trainers that benefit most from them can exceed A_s on the same node-hours, and U is then "
+    "above 100 %. This happens if trainers differ: under the objective throughput, trainers with cheap samples get more nodes, "
+    "and U counts samples (the one-node hours beside it weigh all models equally). It also happens on few nodes: equal sharing "
+    "gives the nodes that do not divide evenly to the first trainers in the queue, and all nodes if there are fewer nodes than "
+    "trainers, although other trainers would benefit more. U is lowered by preemptions, by rescales, and by times with more "
+    "idle nodes than the trainers together can use."
 )
 
 
@@ -54,11 +54,11 @@ def _calendar_pictures(window: LogWindow) -> list[Picture]:
     if window.span_s >= 7 * 86400:
         hours = hours_of_week(window)
         rows = [
-            (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}")
+            (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}", hours.days[day, hour])
             for (day, hour), share in np.ndenumerate(hours.shares)
         ]
         figure = hours_figure(hours, window.clock_name)
-        found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share"), rows))
+        found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share", "days"), rows))
     if window.span_s >= 60 * 86400:
         months = idle_by_month(window)
         figure = months_figure(months, window)
@@ -66,17 +66,17 @@ def _calendar_pictures(window: LogWindow) -> list[Picture]:
     return found
 
 
-def nodes_picture(detail: Detail, policy: str, efficiency: float | None, window: LogWindow) -> Picture:
-    """Idle nodes and nodes in training under one policy."""
+def nodes_picture(detail: Detail, policy: str, efficiency: float | None, window: LogWindow, shown: str = "") -> Picture:
+    """Idle nodes and nodes in training under one policy; ``shown`` names the part of the log, if it is not all of it."""
     edges_s, idle, used = detail.edges_s.tolist(), detail.idle.tolist(), detail.used.tolist()
     rows = list(zip(_times(edges_s), idle, used, strict=True))
     series = step_series(edges_s, {"idle": idle, "in training": used}, "nodes", "nodes", area=True, window=window)
-    figure = nodes_figure(detail, policy, efficiency, window)
+    figure = nodes_figure(detail, policy, efficiency, window, shown)
     return Picture("timeline", figure, ("time", "idle", "in_training"), rows, series)
 
 
 def efficiency_picture(details: Mapping[str, Detail], static_bins: Sequence[float], window: LogWindow) -> Picture:
-    """U of each bin by policy (Fig. 10); ``static_bins`` is A_s of each bin in samples. The figure shows the first four."""
+    """Interval efficiency by policy (Fig. 10), the first four in the figure; ``static_bins`` is A_s of each bin in samples."""
     bins_s = next(iter(details.values())).bin_edges_s.tolist()
     efficiency = {
         name: [done / static if static else 0.0 for done, static in zip(d.samples.tolist(), static_bins, strict=True)]
@@ -85,9 +85,9 @@ def efficiency_picture(details: Mapping[str, Detail], static_bins: Sequence[floa
     rows = [
         (name, at, f"{u:.4f}") for name, each in efficiency.items() for at, u in zip(_times(bins_s), each, strict=True)
     ]
-    series = step_series(bins_s, efficiency, "%", "efficiency U", window=window)
+    series = step_series(bins_s, efficiency, "%", "interval efficiency", window=window)
     figure = efficiency_over_time_figure(bins_s, efficiency, window.zone)
-    return Picture("efficiency-over-time", figure, ("policy", "time", "efficiency"), rows, series)
+    return Picture("efficiency-over-time", figure, ("policy", "time", "interval_efficiency"), rows, series)
 
 
 def lost_picture(details: Mapping[str, Detail], window: LogWindow) -> Picture:

@@ -29,12 +29,13 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
         "Pieces of the log that were replayed",
         f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. For the "
         "figures at the top, what it uses of the nodes that so many trainers can use at most comes from all pieces together, "
-        "and how many nodes these are from the whole log.",
-        ("from", "to", "mean idle nodes", "used", "U", "training over equal shares"),
+        "and how many nodes these are from the whole log. Efficiency U of a piece compares with constant nodes of its own.",
+        ("from", "to", "mean idle nodes", "used", "efficiency U", "work over equal shares"),
         tuple(parts),
     )
     text = (
         f"The log is long. The replays cover {sample.text}; all figures on idle nodes cover the whole log. "
-        "Every piece begins without running trainers, so effects that take longer than a piece are missing."
+        "Every piece begins without running trainers, so effects that take longer than a piece are missing. Samples and "
+        "one-node hours in the chapters on settings are sums over the pieces, not over the log."
     )
     return (Chapter("Replayed pieces", text, (table,)),)

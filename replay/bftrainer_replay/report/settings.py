@@ -21,6 +21,7 @@ from bftrainer_replay.figures.settings import (
 from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, PageTable, Picture
+from bftrainer_replay.report.used_nodes import UsedNodes
 from bftrainer_replay.simulation.per_event import SPANS_S
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import Detail, read_detail
@@ -84,8 +85,8 @@ def parallel_chapter(rows: Sequence[SweepRow]) -> Chapter:
         x="P_jmax",
         y="million samples",
     )
-    lines = [_line("U", rows, "max_parallel", lambda r: r.efficiency or 0.0)]
-    unused = [(float(r.cell.max_parallel), _unused(r)) for r in rows]
+    lines = [_line("efficiency U", rows, "max_parallel", lambda r: r.efficiency or 0.0)]
+    unused = [(float(r.cell.max_parallel), 1 - UsedNodes.of(r).share) for r in rows]
     efficiency = efficiency_over_parallel_figure(lines, unused)
     items = [
         _of("outcome-over-max-parallel", outcome, [Line("outcome", tuple(done))], "max_parallel", "million_samples"),
@@ -100,7 +101,10 @@ def parallel_chapter(rows: Sequence[SweepRow]) -> Chapter:
         runtime = runtime_figure([Line("runtime", tuple(hours))])
         items.append(Picture("runtime-over-max-parallel", runtime, ("max_parallel", "hours"), hours))
     return Chapter(
-        "Concurrent trainers (P_jmax)", "A trainer uses its nodes more efficiently if it has few of them.", tuple(items)
+        "Concurrent trainers (P_jmax)",
+        "A model on n nodes trains less than n times as fast as on one node. More trainers on fewer nodes each therefore do "
+        "more work in total, and each takes longer.",
+        tuple(items),
     )
 
 
@@ -126,7 +130,9 @@ def objective_chapter(rows: Sequence[SweepRow], parallel: Sequence[SweepRow]) ->
     bars = [(objective, model, h) for objective, each in hours.items() for model, h in each.items()]
     return Chapter(
         "Objective",
-        "The objective makes a difference only if trainers differ.",
+        "The objective is what bftrainer maximizes: samples per second (throughput), or the sum of the trainers' speeds, each "
+        "relative to an equal share of the nodes (relative-speed, the default). The choice makes a difference only if trainers "
+        "differ.",
         (
             table,
             Picture("runtime-by-model", runtimes_figure(hours), ("objective", "model", "hours"), bars),
@@ -185,17 +191,12 @@ def _runtime(row: SweepRow, model: str) -> str:
 
 def cost_chapter(rows: Sequence[SweepRow]) -> Chapter:
     """Fig. 16: U if rescaling costs more than assumed."""
-    lines = [_line("U", rows, "cost_factor", lambda r: r.efficiency or 0.0)]
+    lines = [_line("efficiency U", rows, "cost_factor", lambda r: r.efficiency or 0.0)]
     figure = efficiency_over_cost_figure(lines)
     item = _of("efficiency-over-rescale-cost", figure, lines, "cost_factor", "efficiency")
     return Chapter(
         "Higher rescale costs", "Measure the costs of your own trainers before you rely on this figure.", (item,)
     )
-
-
-def _unused(row: SweepRow) -> float:
-    whole = float(row.result["resource_integral_node_h"])
-    return float(row.result["unused_node_h"]) / whole if whole else 0.0
 
 
 def _line(name: str, rows: Sequence[SweepRow], axis: str, value: Callable[[SweepRow], float]) -> Line:

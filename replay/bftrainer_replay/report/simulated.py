@@ -55,14 +55,15 @@ def training_sentence(found: Characteristics, sample: LogSample, base: SweepRow,
     used = UsedNodes.of(base)
     work = found.eq_nodes * one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0
     nodes, left = about(found.eq_nodes * used.share), 1 - used.share
+    month_h = found.eq_nodes * MONTH_H * used.share
     over = f"the other {share_text(left)} would have stayed idle" if left > 1e-9 else "none would have stayed idle"
     spread = "" if sample.is_whole else f" {_estimated_from(base, sample)}"
     return (
         f"With at most {base.cell.max_parallel} trainings at once, training would have used {share_text(used.share)} of the "
-        f"idle node-hours; {over}.{spread} On average {nodes} nodes would have trained. Their work is that of {about(work)} "
-        "nodes that train one model each, without interruption: the rest is lost to interruptions and to training one model "
-        "on several nodes."
-        f"{prices.training_words(found.eq_nodes * MONTH_H * used.share, work * MONTH_H)}"
+        f"idle node-hours, about {about(month_h)} node-hours in 30 days (simulated); {over}.{spread} On average {nodes} nodes "
+        f"would have trained. Their work is that of {about(work)} nodes that train one model each, without interruption: the "
+        "rest is lost to interruptions and to training one model on several nodes."
+        f"{prices.training_words(month_h, work * MONTH_H)}"
     )
 
 

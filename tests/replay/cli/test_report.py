@@ -88,10 +88,35 @@ def test_its_numbers_are_those_of_its_data(made: tuple[Path, Ended]) -> None:
     assert f"Efficiency U is {rows[0]['U']}" in (folder / "out" / "report.html").read_text()
     with (folder / "out" / "data" / "per-month.csv").open(newline="") as file:
         months = {
-            row[""]: [float(row[k].replace(",", "")) for k in ("this log", "a month")] for row in csv.DictReader(file)
+            row[""]: ([float(row[k].replace(",", "")) for k in ("this log", "a month")], row["origin"])
+            for row in csv.DictReader(file)
         }
-    for this, month in months.values():
+    for (this, month), _ in months.values():
         assert month == pytest.approx(60 * this, abs=31)
+    assert [name for name, (_, origin) in months.items() if origin != "simulation"] == ["idle node-hours"]
+    assert months["idle node-hours"][1] == "log"
+    (_, used_h), _ = months["node-hours in training"]
+    told = re.search(r"of the idle node-hours, about ([\d,]+) node-hours in 30 days \(simulated\)", made[1].out)
+    assert told is not None
+    assert float(told[1].replace(",", "")) == pytest.approx(used_h, rel=0.006)
+
+
+def test_each_efficiency_has_a_name_of_its_own(made: tuple[Path, Ended]) -> None:
+    """Efficiency U of a replay, the interval efficiency, and no other."""
+    text = (made[0] / "out" / "report.html").read_text().partition("<body>")[2].partition("<script>")[0]
+    words = html.unescape(re.sub("<[^>]*>", " ", text))
+    assert re.findall(r"(?i)(?<!interval )efficien\w+\b(?! U).{20}", words) == []
+    assert {row["line"] for row in data(made[0] / "out", "efficiency-over-max-parallel")} == {"efficiency U", "unused"}
+
+
+def test_what_is_left_over_has_one_base(made: tuple[Path, Ended]) -> None:
+    used = {row["P_jmax"]: row["used"] for row in data(made[0] / "out", "replays") if row["T_fwd"] == "120 s"}
+    left = {
+        f"{float(row['max_parallel']):g}": f"{1 - float(row['share']):.1%}"
+        for row in data(made[0] / "out", "efficiency-over-max-parallel")
+        if row["line"] == "unused"
+    }
+    assert {count: used[count] for count in left} == left
 
 
 def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path, Ended]) -> None:
@@ -246,11 +271,8 @@ def test_a_browser_shows_it(made: tuple[Path, Ended], browser: Browser, width: i
     browser.open(made[0] / "out" / "report.html", width=width, dark=dark)
     assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
     assert browser.evaluate("document.documentElement.scrollWidth") == width  # nothing runs out at the side
-    # What a narrow screen cannot show at once can be scrolled to, or is stacked: no column is lost.
-    lost = (
-        "[...document.querySelectorAll('th, td')].filter(c => getComputedStyle(c).display !== 'none' && c.offsetParent"
-    )
-    lost += " && c.getBoundingClientRect().right > innerWidth && !c.closest('.scroll')).length"
+    # Tables are stacked on a narrow screen: no column has to be scrolled to.
+    lost = "[...document.querySelectorAll('th, td')].filter(c => c.getBoundingClientRect().right > innerWidth).length"
     assert browser.evaluate(lost) == 0
     loaded = "[...document.images].filter(i => i.offsetParent).map(i => i.complete && i.naturalWidth)"
     assert set(browser.evaluate(loaded)) == {1200 if width > 600 else 600}

@@ -15,7 +15,7 @@ from bftrainer_replay.figures.models import runtimes_figure
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
 from bftrainer_replay.figures.replays import _lanes
 from bftrainer_replay.figures.settings import return_figure
-from bftrainer_replay.figures.style import png
+from bftrainer_replay.figures.style import DAY_S, date_axis, png, sheet
 from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
@@ -68,7 +68,10 @@ def test_bars_lie_in_the_lowest_free_lane() -> None:
 def test_efficiency_over_time_counts_the_bins() -> None:
     figure = efficiency_over_time_figure([0.0, 3600.0, 7200.0, 9000.0], {"a": [0.5, 1.2, 0.8], "b": [0.6, 0.9, 0.7]})
     told = figure.texts[1].get_text().replace("\n", " ")
-    assert "under a, U of a bin is between 50% and 120%; it is above b in 2 of 3 bins, by up to 30 points" in told
+    assert (
+        "under a, the interval efficiency is between 50% and 120%; it is above b in 2 of 3 intervals, by up to 30"
+        in told
+    )
     assert png(figure).startswith(b"\x89PNG")
 
 
@@ -77,6 +80,8 @@ def test_runtimes_by_model_say_who_takes_longest() -> None:
     told = runtimes_figure(hours).texts[1].get_text().replace("\n", " ")
     assert "under throughput, dear takes 14.0 times as long as cheap" in told
     assert "under scaling-efficiency, dear takes 1.5 times as long as cheap" in told
+    assert "relative-speed" not in told
+    assert "The objective throughput gives nodes to models with cheap samples; scaling-efficiency weighs" in told
     assert "no trainer completed" in runtimes_figure({"throughput": {}}).texts[1].get_text()
 
 
@@ -123,3 +128,32 @@ def test_a_narrow_figure_keeps_its_legend_inside_the_image_and_off_the_axes() ->
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.x1
     assert box.y0 >= figure.axes[0].get_window_extent().y1 - 1
+
+
+def test_the_share_of_short_fragments_is_written_inside_the_axes() -> None:
+    """A hundred nodes idle for a minute, one for a day: 4 % of the node-time is in short fragments."""
+    short = tuple(f"n{i}" for i in range(60))
+    events = (
+        PoolEvent(60.0, PoolChanged(left=frozenset(short))),
+        PoolEvent(24 * HOUR, PoolChanged(left=frozenset("a"))),
+    )
+    figure = fragments_figure(LogWindow(0.0, 25 * HOUR, frozenset((*short, "a")), events, 101, "by hand"))
+    FigureCanvasAgg(figure).draw()
+    (axes,) = figure.axes
+    labels = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    assert sorted(labels) == ["4%", "98%"]
+    assert all(box.y0 > axes.bbox.y0 for box in labels.values())
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"), [(14, "2021"), (4, "Feb 15, 2021"), (24 * 20, "2021")], ids=["a midnight", "none", "days"]
+)
+def test_a_day_is_written_once_below_a_time_axis(hours: float, expected: str) -> None:
+    noon_s = 1613390400.0 + (0 if hours > 4 else -5 * HOUR)  # 2021-02-15
+    figure, (axes,) = sheet("", "")
+    axes.set_xlim(noon_s / DAY_S, (noon_s + hours * HOUR) / DAY_S)
+    date_axis(axes)
+    FigureCanvasAgg(figure).draw()
+    assert axes.xaxis.get_offset_text().get_text() == expected
+    days = [label.get_text() for label in axes.get_xticklabels() if label.get_text().startswith("Feb")]
+    assert bool(days) == (hours > 4)
