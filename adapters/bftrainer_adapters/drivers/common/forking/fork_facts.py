@@ -81,7 +81,7 @@ def unpack(data):  # type: (bytes) -> object
     return marshal.loads(data)  # noqa: S302 - safe: both ends have checked that the other is the same user's
 
 
-class Request:
+class ForkRequest:
     """The worker that a client asks for. Raises KeyError, TypeError and ValueError where the message is no request."""
 
     def __init__(self, message):  # type: (object) -> None

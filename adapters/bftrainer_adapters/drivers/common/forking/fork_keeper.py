@@ -119,7 +119,7 @@ def until_input_ends(server):  # type: (int) -> int
             return status
 
 
-def run_worker(request):  # type: (fork_facts.Request) -> None
+def run_worker(request):  # type: (fork_facts.ForkRequest) -> None
     """Be what the request asks for."""
     words, command = request.words, request.command
     try:

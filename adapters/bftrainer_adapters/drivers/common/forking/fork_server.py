@@ -36,7 +36,7 @@ _LOOK_S = 2.0
 _REFUSING_S = 3.0
 
 
-class Settings:
+class ForkSettings:
     """What the driver has chosen. Raises KeyError and ValueError where the text is something else."""
 
     def __init__(self, text):  # type: (str) -> None
@@ -54,7 +54,7 @@ class Settings:
 class Server:
     """The socket, its lock, and the workers' keepers."""
 
-    def __init__(self, settings):  # type: (Settings) -> None
+    def __init__(self, settings):  # type: (ForkSettings) -> None
         self.settings = settings
         self.path = settings.socket
         self.ends = False
@@ -117,7 +117,7 @@ class Server:
     def leave(self):  # type: () -> None
         fork_checks.remove(self.path)
 
-    def serve(self):  # type: () -> fork_facts.Request | None
+    def serve(self):  # type: () -> fork_facts.ForkRequest | None
         """Serve until idle, or told to end. Returns in each worker, with its request; None in the server."""
         used_s = time.monotonic()
         while True:
@@ -144,11 +144,11 @@ class Server:
             self._reap()
         return None
 
-    def _start(self, connection, problem):  # type: (socket.socket, str) -> fork_facts.Request | None
+    def _start(self, connection, problem):  # type: (socket.socket, str) -> fork_facts.ForkRequest | None
         descriptors = []  # type: list[int]
         try:
             message, descriptors = _request(connection)
-            request = None if message is None else fork_facts.Request(message)
+            request = None if message is None else fork_facts.ForkRequest(message)
             reason = problem or ("no request" if request is None else self._reason_against(request))
         except (OSError, ValueError, EOFError, TypeError, KeyError) as error:
             request, reason = None, repr(error)
@@ -171,7 +171,7 @@ class Server:
             os.close(descriptor)
         return None
 
-    def _reason_against(self, request):  # type: (fork_facts.Request) -> str
+    def _reason_against(self, request):  # type: (fork_facts.ForkRequest) -> str
         """Why a worker cannot come from this server; empty if it can."""
         late = request.late + self.settings.late
         ours = fork_facts.early(self.environment, late)
@@ -212,7 +212,7 @@ def _answer(connection, text):  # type: (socket.socket, str) -> None
         pass  # the client has left
 
 
-def serve(settings):  # type: (Settings) -> fork_facts.Request | None
+def serve(settings):  # type: (ForkSettings) -> fork_facts.ForkRequest | None
     """The server's life; returns in workers alone."""
     server = Server(settings)
     if not server.is_first():
@@ -228,9 +228,9 @@ def serve(settings):  # type: (Settings) -> fork_facts.Request | None
     return request
 
 
-def main():  # type: () -> fork_facts.Request | None
+def main():  # type: () -> fork_facts.ForkRequest | None
     """Start the server and wait for the last process; returns in workers alone."""
-    settings = Settings(sys.argv[1])
+    settings = ForkSettings(sys.argv[1])
     fork_keeper.adopt_orphans()
     server = os.fork()
     if server == 0:
