@@ -25,6 +25,9 @@ class Played:
     def look(self) -> Snapshot:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
+    def now_s(self) -> float:
+        return self.looks[0].at_s
+
     def close(self) -> None:
         pass
 

@@ -36,14 +36,14 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
     from bftrainer.client.state_dir import read
     from bftrainer.live import explain as live
 
-    at_s = math.inf if at is None else _seconds(at)
+    at_s, now_s = math.inf if at is None else _seconds(at), time.time()
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
-        reason = idle_reason(record) if at is None else None
+        reason = idle_reason(record, now_s) if at is None else None
         own = read(state, None).decisions  # what the pilot itself imports
         may_import = (own.policy.partition("?")[0], own.objective)
         found = None if reason else live.explain(registry.store, trainer, at_s, may_import)
-        has_ended = at is None and pilot_has_ended(registry.store, time.time())
+        has_ended = at is None and pilot_has_ended(registry.store, now_s)
     if found is None:
         if as_json:
             show_json([{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}])

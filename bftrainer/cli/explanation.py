@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from bftrainer.allocation.placement import in_name_order
@@ -20,25 +19,25 @@ if TYPE_CHECKING:
     from bftrainer.persistence.registry import Registry, TrainerRecord
 
 
-def as_lines(registry: Registry, trainer: str) -> list[str]:
+def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
     """The explanation of a trainer's current node count, line by line."""
-    if reason := idle_reason(registry.trainer(trainer)):
+    if reason := idle_reason(registry.trainer(trainer), now_s):
         return [f"{trainer} has no nodes: {reason}"]
     found = explain(registry.store, trainer)
     return [
-        headline(found, has_ended=pilot_has_ended(registry.store, datetime.now().timestamp())),
+        headline(found, has_ended=pilot_has_ended(registry.store, now_s)),
         "",
         *(f"{key:<15} {text}" for key, text in rows(found)),
     ]
 
 
-def idle_reason(record: TrainerRecord) -> str | None:
+def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
     """Why a trainer takes no part in decisions now; None if it does."""
     if record.status.is_final:
         return f"it is {record.status.value}" + (f" ({record.reason})" if record.reason else "")
     if record.status is TrainerStatus.PAUSED:
         return f"it is paused; resume it with `bftrainer resume {record.name}`"
-    if record.failures and record.not_before_s > datetime.now().timestamp():
+    if record.failures and record.not_before_s > now_s:
         return f"it failed ({record.reason}) and will be restarted at {clock_time(record.not_before_s)}"
     return None
 

@@ -74,7 +74,7 @@ class NodesConfig(ConfigTable):
     node_class: str | None = None
     """Use only nodes of this class: a table [classes.NAME], or a hardware class such as "4 a100" or "32 cpus"."""
     confirm_s: Annotated[float, Field(ge=0, le=60)] = 1.0
-    """Look again after this many seconds when a node becomes idle, and request it if it still is. 0: request it at once."""
+    """When a node becomes idle while main-queue jobs wait: request it if it still is after this many seconds. 0: at once."""
     min_window_s: NotNegative = 60.0
     """Shortest backfill window worth a request, in seconds."""
     leave_before_s: NotNegative = 15.0

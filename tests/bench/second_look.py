@@ -51,16 +51,38 @@ LOGS = {
     "wagap": "wagap-2013-nodeids/wagap-2013.swf.gz",
     "Thunder": "pwa-swf/LLNL-Thunder-2007-1.1-cln.swf.gz",
 }
-POLL_S, READY_S, FLAP_S, BETWEEN_S = 10.0, 3.0, 60.0, 20.0
+POLL_S, HINTED_S, READY_S, FLAP_S, BETWEEN_S = 10.0, 0.3, 3.0, 60.0, 20.0
 WAYS: dict[str, tuple[int, float, float | None]] = {
     "2 polls": (2, 0.0, None),
     "1 poll": (1, 0.0, None),
     "1 poll and a look 1 s later": (1, 1.0, None),
     "1 poll and a look 3 s later": (1, 3.0, None),
-    "hint, look after 0.3 s": (1, 0.0, 0.3),
-    "the same, and a look 1 s later": (1, 1.0, 0.3),
+    "hint, look after 0.3 s": (1, 0.0, HINTED_S),
+    "the same, and a look 1 s later": (1, 1.0, HINTED_S),
+    "the same while a main job waits": (1, 1.0, HINTED_S),
+    "1 poll and a look 1 s later while a main job waits": (1, 1.0, None),
 }
 """Polls, seconds from the last of them to a look that confirms, and from the end of the main job to a hinted look."""
+
+WAITS = "while a main job waits"
+
+
+class Queue:
+    """Whether a main job waits at a moment; always, where the log does not say so."""
+
+    def __init__(self, window: LogWindow) -> None:
+        queue = window.queue
+        self._is_known = queue is not None
+        if queue is not None:
+            until_s = np.where(np.isnan(queue.start_s), queue.end_s, queue.start_s)  # canceled jobs wait to their end
+            is_known = np.isfinite(queue.eligible_s)
+            self._eligible_s, self._until_s = np.sort(queue.eligible_s[is_known]), np.sort(until_s[is_known])
+
+    def waits(self, at_s: float) -> bool:
+        if not self._is_known:
+            return True
+        over = np.searchsorted(self._until_s, at_s, side="right")
+        return bool(np.searchsorted(self._eligible_s, at_s, side="right") > over)
 
 
 @dataclass(frozen=True)
@@ -112,7 +134,10 @@ class Held:
     node_h: Counter[str]
 
 
-def held(found: list[Idle], polls: np.ndarray, looks: int, confirm_s: float, hinted_s: float | None) -> Held:
+def held(
+    found: list[Idle], polls: np.ndarray, looks: int, confirm_s: float, hinted_s: float | None, queue: Queue | None
+) -> Held:
+    """``queue``: if given, the look that confirms is made only while a main job waits in it."""
     out = Held([], Counter(), Counter())
     by_node: dict[str, list[Idle]] = defaultdict(list)
     for it in sorted(found, key=lambda it: it.since_s):
@@ -122,7 +147,9 @@ def held(found: list[Idle], polls: np.ndarray, looks: int, confirm_s: float, hin
         for it in periods:
             at = int(np.searchsorted(polls, it.since_s))
             polled_s = float(polls[min(at + looks - 1, len(polls) - 1)])
-            asked_s = confirm_s + (polled_s if hinted_s is None else it.since_s + hinted_s)
+            asked_s = polled_s if hinted_s is None else it.since_s + hinted_s
+            if queue is None or queue.waits(asked_s):
+                asked_s += confirm_s
             blocked_s = max((b.until_s for b in backoff.nodes() if b.node == node), default=0.0)
             if blocked_s > asked_s:  # requested again at the first poll after the back-off
                 asked_s = float(polls[min(int(np.searchsorted(polls, blocked_s)), len(polls) - 1)])
@@ -182,16 +209,23 @@ def main() -> None:
         rng = np.random.default_rng(1)
         steps = POLL_S * rng.uniform(0.9, 1.1, size=int((window.end_s - window.start_s) / POLL_S * 1.2) + 10)
         polls = window.start_s + np.cumsum(steps)
+        queue = Queue(window)
         idle_h = sum(it.until_s - it.since_s for it in found) / 3600
         for way, (looks, confirm_s, hinted_s) in WAYS.items():
-            of = held(found, polls, looks, confirm_s, hinted_s)
+            of = held(found, polls, looks, confirm_s, hinted_s, queue if way.endswith(WAITS) else None)
             counts = [of.preempted.total(), *(of.preempted[cause] for cause in ("between", "waiting", "other"))]
             shares = " | ".join(f"{100 * count / jobs:.2f}" for count in counts)
             u = f"; U {efficiency(window, of):.2f} %" if options.u and number == 0 else ""
             print(f"| {name} | {way} | {100 * of.node_h.total() / idle_h:.3f} %{u} | {shares} |", flush=True)
         if options.u and number == 0:
             print(f"{name}: U with every node at once: {efficiency(window, None):.2f} %", flush=True)
-        print(f"{name}: {jobs} main jobs, {len(found)} idle periods, {idle_h:.0f} idle node-hours", flush=True)
+        awaited = [it for it in found if queue.waits(it.since_s + HINTED_S)]
+        between, of_those = (sum(it.cause == "between" for it in some) for some in (found, awaited))
+        print(
+            f"{name}: {jobs} main jobs, {idle_h:.0f} node-hours in {len(found)} idle periods, {len(awaited)} of them while "
+            f"a main job waits; {between} periods between two jobs, {of_those} of them while one waits",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

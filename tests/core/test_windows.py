@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, window_ends
+from bftrainer.core.windows import EndKind, PilotJobs, free_nodes, may_be_taken_at_once, window_ends
 from bftrainer.domain.cluster import Availability, Device, Hidden, NodeView, Observation, PendingJob, Reservation
 from bftrainer.errors import WindowsUnknownError
 
@@ -134,3 +134,14 @@ def test_classes_of_nodes() -> None:
     assert kind(Device("", 2)) == "2 gpu"
     assert kind(Device("model_a", 2), Device("model_b", 2)) == "2 model_a + 2 model_b"
     assert kind() == "32 cpus"
+
+
+def test_a_node_may_be_between_two_main_jobs_while_one_waits_or_may_be_hidden() -> None:
+    ours = PilotJobs(frozenset({"5"}), frozenset({"scavenge"}))
+    holders = (job("5", None), job("6", None, partitions=("scavenge",)))  # of this pilot and of another
+    assert not may_be_taken_at_once(seen(FREE, pending=holders), ours)
+    assert may_be_taken_at_once(seen(FREE, pending=(*holders, job("7", None))), ours)
+    chained = replace(job("7", None), is_eligible=False)
+    assert may_be_taken_at_once(seen(FREE, pending=(chained,)), ours), "the end of another job may start it"
+    assert may_be_taken_at_once(seen(FREE, hidden=frozenset({Hidden.JOBS})), ours)
+    assert may_be_taken_at_once(seen(FREE, pending=holders), replace(ours, shares_partitions=True))

@@ -89,10 +89,10 @@ def test_the_queue_and_the_pause(home: House, capsys: pytest.CaptureFixture[str]
 
 
 def test_without_a_node_the_obstacle_is_told_in_its_own_words(home: House) -> None:
-    home.cluster.give("n1")
+    home.at(5, lambda: home.cluster.give("n1"))
     home.cluster.refuses.add("n1")
     home.submit(spec("a"))
-    home.pilot(10)
+    home.pilot(20)
     why = about(home, "a").why
     assert why == "there are no idle nodes that the batch scheduler cannot fill; latest refusal: n1: no"
     assert "refusal" not in about(home, "a", START_S).why

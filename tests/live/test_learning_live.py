@@ -271,12 +271,13 @@ def test_measuring_can_be_turned_off(tmp_path: Path) -> None:
         assert not any(entry.event.measured for entry in entries(store))
 
 
-def test_a_replay_of_its_own_journal_does_what_the_run_did(home: House) -> None:
-    """Nodes come and go; the trainers of this house never stall, and the replay is told so."""
+def test_a_replay_of_its_own_journal_does_what_the_run_did(tmp_path: Path) -> None:
+    """Nodes come and go; the trainers of this house never stall, and the replay is told so. No two choices are equally good."""
+    home = house(tmp_path / "state", learning={"window_s": 5.0}, decisions={"objective": "throughput"})
     home.cluster.give("n1", "n2")
     costs = {"samples_per_s": 10.0, "scale_up_s": 0.0, "scale_down_s": 0.0}
     trains(home, {"a": line(10.0), "b": line(20.0)})
-    home.submit(spec("a", **costs), spec("b", **{**costs, "samples_per_s": 20.0}))
+    home.submit(spec("a", **costs), spec("b", **{**costs, "samples_per_s": 20.0}, max_nodes=2))
     home.at(40, lambda: home.cluster.give("n3", "n4"))
     home.at(80, lambda: home.cluster.take("n2"))
     home.pilot(160)

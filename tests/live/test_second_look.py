@@ -1,4 +1,4 @@
-"""A node that becomes idle is looked at again a second later, not at the next poll; between two jobs it is not requested."""
+"""While main jobs wait, a node that becomes idle is looked at again a second later: between two jobs it is not requested."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Any
 
 from live_house import House, house, spec
 
+from bftrainer.domain.cluster import PendingJob
+
 
 def waiting(path: Path) -> House:
     it = house(path / "s", times={"poll_s": 10.0, "stale_after_s": 60.0})
     it.cluster.busy = {"n1", "n2"}
+    it.cluster.pending = [PendingJob("7", "u", ("main",), 3)]
     it.submit(spec("a"))
     return it
 
 
-def test_the_look_that_confirms_comes_after_a_second(tmp_path: Path) -> None:
-    it = waiting(tmp_path)
+def looks_and_request(it: House) -> list[float]:
+    """When the pilot looked after a node had become idle, and when it requested the node."""
     observe, acquire = it.cluster.observe, it.cluster.acquire
     times: list[float] = []
 
@@ -33,9 +36,20 @@ def test_the_look_that_confirms_comes_after_a_second(tmp_path: Path) -> None:
         lambda: (it.cluster.give("n1"), setattr(it.cluster, "observe", seen), setattr(it.cluster, "acquire", asked)),
     )
     it.pilot(65.0)
-    first_s, second_s, asked_s = times[:3]
+    return times
+
+
+def test_the_look_that_confirms_comes_after_a_second(tmp_path: Path) -> None:
+    first_s, second_s, asked_s = looks_and_request(waiting(tmp_path))[:3]
     assert 1.0 <= second_s - first_s < 1.5
     assert asked_s == second_s, "requested at once"
+
+
+def test_where_no_main_job_waits_one_look_is_enough(tmp_path: Path) -> None:
+    it = waiting(tmp_path)
+    it.cluster.pending = []
+    first_s, asked_s = looks_and_request(it)[:2]
+    assert asked_s == first_s
 
 
 def test_a_node_between_two_jobs_is_not_requested(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fakes_live import START_S
 from live_house import House, house, spec
 
+from bftrainer.domain.cluster import PendingJob
 from bftrainer.domain.fragments import id_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
@@ -54,9 +55,10 @@ def test_nothing_is_held_without_a_trainer(home: House) -> None:
     assert home.cluster.acquired == []
 
 
-def test_a_node_is_taken_only_after_two_observations(home: House) -> None:
+def test_while_main_jobs_wait_a_node_is_taken_only_after_two_observations(home: House) -> None:
     home.submit(spec("a"))
     home.cluster.give("n1")
+    home.cluster.pending = [PendingJob("7", "u", ("main",), 3)]
     seen: list[int] = []
     home.after_tick = lambda: seen.append(home.cluster.observations) if not home.cluster.acquired else None
     home.pilot(5)

@@ -1,6 +1,7 @@
 """The payload of a holder, which keeps a node: ``python3 payload.py HOLDERS_DIR LEASE_S SCRIPT_PID [SCRIPT_NODE]``.
 
-One file, standard library, Python 3.6: it runs with the compute node's plain python3, outside of any environment.
+One file on purpose, long as it is: a node opens this file on a shared file system, and no package. Standard library, Python
+3.6: it runs with the compute node's plain python3, outside of any environment.
 
 SIGTERM, or the signal NOTICE that holders ask Slurm to send instead, means that the holder is preempted. The payload kills
 every other process of the job on this node (SIGKILL, pass after pass until one finds nothing), writes the mark ``leaving``

@@ -182,7 +182,7 @@ class Top(App[None]):
     def _explain(self, name: str) -> None:
         try:
             with opened_registry(self._reader.state) as registry:
-                text = "\n".join(as_lines(registry, name))
+                text = "\n".join(as_lines(registry, name, self._reader.now_s()))
         except BFTrainerError as error:
             text = str(error)
         self.call_from_thread(self.push_screen, Panel(text))

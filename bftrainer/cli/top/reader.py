@@ -69,7 +69,7 @@ class Reader:
 
     def __init__(self, state: Path, now_s: Callable[[], float]) -> None:
         self.state = open_state_dir(state)
-        self._now_s = now_s
+        self.now_s = now_s
         self._store: Store | None = None
         self._spool = Spool(self.state)
         self._first_open = 0
@@ -79,7 +79,7 @@ class Reader:
 
     def look(self) -> Snapshot:
         """A snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be read now; call it again later."""
-        now_s = self._now_s()
+        now_s = self.now_s()
         requests = tuple(
             (r.request.kind.value, r.request.trainer) for r in self._spool.pending() if r.request is not None
         )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
-from bftrainer.core.windows import PilotJobs
+from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
@@ -89,7 +89,7 @@ class Survey:
 
     @property
     def is_confirming(self) -> bool:
-        """Whether a node was idle in one look only: the next one, ``nodes.confirm_s`` later, makes it a candidate."""
+        """Whether a node was idle in one look only, and main jobs wait: a look ``nodes.confirm_s`` later decides."""
         return bool(self._idle.fresh)
 
     @property
@@ -216,7 +216,8 @@ class Survey:
         if self._clock_offset_s is None or abs(offset_s - self._clock_offset_s) > _OFFSET_JITTER_S:
             self._clock_offset_s = offset_s
         self._first_seen = self._first_seen.looked(free, seen.nodes, answer.at_s, self._clock_offset_s)
-        self._idle, _ = debounce(self._idle, frozenset(free), begun_s, config.nodes.confirm_s)
+        confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, pilot_jobs) else 0.0
+        self._idle, _ = debounce(self._idle, frozenset(free), begun_s, confirm_s)
         self._candidates = Table()
         for node in sorted(self._idle.offered):
             node_class = self._classes.of_node(node) or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,14 @@ _STEP_S = 1800  # every zone's hours begin on a half or quarter hour of UTC; hal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdleHours:
-    """Mean idle share by (weekday from Monday, hour of the day); NaN where the log has no such hour."""
+    """Mean idle share by (weekday from Monday, hour of the day); NaN where the log has no such hour.
+
+    ``days`` is the number of dates behind each of these shares; ``by_date`` has the idle share by (date, hour).
+    """
 
     shares: NDArray[np.float64]
+    days: NDArray[np.int64]
+    by_date: NDArray[np.float64]
 
     @property
     def by_hour(self) -> NDArray[np.float64]:
@@ -43,12 +48,17 @@ def _mean(shares: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
 
 def hours_of_week(window: LogWindow) -> IdleHours:
     """The idle share of each hour of the week; outages and gaps do not count."""
-    node_s, known_s = np.zeros((7, 24)), np.zeros((7, 24))
+    sums: dict[date, NDArray[np.float64]] = {}
     for moment, idle, seconds in _steps(window):
-        node_s[moment.weekday(), moment.hour] += idle
-        known_s[moment.weekday(), moment.hour] += seconds
+        sums.setdefault(moment.date(), np.zeros((2, 24)))[:, moment.hour] += (idle, seconds)
+    weeks, days = np.zeros((2, 7, 24)), np.zeros((7, 24), dtype=np.int64)
+    for day, hours in sums.items():
+        weeks[:, day.weekday()] += hours
+        days[day.weekday()] += hours[1] > 0
+    each = np.array(list(sums.values())).reshape(-1, 2, 24)
     with np.errstate(invalid="ignore"):
-        return IdleHours(node_s / known_s / window.machine_nodes)
+        shares, by_date = (node_s / known_s / window.machine_nodes for node_s, known_s in (weeks, each.swapaxes(0, 1)))
+    return IdleHours(shares, days, by_date)
 
 
 def idle_by_month(window: LogWindow) -> list[tuple[str, float]]:

@@ -10,12 +10,14 @@ but no more than these jobs ask for, are fillable. For the others, conditions ar
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bftrainer_replay.analysis.fitting import LEVELS, Fitting
 from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.first_fit import PREFIX
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.needs import Fact
@@ -56,12 +58,18 @@ class IdleCauses:
 
     A job waits from the time it is eligible. Waits shorter than the log's debounce time do not count. ``not_judged`` names
     what the log does not record: every job fits by it. ``moments`` is the number of moments looked at if these are a
-    sample, evenly spread; 0: every change of the pool and of the queue.
+    sample, evenly spread; 0: every change of the pool and of the queue. ``unknown`` are the facts that were not judged.
     """
 
     node_h: tuple[float, ...]
     not_judged: tuple[str, ...] = ()
     moments: int = 0
+    unknown: frozenset[Fact] = frozenset()
+    dialect: Dialect = GENERIC
+
+    def text(self, cause: IdleCause) -> str:
+        """The cause in the words of the log's format."""
+        return self.dialect.translated(cause.value)
 
     def of(self, cause: IdleCause) -> float:
         """Node-hours of a cause."""
@@ -85,12 +93,14 @@ class IdleCauses:
 
 def explained(found: IdleCauses, debounce_s: float) -> tuple[str, ...]:
     """Sentences on how the causes were found, for the reader of a table of them."""
-    judged = (
+    judged = found.dialect.translated(
         "A job fits if enough nodes are idle in one of its partitions that have its devices and features and, as it turned "
         "out, stay idle for its time limit. Every other row is the first condition without which more nodes could be used."
     )
     missing = (
-        f"Not in the log, so that every job fits by it: {'; '.join(found.not_judged)}." if found.not_judged else ""
+        f"Not known from the log, so that every job fits by it: {'; '.join(found.not_judged)}."
+        if found.not_judged
+        else ""
     )
     sample = f"Looked at {found.moments:,} moments." if found.moments else ""
     waits = f"Waits under {debounce_s:g} s do not count."
@@ -128,16 +138,29 @@ def idle_causes(window: LogWindow, most_work: int = MOST_WORK) -> IdleCauses | N
     if sampled and node_h.sum():  # the sum is known exactly
         node_h *= pool.node_hours() / node_h.sum()
     rare = (f"{fitting.left_out:,} rare combinations of partition and devices",) if fitting.left_out else ()
-    return IdleCauses(tuple(node_h.tolist()), (*_not_judged(window), *rare), len(begins) if sampled else 0)
+    unknown = [fact for fact in _ASKED if fact not in _judged(window)]
+    named = (*_not_judged(window, unknown), *rare)
+    return IdleCauses(tuple(node_h.tolist()), named, len(begins) if sampled else 0, frozenset(unknown), queue.dialect)
 
 
-def _not_judged(window: LogWindow) -> tuple[str, ...]:
+_ASKED = (Fact.TIME_LIMIT, Fact.PARTITION, Fact.REASON, Fact.RESOURCES, Fact.CONSTRAINT)
+_OF_NODES = frozenset({Fact.PARTITION, Fact.RESOURCES, Fact.CONSTRAINT})
+"""What a job asks for can be judged only where it is known which nodes have it."""
+
+
+def _judged(window: LogWindow) -> frozenset[Fact]:
     assert window.queue is not None
-    judged = set(window.queue.facts)
-    if window.site.nodes is None:  # no names of nodes: which of them have what is not known
-        judged &= {Fact.TIME_LIMIT, Fact.REASON}
-    asked = (Fact.TIME_LIMIT, Fact.PARTITION, Fact.REASON, Fact.RESOURCES, Fact.CONSTRAINT)
-    missing = [fact.value for fact in asked if fact not in judged]
-    if Fact.TIME_LIMIT in judged and any(name.startswith(PREFIX) for name in sorted(window.initial)[:1]):
+    return window.queue.facts - (_OF_NODES if window.site.nodes is None else frozenset())
+
+
+def _not_judged(window: LogWindow, unknown: Sequence[Fact]) -> tuple[str, ...]:
+    """In the words of the log's format, with the place in which it would have them."""
+    assert window.queue is not None
+    dialect = window.queue.dialect
+    nameless = _OF_NODES if window.site.nodes is None else frozenset()
+    missing = [dialect.name(fact) for fact in unknown if fact not in nameless]
+    if nameless:
+        missing.append(f"{dialect.partition}s, devices and features of nodes (the log does not name its nodes)")
+    if Fact.TIME_LIMIT not in unknown and any(name.startswith(PREFIX) for name in sorted(window.initial)[:1]):
         missing.append("how long each node stays idle (nodes are simulated)")
     return tuple(missing)

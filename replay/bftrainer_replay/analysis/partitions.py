@@ -9,14 +9,23 @@ import numpy as np
 
 from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.analysis.idle_causes import MOST_WORK, idle_causes
+from bftrainer_replay.logs.dialect import GENERIC
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.partition import in_partition
 
-HEADINGS = (
-    "partition", "device type", "nodes", "idle node-hours", "idle", "a waiting job fits", "median idle period", "jobs waiting",
-)  # fmt: skip
 _MOST = 40
 """Partitions; of more, those in which most jobs ran."""
+
+
+def partition_word(window: LogWindow) -> str:
+    """What the log's format calls a partition."""
+    return (GENERIC if window.queue is None else window.queue.dialect).partition
+
+
+def headings(partition: str) -> tuple[str, ...]:
+    """Of :meth:`PartitionFigures.cells`; ``partition`` is the log's word for one."""
+    rest = ("nodes", "idle node-hours", "idle", "a waiting job fits", "median idle period", "jobs waiting")
+    return (partition, "device type", *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ class PartitionFigures:
     fillable_share: float | None
 
     def cells(self) -> tuple[str, ...]:
-        """In the order of ``HEADINGS``."""
+        """In the order of :func:`headings`."""
         return (
             self.partition, self.devices, f"{self.nodes:,}", f"{self.idle_node_h:,.0f}", f"{self.idle_share:.1%}",
             "" if self.fillable_share is None else f"{self.fillable_share:.1%}", f"{self.median_idle_s / 60:,.0f} min",

@@ -54,7 +54,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
       bftrainer replay characterize sacct.txt --timezone Europe/Zurich
     """
     from bftrainer_replay.analysis.characterize import characterize as measure
-    from bftrainer_replay.analysis.partitions import partitions_of
+    from bftrainer_replay.analysis.partitions import partition_word, partitions_of
     from bftrainer_replay.analysis.shared_nodes import shared_nodes
 
     window = window_of(choice)
@@ -86,7 +86,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     if found.idle_while is not None:
         console.print(_beside_the_queue(found.idle_while, window.debounce_s))
     if len(parts := partitions_of(window)) > 1:
-        console.print(_by_partition(parts))
+        console.print(_by_partition(parts, partition_word(window)))
     if shared is not None:
         console.print(shared.sentence(), soft_wrap=True, markup=False, highlight=False)
     console.print(_beside_table_1(found))
@@ -187,25 +187,25 @@ def _beside_the_queue(found: IdleCauses, debounce_s: float) -> Table:
         table.add_column(header, justify="left" if header.startswith("idle") else "right")
     for cause, share in found.shares().items():
         if share or cause.name in ("FITS", "NO_JOB"):
-            table.add_row(cause.value, f"{found.of(cause):,.0f}", f"{share:.1%}")
+            table.add_row(found.text(cause), f"{found.of(cause):,.0f}", f"{share:.1%}")
     table.caption = " ".join(explained(found, debounce_s))
     table.caption_justify = "left"
     return table
 
 
-def _by_partition(parts: Sequence[PartitionFigures]) -> Table:
-    """A row per partition and device type."""
+def _by_partition(parts: Sequence[PartitionFigures], word: str) -> Table:
+    """A row per partition and device type; ``word`` is what the log calls a partition."""
     from rich import box
     from rich.table import Table
 
-    from bftrainer_replay.analysis.partitions import HEADINGS
+    from bftrainer_replay.analysis.partitions import headings
 
-    table = Table(box=box.SIMPLE_HEAD, title="By partition and device type", title_justify="left")
-    for place, header in enumerate(HEADINGS):
+    table = Table(box=box.SIMPLE_HEAD, title=f"By {word} and device type", title_justify="left")
+    for place, header in enumerate(headings(word)):
         table.add_column(header, justify="left" if place < 2 else "right")
     for part in parts:
         table.add_row(*part.cells())
-    table.caption = "A node in several partitions counts in each. --partition NAME shows one of them in full."
+    table.caption = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
     table.caption_justify = "left"
     return table
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from bftrainer.errors import InputFileError, UserError
@@ -10,6 +12,7 @@ from bftrainer_replay.logs.idle import NO_PERIODS, NodePeriods, idle_events, idl
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import facts_of
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, SiteFacts
+from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.node_events import read_events, read_reservations
 from bftrainer_replay.logs.plausible import with_ends, without_outliers
 from bftrainer_replay.logs.resource_use import use_of
@@ -55,20 +58,19 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
             f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service or reserved while no job ran: "
             "they do not count as idle (--node-events, --reservations)"
         )
-    if not note:
-        remark_on_silence(source, idle, table.names, size, span)
+    silent = None if note else remark_on_silence(source, idle, table.names, size, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
     if source.options.debounce_s:
         source.remarks.append(
             f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored (--debounce-s)"
         )
     name = f"{source.path} ({NOTE.partition(':')[0]})" if note else str(source.path)
-    site = NO_FACTS if note else _site(source, table, span, lost)
+    site = NO_FACTS if note else replace(_site(source, table, span, lost), silent=silent)
     return EventLog(
         events,
         name,
         note,
-        queue_of(table, source.facts),
+        queue_of(table, source.facts, source.dialect),
         size,
         source.options.debounce_s,
         clock="UTC",
@@ -106,7 +108,9 @@ def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods)
     if facts.left_out:
         source.remarks.append(f"{facts.left_out:,} rare partitions and constraints are treated as all nodes")
     if facts.jobs_per_busy_node >= LEAST_SHARED:
-        more = "" if use else "; which part of a busy node is idle is not in the log (the column AllocTRES has it)"
+        place = source.dialect.places.get(Fact.USE, "")
+        hint = f" ({place} has it)" if place else ""
+        more = "" if use else f"; which part of a busy node is idle is not in the log{hint}"
         source.remarks.append(f"jobs share nodes: {facts.jobs_per_busy_node:.1f} jobs a busy node{more}")
     return SiteFacts(facts, use, lost.nodes, span.start_s + lost.since / 1000, span.start_s + lost.until / 1000)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bftrainer.domain.events import PoolChanged
+from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.needs import NO_NEEDS, Fact, JobNeeds
 from bftrainer_replay.logs.resource_use import ResourceUse
@@ -37,7 +38,7 @@ class Queue:
     ``start_s`` is NaN for a job that never started (it waits until ``end_s``). ``end_s`` is infinite for a job without an
     end in the record. ``nodes`` is the number of nodes that the job asked for; it needs ``all_needs[needs]`` of each, and they
     for ``limit_s`` (NaN: not recorded). ``facts`` are recorded; all others are unknown of every job. ``only_smallest``: at any
-    time only the smallest of the waiting jobs is here.
+    time only the smallest of the waiting jobs is here. ``dialect`` has the words of the log's format.
     """
 
     submit_s: NDArray[np.float64]
@@ -50,6 +51,7 @@ class Queue:
     all_needs: tuple[JobNeeds, ...] = (NO_NEEDS,)
     facts: frozenset[Fact] = frozenset()
     only_smallest: bool = False
+    dialect: Dialect = GENERIC
 
     def __post_init__(self) -> None:
         """Without limits and needs, all jobs have unknown ones."""
@@ -60,12 +62,22 @@ class Queue:
             object.__setattr__(self, "needs", np.zeros(jobs, dtype=np.int32))
 
 
+@dataclass(frozen=True, slots=True)
+class SilentNodes:
+    """Nodes that ran no job for 48 h or more and may have been down; the idle share with and without these periods."""
+
+    nodes: int
+    idle_share: float
+    idle_share_without: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteFacts:
     """What a job log tells beyond idle nodes and the queue; None: the log does not have it.
 
     ``nodes`` are the partitions and devices of each node, ``use`` the cores and devices in use. From ``down_s[k]`` to
     ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would have been idle, but was out of service or reserved.
+    ``silent`` is of the whole log, of whatever part of it a window is.
     """
 
     nodes: LoggedNodes | None = None
@@ -73,6 +85,7 @@ class SiteFacts:
     down: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     down_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     down_until_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    silent: SilentNodes | None = None
 
     def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
         """Hours of each period inside a window."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 
 class Fact(enum.Enum):
-    """What a log may record of each job; the value names it in text, with the sacct columns that have it."""
+    """What a log may record of each job; the value names it in text (:class:`~bftrainer_replay.logs.dialect.Dialect`)."""
 
-    TIME_LIMIT = "time limits (TimelimitRaw)"
-    PARTITION = "partitions (Partition)"
-    REASON = "reasons for waiting (Reason)"
-    RESOURCES = "requested cores and devices (ReqTRES)"
-    CONSTRAINT = "constraints (Constraints)"
-    USE = "allocated cores and devices (AllocTRES)"
+    TIME_LIMIT = "time limits"
+    PARTITION = "partitions"
+    REASON = "reasons for waiting"
+    RESOURCES = "requested cores and devices"
+    CONSTRAINT = "constraints"
+    USE = "allocated cores and devices"
 
 
 class Block(enum.IntEnum):

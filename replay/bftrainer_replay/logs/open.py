@@ -10,6 +10,7 @@ from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer_replay.logs import (
     alcf_csv,
     authors_pickle,
+    dialect,
     lsf_acct,
     lsf_text,
     pbs,
@@ -28,23 +29,24 @@ from bftrainer_replay.text_files import read_head
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """A format of job logs: ``recognizes`` the head of a file, ``read`` fills a :class:`Source`."""
+    """A format of job logs: ``recognizes`` the head of a file, ``read`` fills a :class:`Source`, ``dialect`` has its words."""
 
     name: str
     title: str
     recognizes: Callable[[str], bool]
     read: Callable[[Source], None]
+    dialect: dialect.Dialect
 
 
 FORMATS = (
-    LogFormat("sacct", slurm_sacct.NAME, slurm_sacct.recognizes, slurm_sacct.read),
-    LogFormat("sacct-json", slurm_json.NAME, slurm_json.recognizes, slurm_json.read),
-    LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognizes, slurm_jobcomp.read),
-    LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognizes, lsf_acct.read),
-    LogFormat("bhist", lsf_text.NAME, lsf_text.recognizes, lsf_text.read),
-    LogFormat("pbs", pbs.NAME, pbs.recognizes, pbs.read),
-    LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognizes, alcf_csv.read),
-    LogFormat("swf", swf.NAME, swf.recognizes, swf.read),
+    LogFormat("sacct", slurm_sacct.NAME, slurm_sacct.recognizes, slurm_sacct.read, dialect.SACCT),
+    LogFormat("sacct-json", slurm_json.NAME, slurm_json.recognizes, slurm_json.read, dialect.SACCT),
+    LogFormat("jobcomp", slurm_jobcomp.NAME, slurm_jobcomp.recognizes, slurm_jobcomp.read, dialect.JOBCOMP),
+    LogFormat("lsb.acct", lsf_acct.NAME, lsf_acct.recognizes, lsf_acct.read, dialect.LSF),
+    LogFormat("bhist", lsf_text.NAME, lsf_text.recognizes, lsf_text.read, dialect.LSF),
+    LogFormat("pbs", pbs.NAME, pbs.recognizes, pbs.read, dialect.PBS),
+    LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognizes, alcf_csv.read, dialect.ALCF),
+    LogFormat("swf", swf.NAME, swf.recognizes, swf.read, dialect.SWF),
 )
 EVENTS, PICKLE = "events", "pickle"
 
@@ -73,7 +75,7 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
     form = next((each for each in FORMATS if each.name == found), None)
     if form is None:
         raise UnknownNameError("format", found, FORMAT_NAMES)
-    source = Source(path, options)
+    source = Source(path, options, form.dialect)
     form.read(source)
     log = event_log_of(source, form.title)
     return OpenedLog(log, tuple(source.tally.remarks(form.title)), tuple(source.remarks))

@@ -40,6 +40,7 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
         window.site,
         nodes=_only(facts, places.tolist()),
         use=None,  # of the whole cluster
+        silent=None,
         down=number[window.site.down[mine]],
         down_s=window.site.down_s[mine],
         down_until_s=window.site.down_until_s[mine],

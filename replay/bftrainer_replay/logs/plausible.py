@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.jobs import JobTable
+from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.source import KEEP, Source
 
 LEAST_GAP_S = 30 * 86400.0
@@ -73,13 +74,14 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
         late_h = (finish - at_limit[runaway]) / 3600
         held = float(np.dot(late_h, table.asked[runaway]))
         kept = source.options.runaways == KEEP
+        repair = "; `sacctmgr show runawayjobs` lists and repairs them" if source.dialect.slurm else ""
         source.remarks.append(
             f"{int(runaway.sum()):,} jobs have no end, and their time limit was over before the log's end: they "
             + (
                 f"hold {held:,.0f} node-hours beyond it (--runaways keep)"
                 if kept
                 else f"end at their limit, which leaves {held:,.0f} node-hours to other jobs or idle (--runaways keep lets "
-                "them run to the log's end; `sacctmgr show runawayjobs` lists and repairs them)"
+                f"them run to the log's end{repair})"
             )
         )
         if not kept:
@@ -89,6 +91,7 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
     if endless.any() and longest_s:
         source.remarks.append(
             f"{int(endless.sum()):,} jobs have no end and no time limit and have run longer than any job that ended; their "
-            "nodes count as busy to the log's end (with the column TimelimitRaw they would end at their limit; --runaways)"
+            f"nodes count as busy to the log's end (with {source.dialect.name(Fact.TIME_LIMIT)}, they would end at their "
+            "limit; --runaways)"
         )
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bftrainer_replay.logs.idle import NodePeriods, length_of
+from bftrainer_replay.logs.model import SilentNodes
 from bftrainer_replay.logs.node_events import EVENTS_COMMAND
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import TrustedSpan
@@ -16,24 +17,26 @@ _NAMED = 3
 
 def remark_on_silence(
     source: Source, idle: NodePeriods, names: tuple[str, ...], machine_nodes: int, span: TrustedSpan
-) -> None:
-    """A remark with the share of the idle node-time, if nodes ran no job for 48 h and a quarter of the log or to its end."""
+) -> SilentNodes | None:
+    """With a remark, if nodes ran no job for 48 h and a quarter of the log or to its end."""
     length = length_of(span)
     hours = idle.length_h
     long = (hours >= LEAST_H) & ((idle.until == length) | (hours >= _PART_OF_LOG * length / 3_600_000))
     if not long.any():
-        return
+        return None
     nodes = np.unique(idle.nodes[long])
     to_end = np.unique(idle.nodes[long & (idle.until == length)])
     whole_h = machine_nodes * sum_h(span)
-    before, after = hours.sum() / whole_h, hours[~long].sum() / whole_h
+    before, after = float(hours.sum() / whole_h), float(hours[~long].sum() / whole_h)
     first = ", ".join(names[node] for node in nodes[:_NAMED].tolist())
-    known = "" if source.options.node_events else f" (--node-events FILE, the output of `{EVENTS_COMMAND}`, tells)"
+    output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
+    known = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
     source.remarks.append(
         f"{len(nodes):,} nodes ran no job for {LEAST_H:g} h or more and for a quarter of the log or to its end "
         f"({first}{', ...' if len(nodes) > _NAMED else ''}; {len(to_end):,} of them to its end): they may have been down or "
         f"removed{known}; without these periods {after:.1%} of the node-time is idle, not {before:.1%}"
     )
+    return SilentNodes(len(nodes), before, after)
 
 
 def sum_h(span: TrustedSpan) -> float:

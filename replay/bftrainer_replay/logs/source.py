@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of
+from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
 from bftrainer_replay.logs.needs import Fact
@@ -48,10 +49,12 @@ class Source:
 
     ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does. ``remarks``:
     what to tell the user, such as guesses. ``facts``: what the log records of each job besides times, size and nodes.
+    ``dialect``: what the format calls them.
     """
 
     path: Path
     options: ImportOptions
+    dialect: Dialect = GENERIC
     lines: Lines = field(init=False)
     clock: LogClock = field(init=False)
     tally: Tally = field(init=False)

@@ -6,12 +6,13 @@ from collections.abc import Set
 
 import numpy as np
 
+from bftrainer_replay.logs.dialect import Dialect
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.model import Queue
 from bftrainer_replay.logs.needs import BEFORE_ELIGIBLE, Block, Fact, JobNeeds
 
 
-def queue_of(table: JobTable, facts: Set[Fact]) -> Queue | None:
+def queue_of(table: JobTable, facts: Set[Fact], dialect: Dialect) -> Queue | None:
     """The queue, or None if no job of the log ever waited (submit times missing, or equal to the start).
 
     A dependency, a begin time or a hold keeps a job from being eligible: it is in the queue twice, from its submission with the
@@ -49,4 +50,5 @@ def queue_of(table: JobTable, facts: Set[Fact]) -> Queue | None:
         both(needs, table.needs[twice])[order],
         all_needs,
         frozenset(facts),
+        dialect=dialect,
     )

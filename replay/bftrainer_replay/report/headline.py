@@ -14,6 +14,7 @@ from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.needs import Fact
+from bftrainer_replay.logs.silent import LEAST_H
 from bftrainer_replay.report.page import Bar, BarMark, BarPart, TopPart
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import NO_PRICES, SitePrices
@@ -51,7 +52,7 @@ def top(
     return (
         TopPart(
             f"From the log {log}",
-            (_idle_sentence(found, prices), _queue_sentence(found)),
+            (idle_sentence(window, found, prices), _queue_sentence(found)),
             bar=_cluster_bar(found),
             note=_sentence(window.note),
         ),
@@ -117,7 +118,20 @@ def _idle_bar(found: Characteristics, row: SweepRow) -> Bar:
     return Bar("The idle node-hours", tuple(part for part in parts if part.share > 1e-9), mark)
 
 
-def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
+def _silent_words(window: LogWindow) -> str:
+    """Nodes that may be no part of the cluster any more, beside its size."""
+    silent = window.site.silent
+    if silent is None:
+        return ""
+    return (
+        f" In the log, {silent.nodes:,} node{'s' if silent.nodes > 1 else ''} ran no job for {LEAST_H:g} hours or more at a "
+        "time and may have been down or removed. "
+        f"Without these periods, {silent.idle_share_without:.1%} of the log's node-hours are idle, not {silent.idle_share:.1%}."
+    )
+
+
+def idle_sentence(window: LogWindow, found: Characteristics, prices: SitePrices) -> str:
+    """How many nodes are idle, and what that figure may have in it."""
     month_h = found.eq_nodes * MONTH_H
     idle = about(found.eq_nodes) if found.eq_nodes < 100 else f"{found.eq_nodes:,.0f}"
     out = found.down_node_h / found.span_h / found.machine_nodes
@@ -125,7 +139,7 @@ def _idle_sentence(found: Characteristics, prices: SitePrices) -> str:
     return (
         f"On average, {idle} of {found.machine_nodes:,} nodes are idle: {found.idle_share:.1%} of all "
         f"node-hours, or about {about(month_h)} idle node-hours in 30 days (measured over {span_text(found.span_h)})."
-        f"{apart or _UNKNOWN_OUT}{prices.idle_words(month_h)}"
+        f"{apart}{_silent_words(window)}{'' if apart or window.site.silent else _UNKNOWN_OUT}{prices.idle_words(month_h)}"
     )
 
 
@@ -138,11 +152,14 @@ def _queue_sentence(found: Characteristics) -> str:
     cause = max(other, key=lambda each: other[each])
     most = ""
     if other[cause]:
-        most = f" The main reason for the rest: {cause.value} ({share_text(other[cause])} of the idle node-hours)."
+        most = (
+            f" The main reason for the rest: {found.idle_while.text(cause)} ({share_text(other[cause])} of the idle "
+            "node-hours)."
+        )
     if not fits:
         return f"Waiting jobs could have used none of the idle node-hours.{most.replace('the rest', 'this')}"
     could = f"Waiting jobs could have used at most {share_text(fits)} of the idle node-hours"
-    if Fact.TIME_LIMIT.value in found.idle_while.not_judged:
+    if Fact.TIME_LIMIT in found.idle_while.unknown:
         return f"{could} by their size{_by(found)}; the log does not have their time limits.{most}"
     return f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked.{most}"
 
@@ -150,6 +167,10 @@ def _queue_sentence(found: Characteristics) -> str:
 def _by(found: Characteristics) -> str:
     """What else was judged of a waiting job."""
     assert found.idle_while is not None
-    judged = {Fact.PARTITION: "partition", Fact.RESOURCES: "devices", Fact.CONSTRAINT: "features"}
-    words = [word for fact, word in judged.items() if fact.value not in found.idle_while.not_judged]
+    judged = {
+        Fact.PARTITION: found.idle_while.dialect.partition,
+        Fact.RESOURCES: "devices",
+        Fact.CONSTRAINT: "features",
+    }
+    words = [word for fact, word in judged.items() if fact not in found.idle_while.unknown]
     return f" with the right {' and '.join(words)}" if words else ""

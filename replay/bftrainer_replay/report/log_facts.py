@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.idle_causes import IdleCause, IdleCauses, explained
-from bftrainer_replay.analysis.partitions import HEADINGS, partitions_of
+from bftrainer_replay.analysis.partitions import headings, partition_word, partitions_of
 from bftrainer_replay.analysis.shared_nodes import shared_nodes
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, PageTable
@@ -16,7 +16,7 @@ def _queue_text(causes: IdleCauses) -> str:
 
 def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
     rows = [
-        (cause.value, f"{causes.of(cause):,.0f}", f"{share:.1%}")
+        (causes.text(cause), f"{causes.of(cause):,.0f}", f"{share:.1%}")
         for cause, share in causes.shares().items()
         if share or cause in (IdleCause.FITS, IdleCause.NO_JOB)
     ]
@@ -35,12 +35,13 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
     rows = tuple(part.cells() for part in partitions_of(window))
     if len(rows) < 2:
         return ()
+    word = partition_word(window)
     return (
         PageTable(
             "partitions",
-            "By partition and device type",
-            "Read: a node in several partitions counts in each. The option --partition NAME makes this report of one of them.",
-            HEADINGS,
+            f"By {word} and device type",
+            f"Read: a node in several {word}s counts in each. The option --partition NAME makes this report of one of them.",
+            headings(word),
             rows,
             main=3,
         ),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -158,7 +160,13 @@ def render(page: Page) -> bytes:
         loader=jinja2.PackageLoader("bftrainer_replay.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
+    environment.filters["whole_options"] = _whole_options
     return environment.get_template("page.html.j2").render(page=page, version=__version__).encode()
+
+
+def _whole_options(text: str) -> str:
+    """A text as HTML, with options that are not broken at their hyphens."""
+    return re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', html.escape(text))
 
 
 def write(out: Path, page: Page) -> int:
@@ -168,9 +176,9 @@ def write(out: Path, page: Page) -> int:
             if isinstance(item, Picture):
                 write_atomically(out / "pictures" / f"{item.name}.png", item.file)
             write_atomically(out / "data" / f"{item.name}.csv", item.csv)
-    html = render(page)
-    write_atomically(out / "report.html", html)
-    return len(html)
+    text = render(page)
+    write_atomically(out / "report.html", text)
+    return len(text)
 
 
 def step_series(

@@ -54,11 +54,11 @@ def _calendar_pictures(window: LogWindow) -> list[Picture]:
     if window.span_s >= 7 * 86400:
         hours = hours_of_week(window)
         rows = [
-            (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}")
+            (DAYS[day], hour, "" if np.isnan(share) else f"{share:.5f}", hours.days[day, hour])
             for (day, hour), share in np.ndenumerate(hours.shares)
         ]
         figure = hours_figure(hours, window.clock_name)
-        found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share"), rows))
+        found.append(Picture("idle-by-hour", figure, ("weekday", "hour", "idle_share", "days"), rows))
     if window.span_s >= 60 * 86400:
         months = idle_by_month(window)
         figure = months_figure(months, window)

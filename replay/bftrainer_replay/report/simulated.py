@@ -57,6 +57,8 @@ def training_sentence(found: Characteristics, sample: LogSample, base: SweepRow,
     nodes, left = about(found.eq_nodes * used.share), 1 - used.share
     month_h = found.eq_nodes * MONTH_H * used.share
     over = f"the other {share_text(left)} would have stayed idle" if left > 1e-9 else "none would have stayed idle"
+    if base.log_usable_share is not None and 1 - base.log_usable_share > left / 2 > 0.005:
+        over += ", mostly when more nodes were idle than these trainings can use at most"
     spread = "" if sample.is_whole else f" {_estimated_from(base, sample)}"
     return (
         f"With at most {base.cell.max_parallel} trainings at once, training would have used {share_text(used.share)} of the "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import marshal
 import os
@@ -23,13 +22,10 @@ from patience import PATIENCE
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer_adapters.drivers.common import warm_start
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.forking import servers
-from bftrainer_adapters.drivers.common.forking.script import beginning_of, parse
 from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
-from bftrainer_adapters.drivers.torchrun.main import TorchProgram
 
 PLAINLY = "started without the fork server"
 SEEN = """
@@ -277,51 +273,6 @@ def test_only_its_user_can_reach_the_socket_and_a_foreign_folder_is_not_used(nod
         assert (status, f"{place.parent} is not private" in log) == (0, True)
 
 
-@pytest.mark.parametrize(
-    "command", [["bash", "x.sh"], ["python", "-c", "pass"], ["python", "-X", "dev", "x.py"], ["x.py"]]
-)
-def test_other_commands_are_started_plainly(command: list[str], tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text("import os")
-    assert beginning_of(command, tmp_path) is None
-
-
-def test_the_modules_of_a_script_and_of_a_module_without_importing_anything(tmp_path: Path) -> None:
-    package = tmp_path / "pack"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise SystemExit('imported')")
-    (package / "train.py").write_text(
-        "import torch, os.path as p\nfrom a.b import c\nfrom . import d\nif 1:\n    import e"
-    )
-    for command in (["python3", "-u", "-m", "pack.train"], ["python", "pack/train.py"]):
-        found = beginning_of(command, tmp_path)
-        assert found is not None
-        assert found.modules == ("torch", "os.path", "a.b")
-    assert beginning_of(["python", "missing.py"], tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        ("'a docstring'", True),
-        ("SIZE = 3", True),
-        ("def f():\n    print()", True),
-        ("os.environ['A'] = '1'", True),
-        ("os.environ.setdefault('A', '1')", True),
-        ("os.environ['A'] = str(1)", False),
-        ("sys.path.insert(0, 'src')", False),
-        ("matplotlib.use('agg')", False),
-        ("x = f()", False),
-        ("sys.dont_write_bytecode = True", False),
-        ("if 1:\n    pass", False),
-        ("@f\ndef g(): pass", False),
-        ("class A(f()): pass", False),
-        ("del os", False),
-    ],
-)
-def test_imports_after_a_statement_that_could_matter_to_them_are_left_to_the_script(first: str, then: bool) -> None:
-    assert parse(f"import os\n{first}\nimport torch").modules == (("os", "torch") if then else ("os",))
-
-
 def test_variables_that_the_script_sets_first_are_set_before_the_imports(node: Node) -> None:
     (node.installed / "slowly.py").write_text(
         "import os\nseen = os.environ.get('A'), os.environ.get('HOME2', 'none')\n"
@@ -344,27 +295,6 @@ def test_a_server_that_does_not_start_delays_a_worker_and_no_more(node: Node, mo
             status, log = node.ends(start())
             assert (status, log.splitlines()[-1], PLAINLY in log) == (0, "trained", True)
         until(lambda: node.ends(start()) == (0, "trained\n"))
-
-
-def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "site-packages").mkdir()
-    (tmp_path / "site-packages" / "probe_of_gc.py").write_text("import gc\nis_on = gc.isenabled()\n")
-    (tmp_path / "train.py").write_text("import probe_of_gc\n")
-    monkeypatch.syspath_prepend(tmp_path / "site-packages")
-    warm_start.warm_up(str(tmp_path / "train.py"), str(tmp_path / "own"))
-    assert (sys.modules["probe_of_gc"].is_on, gc.isenabled(), gc.get_freeze_count()) == (False, True, 0)
-
-
-@pytest.mark.parametrize(
-    ("slots", "set_by_user", "given"), [(2, {}, "1"), (1, {}, None), (2, {"OMP_NUM_THREADS": "4"}, None)]
-)
-def test_warm_torchrun_workers_import_torch_with_the_number_of_threads(
-    slots: int, set_by_user: dict[str, str], given: str | None
-) -> None:
-    """OpenMP reads the variable when it is loaded."""
-    trainer = TrainerMessage("t", ("python", "x.py"), Path(), 1, 1, environment=set_by_user)
-    program = TorchProgram(trainer, "lo", None, ())
-    assert program.first_variables(HostSlots("n1", slots, "f1")).get("OMP_NUM_THREADS") == given
 
 
 def test_a_refusal_is_read_although_the_server_does_not_read_the_request(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.calendar import hours_of_week, idle_by_month
+from bftrainer_replay.figures.calendar import hours_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.report.page import offsets
@@ -62,3 +63,16 @@ def test_a_reader_sees_local_time() -> None:
     assert format_time(at(31, 12), ZURICH) == "2024-03-31T12:00:00"
     edges_s = [at(30, 12), at(31, 12)]
     assert offsets(edges_s, ZURICH) == [(at(30, 12), 3600), (at(31, 3), 7200)]
+
+
+def test_weekdays_are_told_apart_from_four_of_each_on_and_their_number_is_said() -> None:
+    fortnight = hours_of_week(nightly(range(25, 39)))
+    assert (fortnight.days == 2).sum() == 7 * 24 - 1  # clocks go forward on one of the two Sundays
+    assert fortnight.by_date.shape == (14, 24)
+    few = hours_figure(fortnight, "UTC").texts
+    assert few[0].get_text() == "Idle share by hour of the day"
+    assert "on the mean of 14 days, nodes are idle most between 22:00 and 23:00 (20.0% of them)" in few[1].get_text()
+    weeks = LogWindow(at(1, 0), at(8, 0, 4), frozenset("ab"), (), 10, "made", clock="UTC", zone=ZURICH)
+    many = hours_figure(hours_of_week(weeks), "UTC").texts
+    assert many[0].get_text() == "Idle share by weekday and hour of the day"
+    assert "Each field is the mean of 5 to 6 days." in many[1].get_text().replace("\n", " ")

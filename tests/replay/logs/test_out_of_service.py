@@ -11,8 +11,10 @@ from reading_logs import PLAIN, read
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import SilentNodes, cut
 from bftrainer_replay.logs.open import OpenedLog
+from bftrainer_replay.report.headline import idle_sentence
+from bftrainer_replay.report.prices import NO_PRICES
 
 HEADER = "JobID|Submit|Start|End|TimelimitRaw|NNodes|NodeList|State\n"
 
@@ -73,6 +75,16 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     assert silent.endswith(
         f"without these periods {(14 * 3 + 2) * 6 / (4 * 318):.1%} of the node-time is idle, not {idle_share(before):.1%}"
     )
+    silent_nodes = before.log.site.silent
+    assert silent_nodes is not None
+    assert silent_nodes == SilentNodes(
+        1, pytest.approx(idle_share(before)), pytest.approx((14 * 3 + 2) * 6 / (4 * 318))
+    )
+    assert after.log.site.silent is None
+    window = cut(before.log)
+    top = idle_sentence(window, characterize(window), NO_PRICES)
+    assert "nodes are idle" in top
+    assert "In the log, 1 node ran no job for 48 hours or more at a time and may have been down or removed." in top
     told = remark(after, "264 node-hours")
     assert f"({264 / (4 * 318):.1%} of all) were out of service or reserved while no job ran" in told
     assert characterize(cut(after.log)).down_node_h == pytest.approx(264)

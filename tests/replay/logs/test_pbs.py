@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from pathlib import Path
 
@@ -10,6 +11,12 @@ from data import data_file
 from reading_logs import changes, read, totals
 
 from bftrainer.errors import InputFileError
+from bftrainer_replay.analysis.idle_causes import IdleCause, explained, idle_causes
+from bftrainer_replay.analysis.partitions import headings, partition_word
+from bftrainer_replay.logs.dialect import SACCT
+from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.needs import Fact
+from bftrainer_replay.logs.open import FORMATS
 from bftrainer_replay.logs.torus import all_nodes, nodes_of_block
 
 T = 1_600_000_000
@@ -143,3 +150,24 @@ def test_nodes_and_chunks(tmp_path: Path) -> None:
     skipped = read(tmp_path, record(2048, ten) + record(2, "h1/0+h2/0"), skip_bad=True)
     assert totals(skipped) == (2, 1, 0, 1)
     assert skipped.log.machine_nodes == 2
+
+
+def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> None:
+    """A job of two nodes waits while one is idle; the log has no time limits."""
+    waits = ended("2", T, T + 500, T + 600, "h1/0+h2/0", 2)
+    window = cut(read(tmp_path, ended("1", T, T, T + 500, "h1/0", 1) + waits + LAST).log)
+    found = idle_causes(window)
+    assert found is not None
+    assert "queues (queue)" not in found.not_judged
+    assert "time limits (Resource_List.walltime)" in found.not_judged
+    assert found.text(IdleCause.PARTITION) == "the jobs that wait are for other queues"
+    said = " ".join((*explained(found, 10), *headings(partition_word(window)), *map(found.text, IdleCause)))
+    assert re.findall(r"(?i)TimelimitRaw|ReqTRES|\(Reason|\(Constraints|partition|sacct", said) == []
+
+
+def test_no_format_but_slurms_has_columns_of_sacct() -> None:
+    foreign = [each.dialect for each in FORMATS if not each.dialect.slurm]
+    assert len(foreign) == 5
+    words = {dialect.name(fact) for dialect in foreign for fact in Fact}
+    assert not [name for name in words for place in SACCT.places.values() if f"({place})" in name]
+    assert all("(" in name for name in words)

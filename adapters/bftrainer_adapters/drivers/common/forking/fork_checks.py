@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 
-_HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm/")  # noqa: S108 - only recognized
+# S108 warns of files in shared folders. Nothing is opened here: the names of open files are compared with these.
+_HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/dev/shm/")  # noqa: S108 - nothing is opened
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -118,9 +119,9 @@ def have_changed(files):  # type: (dict[str, tuple[int, int]]) -> bool
     return any(state(path) != before for path, before in files.items())
 
 
-def shadowed(request):  # type: (dict[str, object]) -> str
+def shadowed(words, cwd):  # type: (list[str], str) -> str
     """Whether the script's folder has a module of a name that was imported from elsewhere: then it would have been first."""
-    folder = own_folder(request["words"], str(request["cwd"]))  # type: ignore[arg-type]
+    folder = own_folder(words, cwd)
     if not os.path.isdir(folder):
         return ""
     tops = {name.partition(".")[0] for name in sys.modules}

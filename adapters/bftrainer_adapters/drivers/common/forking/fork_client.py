@@ -100,7 +100,8 @@ def main():  # type: () -> None
     except (RefusedError, OSError) as error:
         sys.stderr.write("bftrainer: started without the fork server: {}\n".format(error))
         sys.stderr.flush()
-        os.execvp(command[0], command)  # noqa: S606 - the worker itself; no shell is wanted
+        # The user's own command, word by word as its list has it. A shell would read the words a second time.
+        os.execvp(command[0], command)  # noqa: S606 - no shell on purpose
     end(follow(connection))
 
 

@@ -1,6 +1,6 @@
 """A worker and its parent, both forked from the server: what a new process has of its own, and how it ends."""
 
-import _socket  # noqa: F401 - for the comments that give types
+import _socket  # noqa: F401 - used by the comments that give types, which ruff does not read
 import ctypes
 import io
 import os
@@ -9,6 +9,7 @@ import signal
 import sys
 
 import fork_facts
+import warm_start
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -118,27 +119,27 @@ def until_input_ends(server):  # type: (int) -> int
             return status
 
 
-def run_worker(request, warm_start):  # type: (dict[str, object], object) -> None
+def run_worker(request):  # type: (fork_facts.ForkRequest) -> None
     """Be what the request asks for."""
-    words, command, cwd = list(request["words"]), list(request["command"]), str(request["cwd"])  # type: ignore[call-overload]
-    environment = dict(request["environment"])  # type: ignore[call-overload]
+    words, command = request.words, request.command
     try:
-        os.chdir(cwd)
+        os.chdir(request.cwd)
         os.environ.clear()
-        os.environ.update(environment)
+        os.environ.update(request.environment)
         _show_as(command)
-        _open_streams("-u" in command[: -len(words)] or bool(environment.get("PYTHONUNBUFFERED")))
+        _open_streams("-u" in command[: -len(words)] or bool(request.environment.get("PYTHONUNBUFFERED")))
         _forget_the_server()
         sys.orig_argv = command
         sys.argv = words
     except Exception as error:  # no statement of the script has run yet
         os.write(2, "bftrainer: started without the fork server: {!r}\n".format(error).encode())
-        os.execvpe(command[0], command, environment)  # noqa: S606 - the worker itself; no shell is wanted
+        # The user's own command, word by word as its list has it. A shell would read the words a second time.
+        os.execvpe(command[0], command, request.environment)  # noqa: S606 - no shell on purpose
     if os.path.basename(words[0]) == "warm_start.py":
-        warm_start.main()  # type: ignore[attr-defined]
+        warm_start.main()
     else:
-        warm_start.put_first(words)  # type: ignore[attr-defined]
-        warm_start.run(words)  # type: ignore[attr-defined]
+        warm_start.put_first(words)
+        warm_start.run(words)
 
 
 def _show_as(command):  # type: (list[str]) -> None

@@ -12,7 +12,6 @@ Status 0: another one serves, or nobody needed it; REFUSES: these modules cannot
 
 import contextlib
 import fcntl
-import gc
 import json
 import os
 import select
@@ -36,12 +35,27 @@ _LOOK_S = 2.0
 _REFUSING_S = 3.0
 
 
+class ForkSettings:
+    """What the driver has chosen. Raises KeyError and ValueError where the text is something else."""
+
+    def __init__(self, text):  # type: (str) -> None
+        found = json.loads(text)
+        self.socket = str(found["socket"])
+        self.modules = [str(name) for name in found["modules"]]
+        self.variables = [(str(name), str(value), bool(always)) for name, value, always in found["variables"]]
+        self.late = [str(name) for name in found["late"]]
+        self.most = int(found["most"])
+        self.memory_bytes = int(found["memory_bytes"])
+        self.idle_s = float(found["idle_s"])
+        self.tied = bool(found["tied"])
+
+
 class Server:
     """The socket, its lock, and the workers' keepers."""
 
-    def __init__(self, settings):  # type: (dict[str, object]) -> None
+    def __init__(self, settings):  # type: (ForkSettings) -> None
         self.settings = settings
-        self.path = str(settings["socket"])
+        self.path = settings.socket
         self.ends = False
         self.keepers = set()  # type: set[int]
         self.environment = dict(os.environ)
@@ -70,21 +84,20 @@ class Server:
             os.unlink(self.path)
         self.listener.bind(self.path)
         self.listener.listen(128)
-        fork_checks.make_room(os.path.dirname(self.path), self.path, int(self.settings["most"]))  # type: ignore[call-overload]
+        fork_checks.make_room(os.path.dirname(self.path), self.path, self.settings.most)
         return True
 
     def warm_up(self):  # type: () -> str
         """Do what the script begins with; why this interpreter must not be forked, or nothing."""
-        for name, value, always in self.settings["variables"]:  # type: ignore[attr-defined]
+        for name, value, always in self.settings.variables:
             if always or name not in os.environ:
                 os.environ[name] = value  # the worker's script sets it again
-        with warm_start.uncollected():
-            for name in self.settings["modules"]:  # type: ignore[attr-defined]
+        with warm_start.uncollected():  # so a worker's garbage collector also writes to fewer shared pages
+            for name in self.settings.modules:
                 fork_checks.import_installed(name)
             if "torch" in sys.modules:
                 fork_checks.import_installed("torch._dynamo")
-        gc.freeze()  # so that a worker's garbage collector writes to fewer shared pages
-        return self.checks.problem(int(self.settings["memory_bytes"]))  # type: ignore[call-overload]
+        return self.checks.problem(self.settings.memory_bytes)
 
     def refuse(self, reason, seconds):  # type: (str, float) -> None
         """Answer those who wait already."""
@@ -102,18 +115,18 @@ class Server:
     def leave(self):  # type: () -> None
         fork_checks.remove(self.path)
 
-    def serve(self):  # type: () -> dict[str, object] | None
+    def serve(self):  # type: () -> fork_facts.ForkRequest | None
         """Serve until idle, or told to end. Returns in each worker, with its request; None in the server."""
         used_s = time.monotonic()
         while True:
             self._reap()
             if self.keepers:
                 used_s = time.monotonic()
-            if self.ends or time.monotonic() - used_s > float(self.settings["idle_s"]):  # type: ignore[arg-type]
+            if self.ends or time.monotonic() - used_s > self.settings.idle_s:
                 break
             if not select.select([self.listener], [], [], _LOOK_S)[0]:
                 continue
-            problem = self.checks.problem(int(self.settings["memory_bytes"]))  # type: ignore[call-overload]
+            problem = self.checks.problem(self.settings.memory_bytes)
             if not problem and fork_checks.have_changed(self.checks.files):
                 problem = "installed modules have changed since the server imported them"
             self.ends = self.ends or bool(problem)
@@ -129,10 +142,11 @@ class Server:
             self._reap()
         return None
 
-    def _start(self, connection, problem):  # type: (socket.socket, str) -> dict[str, object] | None
+    def _start(self, connection, problem):  # type: (socket.socket, str) -> fork_facts.ForkRequest | None
         descriptors = []  # type: list[int]
         try:
-            request, descriptors = _request(connection)
+            message, descriptors = _request(connection)
+            request = None if message is None else fork_facts.ForkRequest(message)
             reason = problem or ("no request" if request is None else self._reason_against(request))
         except (OSError, ValueError, EOFError, TypeError, KeyError) as error:
             request, reason = None, repr(error)
@@ -155,17 +169,17 @@ class Server:
             os.close(descriptor)
         return None
 
-    def _reason_against(self, request):  # type: (dict[str, object]) -> str
+    def _reason_against(self, request):  # type: (fork_facts.ForkRequest) -> str
         """Why a worker cannot come from this server; empty if it can."""
-        late = list(request["late"]) + list(self.settings["late"])  # type: ignore[call-overload]
+        late = request.late + self.settings.late
         ours = fork_facts.early(self.environment, late)
-        names = fork_facts.difference(ours, fork_facts.early(request["environment"], late))  # type: ignore[arg-type]
+        names = fork_facts.difference(ours, fork_facts.early(request.environment, late))
         if names:
             return "the environment differs from the server's: " + names
-        names = fork_facts.difference(self.facts, request["facts"])  # type: ignore[arg-type]
+        names = fork_facts.difference(self.facts, request.facts)
         if names:
             return "the process differs from the server: " + names
-        return fork_checks.shadowed(request)
+        return fork_checks.shadowed(request.words, request.cwd)
 
     def _reap(self):  # type: () -> None
         for pid in list(self.keepers):
@@ -173,8 +187,8 @@ class Server:
                 self.keepers.discard(pid)
 
 
-def _request(connection):  # type: (socket.socket) -> tuple[dict[str, object] | None, list[int]]
-    """What the client asks for and its standard streams."""
+def _request(connection):  # type: (socket.socket) -> tuple[object, list[int]]
+    """What the client sends, and its standard streams."""
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     if int.from_bytes(peer[4:8], sys.byteorder) != os.getuid():
         raise ValueError("another user's request")
@@ -196,7 +210,7 @@ def _answer(connection, text):  # type: (socket.socket, str) -> None
         pass  # the client has left
 
 
-def serve(settings):  # type: (dict[str, object]) -> dict[str, object] | None
+def serve(settings):  # type: (ForkSettings) -> fork_facts.ForkRequest | None
     """The server's life; returns in workers alone."""
     server = Server(settings)
     if not server.is_first():
@@ -212,9 +226,9 @@ def serve(settings):  # type: (dict[str, object]) -> dict[str, object] | None
     return request
 
 
-def main():  # type: () -> dict[str, object]
+def main():  # type: () -> fork_facts.ForkRequest | None
     """Start the server and wait for the last process; returns in workers alone."""
-    settings = json.loads(sys.argv[1])
+    settings = ForkSettings(sys.argv[1])
     fork_keeper.adopt_orphans()
     server = os.fork()
     if server == 0:
@@ -225,16 +239,16 @@ def main():  # type: () -> dict[str, object]
         return serve(settings)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(server, signal.SIGTERM))
     status = 0
-    if settings["tied"]:
+    if settings.tied:
         status = fork_keeper.until_input_ends(server)
         fork_keeper.end_descendants()
-        fork_checks.remove_if_unused(os.path.dirname(str(settings["socket"])))
+        fork_checks.remove_if_unused(os.path.dirname(settings.socket))
         os._exit(status)
     while True:
         try:
             pid, got = os.wait()
         except ChildProcessError:
-            fork_checks.remove_if_unused(os.path.dirname(str(settings["socket"])))
+            fork_checks.remove_if_unused(os.path.dirname(settings.socket))
             os._exit(status)
         if pid == server:
             status = os.waitstatus_to_exitcode(got)
@@ -242,4 +256,4 @@ def main():  # type: () -> dict[str, object]
 
 
 if __name__ == "__main__":
-    fork_keeper.run_worker(main(), warm_start)
+    fork_keeper.run_worker(main())
