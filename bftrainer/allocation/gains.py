@@ -1,7 +1,7 @@
 """The gain of every count: T_fwd * O_j(n) - O_j(C_j) * R_j(n), the summand of Eqn 16 with R_j of Eqn 13.
 
-If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ - O_j(C_j) R_j(n), with the
-costs of :mod:`~bftrainer.allocation.two_costs`.
+If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ - w_j O_j(C_j) for growth and
+(T_fwd - s_j - d_j) O_j(n) for shrinking, with the costs of :mod:`~bftrainer.allocation.two_costs`.
 
 Eqn 16 writes f_j for the value of a trainer. It is the O_j of sections 3.1 and 3.4.1, under the chosen objective.
 """
@@ -70,15 +70,15 @@ def seconds(demand: TrainerDemand, forward_s: float) -> float:
 class CostTerms:
     """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp`` for each unit above O_j(C_j).
 
-    With a pending start, ``kept`` is B_j; ``canceled`` is the gain of B_j nodes or fewer, and ``ahead`` what each unit below
-    O_j(B_j) costs.
+    With a pending start, ``kept`` is B_j, and ``canceled`` is the gain of B_j nodes or fewer. ``lost`` is what fewer than
+    ``kept`` nodes cost for each unit below O_j(``kept``); negative where the stall counts for the nodes that are left.
     """
 
     up: float
     down: float
     kept: int
     ramp: float = 0.0
-    ahead: float = 0.0
+    lost: float = 0.0
     canceled: float = 0.0
 
 
@@ -87,14 +87,15 @@ def costs_of(demand: TrainerDemand) -> CostTerms:
     running, pending = demand.value.at(demand.standing), demand.pending
     if pending is None:
         up, down = running * demand.scale_up_s, running * demand.scale_down_s
-        return CostTerms(up, down, demand.standing, demand.ramp_s)
+        lost = -demand.scale_down_s if demand.has_two_costs else 0.0
+        return CostTerms(up, down, demand.standing, demand.ramp_s, lost)
     before = demand.value.at(pending.training)
     return CostTerms(
-        demand.ramp_s * (running - before),
+        demand.ramp_s * running - pending.longer_s * before,
         before * demand.scale_down_s,
         pending.training,
         demand.ramp_s,
-        pending.ahead_s,
+        pending.ahead_s + pending.switch_s - demand.scale_down_s,
         before * pending.switch_s,
     )
 
@@ -109,10 +110,8 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     if not demand.has_two_costs:
         return total
     value = demand.value.at(n)
-    total += cost.ramp * max(value - demand.value.at(standing), 0.0)
-    if demand.pending is not None:
-        total += cost.ahead * max(demand.value.at(cost.kept) - value, 0.0) - (cost.canceled if n <= cost.kept else 0.0)
-    return total
+    total += cost.ramp * max(value - demand.value.at(standing), 0.0) - (cost.canceled if n <= cost.kept else 0.0)
+    return total + (cost.lost * (demand.value.at(cost.kept) - value) if n < cost.kept else 0.0)
 
 
 def _later_gains(values: Table, demand: TrainerDemand, forward_s: float) -> Table:
@@ -123,9 +122,8 @@ def _later_gains(values: Table, demand: TrainerDemand, forward_s: float) -> Tabl
     row: Table = seconds(demand, forward_s) * per_s - np.where(n > standing, cost.up, 0.0)
     row -= np.where(n < cost.kept, cost.down, 0.0)
     row -= cost.ramp * np.maximum(per_s - demand.value.at(standing), 0.0)
-    if demand.pending is not None:
-        row -= cost.ahead * np.maximum(demand.value.at(cost.kept) - per_s, 0.0)
-        row += np.where(n <= cost.kept, cost.canceled, 0.0)
+    row -= np.where(n < cost.kept, cost.lost * (demand.value.at(cost.kept) - per_s), 0.0)
+    row += np.where(n <= cost.kept, cost.canceled, 0.0)
     row[~legal] = -np.inf
     return row
 
