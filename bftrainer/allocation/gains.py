@@ -33,7 +33,8 @@ def gains(problem: Problem) -> Table:
     running = _values_at(values, demands, standing)
     up = running * [c.scale_up_s for c in demands]
     down = running * [c.scale_down_s for c in demands]
-    later = [(j, _later_gains(values[j], c, problem.forward_s)) for j, c in enumerate(demands) if c.has_two_costs]
+    two_costs = [j for j, c in enumerate(demands) if c.has_two_costs]
+    later = _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s) if two_costs else None
     if problem.forward_s:
         values *= problem.forward_s
     else:
@@ -42,8 +43,8 @@ def gains(problem: Problem) -> Table:
     stays = values[everyone, standing]
     values -= np.where(np.arange(width) > standing[:, None], up[:, None], down[:, None])
     values[everyone, standing] = stays
-    for j, row in later:
-        values[j] = row
+    if later is not None:
+        values[two_costs] = later
     return values
 
 
@@ -114,18 +115,28 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     return total + (cost.lost * (demand.value.at(cost.kept) - value) if n < cost.kept else 0.0)
 
 
-def _later_gains(values: Table, demand: TrainerDemand, forward_s: float) -> Table:
-    """A row of gains of a trainer whose old nodes train on while new ones start; ``values`` are O_j(n)."""
-    cost, standing = costs_of(demand), demand.standing
-    legal, n = values > -np.inf, np.arange(len(values))
+def _later_gains(values: Table, demands: Sequence[TrainerDemand], forward_s: float) -> Table:
+    """The gains of trainers whose old nodes train on while new ones start; ``values`` are O_j(n), one row per trainer."""
+    costs = [costs_of(demand) for demand in demands]
+    up, down, kept, ramp, lost, canceled = _columns([(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs])
+    standing, left_s = _columns([(d.standing, seconds(d, forward_s)) for d in demands])
+    running, before = _columns(
+        [(d.value.at(d.standing), d.value.at(c.kept)) for d, c in zip(demands, costs, strict=True)]
+    )
+    legal, n = values > -np.inf, np.arange(values.shape[1])
     per_s = np.where(legal, values, 0.0)
-    row: Table = seconds(demand, forward_s) * per_s - np.where(n > standing, cost.up, 0.0)
-    row -= np.where(n < cost.kept, cost.down, 0.0)
-    row -= cost.ramp * np.maximum(per_s - demand.value.at(standing), 0.0)
-    row -= np.where(n < cost.kept, cost.lost * (demand.value.at(cost.kept) - per_s), 0.0)
-    row += np.where(n <= cost.kept, cost.canceled, 0.0)
-    row[~legal] = -np.inf
-    return row
+    gained: Table = left_s * per_s - np.where(n > standing, up, 0.0)
+    gained -= np.where(n < kept, down, 0.0)
+    gained -= ramp * np.maximum(per_s - running, 0.0)
+    gained -= np.where(n < kept, lost * (before - per_s), 0.0)
+    gained += np.where(n <= kept, canceled, 0.0)
+    gained[~legal] = -np.inf
+    return gained
+
+
+def _columns(rows: Sequence[tuple[float, ...]]) -> Table:
+    """The values of every position as a column, one row per trainer."""
+    return np.array(rows, dtype=np.float64).T[:, :, None]
 
 
 def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]) -> Table:
