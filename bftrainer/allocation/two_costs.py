@@ -42,7 +42,8 @@ def with_two_costs(
     else:
         due_s, first_s = left.switch_s - at_s, max(left.stalled_until_s - at_s, 0.0)
         joined_s, stalled_s = max(due_s, start_s), left.ready_s - at_s
-        ramp_s = max(first_s, joined_s + up_s) - stalled_s
+        # Not below 0, if W^up has been learned to be less since the start began, or by rounding.
+        ramp_s = max(max(first_s, joined_s + up_s) - stalled_s, 0.0)
         down_s = max(down_s - first_s, 0.0)
         training = len(left.training) if len(left.training) >= demand.min_nodes else 0
         pending = PendingStart(

@@ -164,6 +164,15 @@ def test_choices_lose_nothing_against_the_simulated_best(
     assert lost_16 > 0.001
 
 
+@pytest.mark.parametrize(("switch_s", "at_s"), [(1.0, NOW_S), (5.0, NOW_S), (5.0, NOW_S + 1 / 3)])
+def test_a_switch_learned_to_be_shorter_during_a_start_is_no_gain_of_growth(switch_s: float, at_s: float) -> None:
+    left = Rescaling(nodes(2), NOW_S, NOW_S + 15.0 + 5.0 / 3, NOW_S + 15.0 - 10.0 / 3)
+    plain = TrainerDemand("t", Curve((1, 8), (10.0, 80.0)), 1, 8, switch_s, 5.0, 4)
+    demand = with_two_costs(plain, 5.0, left, at_s, 120.0)
+    assert 0 <= demand.ramp_s < 1e-9
+    assert gain(demand, 8, 120.0) == pytest.approx(2 * gain(demand, 4, 120.0))
+
+
 def test_a_horizon_within_which_growth_never_pays_is_refused() -> None:
     window = LogWindow(0.0, 300.0, nodes(4), (), 4, "by hand")
     trainer = Trainer("t", Curve((1, 4), (10.0, 40.0)), 1, 4, 5.0, 5.0, start_s=25.0)
