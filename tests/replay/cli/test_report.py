@@ -381,6 +381,8 @@ def test_the_top_of_the_page_prints_on_one_sheet_and_the_rest_begins_on_another(
     browser.call("Emulation.setEmulatedMedia", media="print")
     top = browser.evaluate("document.querySelector('.appendix').getBoundingClientRect().top + scrollY")
     assert 200 < top < 1000  # 267 mm
+    beyond = "[...document.querySelectorAll('th, td')].filter(c => c.getBoundingClientRect().right > innerWidth).length"
+    assert browser.evaluate(beyond) == 0  # paper does not scroll
     assert browser.evaluate("getComputedStyle(document.querySelector('.appendix')).breakBefore") == "page"
     assert browser.evaluate("document.querySelector('.appendix').contains(document.querySelector('h2:not(.origin)'))")
     browser.call("Emulation.setEmulatedMedia", media="")
