@@ -56,6 +56,8 @@ def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
     """The summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
     if not demand.is_legal(n):
         return -np.inf
+    if n == demand.current and not demand.has_two_costs:  # most trainers at most events
+        return forward_s * demand.value.at(n)
     return seconds(demand, forward_s) * demand.value.at(n) - rescale_cost(demand, n)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from operator import attrgetter
 
@@ -145,15 +145,18 @@ def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
 
 
 def _later(a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]) -> Active:
-    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports."""
-    samples = done.get(a.trainer.id, a.samples_done)
+    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports; the same object if nothing of it changes."""
+    name, nodes = a.trainer.id, a.nodes
+    samples = done.get(name, a.samples_done)
     reported = a.losses
-    if (loss := losses.get(a.trainer.id)) is not None:
+    if (loss := losses.get(name)) is not None:
         reported = Losses(loss, loss, samples) if reported is None else reported.then(samples, loss)
-    run_s = a.run_s + passed_s if a.nodes else a.run_s
-    node_s = a.node_s + passed_s * len(a.nodes)
     left = None if a.rescaling is None else a.rescaling.at(at_s)
-    return Active(a.trainer, a.nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s, left)
+    if not nodes and samples == a.samples_done and reported is a.losses and left is a.rescaling:
+        return a
+    run_s = a.run_s + passed_s if nodes else a.run_s
+    node_s = a.node_s + passed_s * len(nodes)
+    return Active(a.trainer, nodes, samples, a.admitted_s, run_s, node_s, reported, a.submitted, a.sized_s, left)
 
 
 def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
@@ -179,22 +182,31 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
 
 
 class _QueuedIds:
-    """A memo of the last queue's ids: it may be long, and mostly only grows from one submission to the next. What it returns
-    depends on its arguments only.
+    """A memo of the last queue's ids: it may be long, and mostly only grows at its end and shrinks at its head from one event
+    to the next. What it returns depends on its arguments only, and is valid until the next call.
     """
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[Trainer, ...], frozenset[str]] = ((), frozenset())
+        self._queue: tuple[Trainer, ...] = ()
+        self._ids: set[str] = set()
 
-    def of(self, queue: tuple[Trainer, ...]) -> frozenset[str]:
-        known, ids = self._last
-        return ids if known is queue else frozenset(map(_ID, queue))
+    def of(self, queue: tuple[Trainer, ...]) -> Set[str]:
+        known = self._queue
+        if known is not queue:
+            gone = len(known) - len(queue)
+            if gone > 0 and known[gone:] == queue:
+                self._ids.difference_update(map(_ID, known[:gone]))
+            else:
+                self._ids = set(map(_ID, queue))
+            self._queue = queue
+        return self._ids
 
     def then(self, queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
-        """The queue with the new trainers at its end."""
-        longer = (*queue, *new)
-        self._last = (longer, self.of(queue).union(map(_ID, new)))
-        return longer
+        """The queue with the new trainers at its end; their ids are new."""
+        self.of(queue)
+        self._ids.update(map(_ID, new))
+        self._queue = (*queue, *new)
+        return self._queue
 
 
 _QUEUED = _QueuedIds()

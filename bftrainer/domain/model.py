@@ -11,6 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from operator import lt
 
 from bftrainer.errors import InvalidValueError
 
@@ -31,6 +32,8 @@ class Curve:
             raise InvalidValueError(
                 f"a curve needs one value per node count, got {len(self.nodes)} counts and {len(self.per_s)} values"
             )
+        if self._is_valid():
+            return
         if not self.nodes:
             raise InvalidValueError("a curve needs at least one point, got none")
         if self.nodes[0] < 1:
@@ -41,6 +44,12 @@ class Curve:
         for n, value in zip(self.nodes, self.per_s, strict=True):
             if not 0 <= value < math.inf:
                 raise InvalidValueError(f"a curve's values must be finite and not negative, got {value} at {n} nodes")
+
+    def _is_valid(self) -> bool:
+        """Whether it surely is; else the loops find out what is wrong, if anything. Curves are scaled at every event."""
+        nodes, per_s = self.nodes, self.per_s
+        increase = bool(nodes) and nodes[0] >= 1 and all(map(lt, nodes, nodes[1:]))
+        return increase and min(per_s) >= 0 and math.isfinite(sum(per_s))
 
     def __hash__(self) -> int:
         """Curves are looked up at every event. Almost always two that differ have different last values."""

@@ -17,6 +17,8 @@ from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Active, Decision, State
 from bftrainer.policies.settings import PolicySettings
 
+_MOST = 8192
+
 
 @dataclass(frozen=True, slots=True)
 class BFTrainer:
@@ -47,7 +49,7 @@ def demands_of(state: State, objective: Objective, forward_s: float = math.inf) 
     """
     values = objective.of(state)
     demands = [
-        _demand(active.trainer, value, len(active.nodes))
+        _LAST.demand(active.trainer, value, len(active.nodes))
         if active.trainer.start_s is None
         else _later_demand(active, value, state.at_s, forward_s)
         for active, value in zip(state.active, values, strict=True)
@@ -63,12 +65,12 @@ def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -
     return with_two_costs(_demand(trainer, value, nodes), trainer.starts_s(nodes), active.rescaling, at_s, forward_s)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=_MOST)
 def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
     return with_two_costs(_demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=_MOST)
 def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
     sizes = trainer.sizes
     return TrainerDemand(
@@ -81,6 +83,30 @@ def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
         current=current,
         sizes=sizes if sizes is None or sizes[0] == 0 else (0, *sizes),
     )
+
+
+class _Last:
+    """A memo of the last demand of every trainer: at most events, most have the same curve and nodes as before. What it returns
+    depends on its arguments only.
+    """
+
+    def __init__(self) -> None:
+        self._demands: dict[str, tuple[Trainer, TrainerDemand]] = {}
+
+    def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
+        known = self._demands.get(trainer.id)
+        if known is not None and known[0] is trainer:
+            demand = known[1]
+            if demand.value is value and demand.current == current:
+                return demand
+        demand = _demand(trainer, value, current)
+        if len(self._demands) >= _MOST:
+            self._demands.clear()
+        self._demands[trainer.id] = trainer, demand
+        return demand
+
+
+_LAST = _Last()
 
 
 def build(settings: PolicySettings) -> Policy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 
 import pytest
@@ -71,6 +72,35 @@ def test_a_trainer_can_be_submitted_and_ended_in_one_event_and_its_id_used_again
     assert [t.id for t in observe(HELD, event(*new)).queue] == ["t3", "t4"]
     with pytest.raises(InvalidValueError, match="'t4' is taken"):
         observe(HELD, event(TrainerSubmitted(trainer("t4")), TrainerSubmitted(trainer("t4"))))
+
+
+def test_ids_are_taken_while_their_trainers_wait_and_free_afterwards() -> None:
+    """Many trainers come and go, of two states in turn: a submission is refused exactly if its id waits or is admitted."""
+    rng = random.Random(1)
+    states = [State(max_parallel=2), State(max_parallel=3)]
+    refused = 0
+    for step in range(400):
+        which = rng.randrange(10) == 0
+        state = states[which]
+        known = [t.id for t in (*(a.trainer for a in state.active), *state.queue)]
+        new = [f"t{rng.randrange(30)}" for _ in range(rng.randrange(3))]
+        ended = rng.sample(known, min(len(known), rng.randrange(3)))
+        changes = [*map(TrainerFinished, ended), *(TrainerSubmitted(trainer(name)) for name in new)]
+        there = [name for name in known if name not in ended]
+        if len({*there, *new}) < len(there) + len(new):
+            refused += 1
+            with pytest.raises(InvalidValueError, match="is taken"):
+                observe(state, event(*changes, at_s=step))
+            continue
+        states[which] = after = observe(state, event(*changes, at_s=step))
+        assert [t.id for t in (*(a.trainer for a in after.active), *after.queue)] == [*there, *new]
+    assert 20 < refused < 200
+
+
+def test_a_waiting_trainer_about_which_nothing_is_new_stays_the_same_object() -> None:
+    waiting = replace(HELD, active=(*HELD.active, Active(trainer("t0"), samples_done=5.0)), max_parallel=3)
+    assert observe(waiting, event(done=(("t0", 5.0),))).active[2] is waiting.active[2]
+    assert observe(waiting, event(done=(("t0", 6.0),))).active[2].samples_done == 6.0
 
 
 def test_reported_samples_reach_the_state() -> None:

@@ -5,14 +5,15 @@
     python tests/slurm/latency.py --launchers restart --runs 6      a part of it
     python tests/slurm/latency.py --hints                           with hints instead of polling alone
     python tests/slurm/latency.py --python OTHER/.venv/bin/python   the pilot of another version, measured alike
+    python tests/slurm/latency.py --taken 1                         one node at a time: imports that do not compete
     python tests/slurm/latency.py --import-s 5                      with imports that take 5 s longer
     python tests/slurm/latency.py --config FILE                     with FILE appended: 'fork_servers = 2' forks workers
 
-A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these and ends at a random
-moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log, the payload's
-marks, the audit and the journal of the pilot, the events of the driver, the steps of the trainer; so any version can be
-measured. The models are tiny and the steps are paced, but on a machine of 2 cores the imports of the workers compete: the last
-line says how busy the processors were. Ctrl-C prints what has been measured.
+A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these (--taken) and ends at
+a random moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log,
+the payload's marks, the audit and the journal of the pilot, the events of the driver, the steps of the trainer; so any
+version can be measured. The models are tiny and the steps are paced, but on a machine of 2 cores the imports of the workers
+compete: the last line says how busy the processors were. Ctrl-C prints what has been measured.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ partition = "scavenge"
 allow_root = true
 """
 HINT = Path(__file__).resolve().parents[2] / "jobscripts" / "hint.sh"
-NAME, KEPT, TAKEN, SIZE = "t", 4, 2, 4
+NAME, KEPT, SIZE = "t", 4, 4
 PACE_S = 0.05
 
 
@@ -77,6 +78,7 @@ class Options:
     config: str
     keep: Path | None
     hints: bool
+    taken: int
 
 
 def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
@@ -95,7 +97,7 @@ def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
                 time.sleep(
                     random.uniform(1.0, 1.0 + (3.0 if options.hints else options.poll_s))
                 )  # any phase of the polls
-                yield _one_run(lab, own)
+                yield _one_run(lab, own, options.taken)
             own.end(own.children[0])
             if options.keep:
                 shutil.copytree(own.state, options.keep / launcher, ignore=shutil.ignore_patterns("*.sock"))
@@ -105,11 +107,11 @@ def stories(lab: Lab, launcher: str, options: Options) -> Iterator[Measured]:
             lab.tidy_up()
 
 
-def _one_run(lab: Lab, own: Machine) -> Measured:
+def _one_run(lab: Lab, own: Machine, taken: int) -> Measured:
     before_s = time.time()
-    job = _main_job(lab, TAKEN)
+    job = _main_job(lab, taken)
     nodes = parse_hostlist(lab.run("squeue", "-h", "-j", job, "-o", "%N").strip())
-    _until_training(own, SIZE - TAKEN, before_s, "the rest to train on")
+    _until_training(own, SIZE - taken, before_s, "the rest to train on")
     time.sleep(2.0)
     ended_s = time.time()
     lab.run("scancel", job)
@@ -220,7 +222,8 @@ def table(found: dict[str, list[Measured]]) -> str:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--launchers", nargs="+", choices=SCRIPTS, default=list(SCRIPTS), help="default all")
-    options.add_argument("--runs", type=int, default=10, help="main jobs per launcher, of 2 nodes each (default 10)")
+    options.add_argument("--runs", type=int, default=10, help="main jobs per launcher (default 10)")
+    options.add_argument("--taken", type=int, choices=range(1, SIZE), default=2, help="nodes of each (default 2)")
     options.add_argument("--gather-s", type=float, default=1.0, help="decisions.gather_s (default 1, the pilot's own)")
     options.add_argument("--poll-s", type=float, default=10.0, help="times.poll_s (default 10, the pilot's own)")
     options.add_argument(
@@ -240,7 +243,15 @@ def main() -> int:
     if chosen.hints:
         more += f'[hints]\nport = {port}\naddress = "127.0.0.1"\n'
     one = Options(
-        chosen.python, chosen.runs, chosen.poll_s, chosen.gather_s, chosen.import_s, more, chosen.keep, chosen.hints
+        chosen.python,
+        chosen.runs,
+        chosen.poll_s,
+        chosen.gather_s,
+        chosen.import_s,
+        more,
+        chosen.keep,
+        chosen.hints,
+        chosen.taken,
     )
     found: dict[str, list[Measured]] = {}
     if chosen.json and chosen.json.exists():

@@ -22,6 +22,8 @@ def progress_over_time(start_s: float, end_s: float) -> Iterator[Callable[[str],
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
 
         def begin(what: str) -> Callable[[float], None]:
+            if bars.disable:
+                return lambda _: None
             task = bars.add_task(what, total=max(end_s - start_s, 1e-9))
             return lambda at_s: bars.update(task, completed=at_s - start_s)
 

@@ -5,9 +5,11 @@ The static run gives A_s, the outcome of N_eq constant nodes (Eqn 18) under equa
 
 from __future__ import annotations
 
+import gc
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -28,6 +30,7 @@ from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, R
 
 OnTime = Callable[[float], None]
 _SPARE = 20  # trainers per P_jmax
+_ALLOCATIONS = 20_000  # between two collections
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ def play(
     )
     ledger = Ledger(world, on_time, keep_entries)
     timed = Stopwatch(policy)
-    run(world, State(max_parallel=scenario.max_parallel), timed, ledger)
+    with _rarely_collected():
+        run(world, State(max_parallel=scenario.max_parallel), timed, ledger)
     return ReplayOutcome(
         totals=world.totals(),
         runs=tuple(world.runs.values()),
@@ -92,6 +96,17 @@ def play(
         decision_s=tuple(timed.took_s),
         wall_s=time.perf_counter() - began,
     )
+
+
+@contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Look for cycles of garbage less often: a replay creates frozen values by the million, and hardly any cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], _ALLOCATIONS) if before[0] else 0, *before[1:])  # 0: the caller has switched it off
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def resource_integral_node_s(window: LogWindow) -> float:

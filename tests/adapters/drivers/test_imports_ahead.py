@@ -65,8 +65,18 @@ def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monk
     (tmp_path / "site-packages" / "probe_of_gc.py").write_text("import gc\nis_on = gc.isenabled()\n")
     (tmp_path / "train.py").write_text("import probe_of_gc\n")
     monkeypatch.syspath_prepend(tmp_path / "site-packages")
-    warm_start.warm_up(str(tmp_path / "train.py"), str(tmp_path / "own"))
-    assert (sys.modules["probe_of_gc"].is_on, gc.isenabled(), gc.get_freeze_count()) == (False, True, 0)
+    kept: list[object] = []
+    kept.append(kept)
+    try:
+        warm_start.warm_up(str(tmp_path / "train.py"), str(tmp_path / "own"))
+        assert (sys.modules["probe_of_gc"].is_on, gc.isenabled()) == (False, True)
+        assert gc.get_freeze_count() > 0, "nor at the end of the process"
+        later: list[object] = []
+        later.append(later)
+        assert any(it is later for it in gc.get_objects()), "what the script makes is searched"
+        assert not any(it is kept for it in gc.get_objects())
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize(

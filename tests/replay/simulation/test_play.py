@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from dataclasses import replace
 from functools import lru_cache
@@ -49,6 +50,26 @@ def window(*, initial: int, changes: tuple[tuple[float, int], ...] = (), end_s: 
         events.append(PoolEvent(at_s, PoolChanged(joined, left)))
         size = new
     return LogWindow(0.0, end_s, frozenset(names[:initial]), tuple(events), 20, "by hand")
+
+
+@pytest.mark.parametrize("before", [(700, 10, 10), (0, 10, 10), (10**6, 10, 10)])
+def test_garbage_is_collected_as_before_when_a_replay_has_ended(before: tuple[int, int, int]) -> None:
+    """Also when it fails. A caller's rarer collections, or none at all (0), hold during it."""
+    seen = []
+
+    def on_time(_: float) -> None:
+        seen.append(gc.get_threshold())
+        raise InterruptedError
+
+    usual = gc.get_threshold()
+    try:
+        gc.set_threshold(*before)
+        with pytest.raises(InterruptedError):
+            play(Scenario(window(initial=4), arrivals(1)), BFTRAINER, on_time=on_time)
+        assert gc.get_threshold() == before
+        assert seen[0][0] == (before[0] and max(before[0], 20_000))
+    finally:
+        gc.set_threshold(*usual)
 
 
 def test_resource_integral_and_equivalent_nodes() -> None:

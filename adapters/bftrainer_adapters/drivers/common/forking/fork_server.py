@@ -12,7 +12,6 @@ Status 0: another one serves, or nobody needed it; REFUSES: these modules cannot
 
 import contextlib
 import fcntl
-import gc
 import json
 import os
 import select
@@ -93,12 +92,11 @@ class Server:
         for name, value, always in self.settings.variables:
             if always or name not in os.environ:
                 os.environ[name] = value  # the worker's script sets it again
-        with warm_start.uncollected():
+        with warm_start.uncollected():  # so a worker's garbage collector also writes to fewer shared pages
             for name in self.settings.modules:
                 fork_checks.import_installed(name)
             if "torch" in sys.modules:
                 fork_checks.import_installed("torch._dynamo")
-        gc.freeze()  # so that a worker's garbage collector writes to fewer shared pages
         return self.checks.problem(self.settings.memory_bytes)
 
     def refuse(self, reason, seconds):  # type: (str, float) -> None
