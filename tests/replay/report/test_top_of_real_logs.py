@@ -2,7 +2,8 @@
 
 1: node-seconds without a job. 2: the part that waiting jobs fit by size, and an upper bound of what they also fit by time limit
 (which of the nodes stay idle is not checked). 3 and 4: from the counts in the decisions of the same replay, the node-hours
-used, and the work by the trainers' curves and stalls (how good the decisions are is not checked).
+used, and the work by the trainers' curves and stalls; equal shares are divided anew (how good bftrainer's decisions are is not
+checked here). Summit's log lists idle nodes without jobs, so sentence 2 says that it does not know.
 """
 
 from __future__ import annotations
@@ -217,18 +218,43 @@ def test_what_a_waiting_job_could_have_used(log: str) -> None:
     assert 100 * shares["fits"] <= 100 * by_limit / whole + 1
 
 
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def decisions_of(out: Path) -> list[tuple[float, int, dict[str, int]]]:
+    """Time, pool and counts of each decision of a replay."""
+    rows = csv.DictReader(io.StringIO(gzip.decompress((out / "decisions.csv.gz").read_bytes()).decode()))
+    return [
+        (
+            seconds(row["time"]),
+            int(row["pool_nodes"]),
+            {name: int(n) for name, _, n in (word.partition(":") for word in row["counts"].split())},
+        )
+        for row in rows
+    ]
+
+
+def check_equal_shares(out: Path, all_are_there_s: float) -> None:
+    """Each of the admitted has the whole part of its share, and as few nodes as possible are left."""
+    for at, pool, counts in decisions_of(out):
+        if at < all_are_there_s:
+            continue
+        nodes = sorted(counts.values(), reverse=True) + [0] * (PLACES - len(counts))
+        assert sum(nodes) == min(pool, PLACES * LARGEST)
+        assert nodes[PLACES - 1] == min(pool // PLACES, LARGEST)
+
+
 def work_of(
     out: Path, table: dict[str, dict[str, str]], curves: dict[str, list[float]], end: float
 ) -> tuple[float, float, float]:
     """Hours of idle, used and single nodes; a trainer stalls for Tcup when it gains nodes, for Tcdw when it loses any."""
-    rows = list(csv.DictReader(io.StringIO(gzip.decompress((out / "decisions.csv.gz").read_bytes()).decode())))
-    at = [seconds(row["time"]) for row in rows] + [end]
+    rows = decisions_of(out)
     idle = used = done = 0.0
     before: dict[str, int] = {}
     stalled: dict[str, float] = {}
-    for row, now, then in zip(rows, at[:-1], at[1:], strict=True):
-        counts = {name: int(n) for name, _, n in (word.partition(":") for word in row["counts"].split())}
-        idle += int(row["pool_nodes"]) * (then - now)
+    for (now, pool, counts), then in zip(rows, [at for at, _, _ in rows[1:]] + [end], strict=True):
+        idle += pool * (then - now)
         used += sum(counts.values()) * (then - now)
         for name, nodes in counts.items():
             job, had = table[name], before.get(name, 0)
@@ -255,6 +281,8 @@ WINDOWS = {
 }
 """The start of each replay and its hours."""
 PLACES = 20
+OWN = ("bftrainer", "1")  # replays with its policy at the costs of the table
+LARGEST = 64
 
 
 @pytest.mark.data
@@ -265,33 +293,14 @@ def test_what_training_uses_and_gains(log: str, tmp_path: Path) -> None:
     curves_file = data_file("summit-trainers-table2/scaling-samples-per-second.csv")
     with curves_file.open(newline="") as file:
         curves = {row[0].lower()[:6]: [float(cell) for cell in row[1:]] for row in list(csv.reader(file))[1:]}
-    made = bftrainer(
-        "replay",
-        "workload",
-        "diverse",
-        "--count",
-        200,
-        "--spacing-s",
-        0.001,
-        "--start",
-        begin,
-        "--out",
-        tmp_path / "t.csv",
-    )
+    table_file = tmp_path / "t.csv"
+    many = ("--count", 200, "--spacing-s", 0.001, "--start", begin)
+    made = bftrainer("replay", "workload", "diverse", *many, "--out", table_file)
     assert made.status == 0, made
-    with (tmp_path / "t.csv").open(newline="") as file:
+    with table_file.open(newline="") as file:
         table = {row["job"]: row for row in csv.DictReader(file)}
-    where = (
-        *OPTIONS.get(log, ()),
-        "--start",
-        begin,
-        "--hours",
-        hours,
-        "--trainers",
-        tmp_path / "t.csv",
-        "--max-parallel",
-        PLACES,
-    )
+    trainers = ("--trainers", table_file, "--max-parallel", PLACES)
+    where = (*OPTIONS.get(log, ()), "--start", begin, "--hours", hours, *trainers)
     found = []
     for policy in ("bftrainer", "equal-share"):
         ended = bftrainer(
@@ -299,27 +308,24 @@ def test_what_training_uses_and_gains(log: str, tmp_path: Path) -> None:
         )
         assert ended.status == 0, ended
         found.append(work_of(tmp_path / policy, table, curves, seconds(begin) + 3600 * hours))
+    check_equal_shares(tmp_path / "equal-share", seconds(begin) + 1)
     ended = bftrainer("replay", "report", data_file(log), *where, "--jobs", 1, "--out", tmp_path / "out")
     assert ended.status == 0, ended
     (idle, used, work), (_, _, equal) = found
     third, fourth = ended.out.splitlines()[3:5]
-    told = re.search(r"used (\d+)% of the idle .* On average (\d+) nodes .* that of (\d+) nodes", third)
-    assert told is not None
-    assert int(told[1]) == pytest.approx(100 * used / idle, abs=0.51)
-    assert int(told[2]) == pytest.approx(used / hours, abs=0.51)
-    assert int(told[3]) == pytest.approx(
-        work / hours, rel=0.03
-    )  # stalls that leave a count as it was are not in the counts
-    gain = re.search(r"does ([\d.]+)% more work than giving each an equal number of nodes", fourth)
-    assert gain is not None
-    assert float(gain[1]) == pytest.approx(100 * (work / equal - 1), abs=1)
+    told = re.search(
+        r"used (?:over )?(\d+)% of the idle .* On average ([\d.,]+) nodes .* that of ([\d.,]+) nodes", third
+    )
+    assert told is not None, third
+    assert int(told[1]) == pytest.approx(100 * used / idle, abs=1)
+    assert number(told[2]) == pytest.approx(used / hours, rel=0.006)
+    # Stalls that leave a count as it was are not in the counts.
+    assert number(told[3]) == pytest.approx(work / hours, rel=0.03)
+    gain = re.search(r"does (?:([\d.]+)% more work than|as much work as) giving each an equal number of nodes", fourth)
+    assert gain is not None, fourth
+    assert 1 + float(gain[1] or 0) / 100 == pytest.approx(work / equal, rel=0.02)
     with (tmp_path / "out" / "data" / "replays.csv").open(newline="") as file:
-        hours = {
-            row["P_jmax"]: float(row["one-node h"].replace(",", ""))
-            for row in csv.DictReader(file)
-            if row["T_fwd"] == "120 s"
-        }
-    most = re.search(r"with up to (\d+), the largest number tried, they do (\d+)% more", fourth)
-    assert most is not None
-    assert int(most[1]) == max(map(int, hours))
-    assert int(most[2]) == pytest.approx(100 * (hours[most[1]] / work - 1), abs=4)
+        tried = [number(row["one-node h"]) for row in csv.DictReader(file) if (row["policy"], row["costs"]) == OWN]
+    more = re.search(r"([\d.]+)% more(?: work)?, on", fourth)
+    assert (more is None) == ("None of the other settings tried does more work" in fourth)
+    assert 1 + float(more[1] if more else 0) / 100 == pytest.approx(max(tried) / work, rel=0.04)
