@@ -28,21 +28,20 @@ def worth(demand: TrainerDemand, n: int, forward_s: float) -> float:
     left_s = max(forward_s - demand.stalled_s, 0.0)
     later = demand.ramp_s * max(rate(n) - rate(held), 0.0)
     if demand.pending is None:
+        if demand.has_two_costs and n < held:  # those that are left stall
+            return (left_s - demand.scale_down_s) * rate(n) - later
         seconds = demand.scale_up_s if n > held else demand.scale_down_s if n < held else 0.0
         return left_s * rate(n) - later - rate(held) * seconds
     old = rate(demand.pending.training)
+    switch_s, ahead_s = demand.pending.switch_s, demand.pending.ahead_s
     if n > held:  # all nodes wait for the later switch
-        return left_s * rate(n) - later - demand.ramp_s * (rate(held) - old) - ahead(demand, old, rate(n))
+        return left_s * rate(n) - later - demand.ramp_s * rate(held) + demand.pending.longer_s * old
     if n > demand.pending.training:
-        return left_s * rate(n) - later - ahead(demand, old, rate(n))
-    stall = old * demand.scale_down_s if n < demand.pending.training else 0.0
-    return left_s * rate(n) - later + demand.pending.switch_s * old - stall - ahead(demand, old, rate(n))
-
-
-def ahead(demand: TrainerDemand, old: float, new: float) -> float:
-    """Before the switch the old nodes train: what fewer of them lose until then."""
-    assert demand.pending is not None
-    return demand.pending.ahead_s * max(old - new, 0.0)
+        return left_s * rate(n) - later
+    if n == demand.pending.training:
+        return (left_s + switch_s) * rate(n) - later
+    # No switch, and no time before it in which the old nodes train: those that are left stall, then train.
+    return (left_s + switch_s + ahead_s - demand.scale_down_s) * rate(n) - later - ahead_s * old
 
 
 def values(problem: Problem) -> Iterator[float]:

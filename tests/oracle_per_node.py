@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
-from bftrainer.domain.problem import Problem
+from bftrainer.domain.problem import Problem, TrainerDemand
 
 
 def _silent() -> highspy.Highs:
@@ -130,9 +130,7 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
         if demand.pending is not None:
             kept = demand.pending.training
             before = float(np.interp(kept, [n for n, _ in curve], [s for _, s in curve]))
-            up, down = demand.ramp_s * (running - before), before * demand.scale_down_s
-            b = model.add(np.inf, integer=False, cost=-scale * demand.pending.ahead_s)  # b >= O(B) - O(N)
-            model.at_most(-before, [*((v, -s) for v, (_, s) in zip(w, curve, strict=True)), (b, -1.0)])
+            up, down = demand.ramp_s * running - demand.pending.longer_s * before, before * demand.scale_down_s
             stays = model.add(1.0, integer=True, cost=scale * before * demand.pending.switch_s)  # N <= B
             model.at_most(kept + m, [*n_j, (stays, m)])
         z_u = model.add(1.0, integer=True, cost=-scale * up)  # Eqns 13, 14
@@ -141,9 +139,29 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
         model.at_most(0.0, [*minus_n, (z_u, big_c + 1.0)])
         model.at_most(m, [*n_j, (z_d, m - (kept - 1.0))])
         model.at_most(-kept, [*minus_n, (z_d, -float(kept))])
+        if demand.has_two_costs:
+            _stall_of_the_rest(model, scale, demand, kept, (z_d, [(v, s) for v, (_, s) in zip(w, curve, strict=True)]))
     for n in range(nodes_n):  # Eqn 5
         model.at_most(1.0, [(x[n], 1.0) for x in x_all])
     return _solved(model, x_all, scale, time_limit_s)
+
+
+def _stall_of_the_rest(
+    model: Oracle, scale: float, demand: TrainerDemand, kept: int, terms: tuple[int, list[tuple[int, float]]]
+) -> None:
+    """f = O(kept) - O(N) if z^d is 1, else 0, as the difference of two variables, times what it costs."""
+    z_d, value = terms
+    lost = -demand.scale_down_s
+    if demand.pending is not None:
+        lost += demand.pending.ahead_s + demand.pending.switch_s
+    before, m = demand.value.at(kept), 2 * max(demand.value.per_s)
+    more = model.add(np.inf, integer=False, cost=-scale * lost)
+    less = model.add(np.inf, integer=False, cost=scale * lost)
+    minus_value = [(v, -s) for v, s in value]
+    model.at_most(before + m, [(more, 1.0), (less, -1.0), *value, (z_d, m)])
+    model.at_most(0.0, [(more, 1.0), (less, -1.0), (z_d, -m)])
+    model.at_most(m - before, [(more, -1.0), (less, 1.0), *minus_value, (z_d, m)])
+    model.at_most(0.0, [(more, -1.0), (less, 1.0), (z_d, -m)])
 
 
 def _solved(model: Oracle, x_all: list[list[int]], scale: float, time_limit_s: float) -> Ending:

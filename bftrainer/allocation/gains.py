@@ -1,7 +1,7 @@
 """The gain of every count: T_fwd * O_j(n) - O_j(C_j) * R_j(n), the summand of Eqn 16 with R_j of Eqn 13.
 
-If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ - O_j(C_j) R_j(n), with the
-costs of :mod:`~bftrainer.allocation.two_costs`.
+If old nodes train on while new ones start, it is (T_fwd - s_j) O_j(n) - a_j (O_j(n) - O_j(C_j))^+ - w_j O_j(C_j) for growth and
+(T_fwd - s_j - d_j) O_j(n) for shrinking, with the costs of :mod:`~bftrainer.allocation.two_costs`.
 
 Eqn 16 writes f_j for the value of a trainer. It is the O_j of sections 3.1 and 3.4.1, under the chosen objective.
 """
@@ -33,7 +33,8 @@ def gains(problem: Problem) -> Table:
     running = _values_at(values, demands, standing)
     up = running * [c.scale_up_s for c in demands]
     down = running * [c.scale_down_s for c in demands]
-    later = [(j, _later_gains(values[j], c, problem.forward_s)) for j, c in enumerate(demands) if c.has_two_costs]
+    two_costs = [j for j, c in enumerate(demands) if c.has_two_costs]
+    later = _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s) if two_costs else None
     if problem.forward_s:
         values *= problem.forward_s
     else:
@@ -42,8 +43,8 @@ def gains(problem: Problem) -> Table:
     stays = values[everyone, standing]
     values -= np.where(np.arange(width) > standing[:, None], up[:, None], down[:, None])
     values[everyone, standing] = stays
-    for j, row in later:
-        values[j] = row
+    if later is not None:
+        values[two_costs] = later
     return values
 
 
@@ -70,15 +71,15 @@ def seconds(demand: TrainerDemand, forward_s: float) -> float:
 class CostTerms:
     """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp`` for each unit above O_j(C_j).
 
-    With a pending start, ``kept`` is B_j; ``canceled`` is the gain of B_j nodes or fewer, and ``ahead`` what each unit below
-    O_j(B_j) costs.
+    With a pending start, ``kept`` is B_j, and ``canceled`` is the gain of B_j nodes or fewer. ``lost`` is what fewer than
+    ``kept`` nodes cost for each unit below O_j(``kept``); negative where the stall counts for the nodes that are left.
     """
 
     up: float
     down: float
     kept: int
     ramp: float = 0.0
-    ahead: float = 0.0
+    lost: float = 0.0
     canceled: float = 0.0
 
 
@@ -87,14 +88,15 @@ def costs_of(demand: TrainerDemand) -> CostTerms:
     running, pending = demand.value.at(demand.standing), demand.pending
     if pending is None:
         up, down = running * demand.scale_up_s, running * demand.scale_down_s
-        return CostTerms(up, down, demand.standing, demand.ramp_s)
+        lost = -demand.scale_down_s if demand.has_two_costs else 0.0
+        return CostTerms(up, down, demand.standing, demand.ramp_s, lost)
     before = demand.value.at(pending.training)
     return CostTerms(
-        demand.ramp_s * (running - before),
+        demand.ramp_s * running - pending.longer_s * before,
         before * demand.scale_down_s,
         pending.training,
         demand.ramp_s,
-        pending.ahead_s,
+        pending.ahead_s + pending.switch_s - demand.scale_down_s,
         before * pending.switch_s,
     )
 
@@ -109,25 +111,32 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     if not demand.has_two_costs:
         return total
     value = demand.value.at(n)
-    total += cost.ramp * max(value - demand.value.at(standing), 0.0)
-    if demand.pending is not None:
-        total += cost.ahead * max(demand.value.at(cost.kept) - value, 0.0) - (cost.canceled if n <= cost.kept else 0.0)
-    return total
+    total += cost.ramp * max(value - demand.value.at(standing), 0.0) - (cost.canceled if n <= cost.kept else 0.0)
+    return total + (cost.lost * (demand.value.at(cost.kept) - value) if n < cost.kept else 0.0)
 
 
-def _later_gains(values: Table, demand: TrainerDemand, forward_s: float) -> Table:
-    """A row of gains of a trainer whose old nodes train on while new ones start; ``values`` are O_j(n)."""
-    cost, standing = costs_of(demand), demand.standing
-    legal, n = values > -np.inf, np.arange(len(values))
+def _later_gains(values: Table, demands: Sequence[TrainerDemand], forward_s: float) -> Table:
+    """The gains of trainers whose old nodes train on while new ones start; ``values`` are O_j(n), one row per trainer."""
+    costs = [costs_of(demand) for demand in demands]
+    up, down, kept, ramp, lost, canceled = _columns([(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs])
+    standing, left_s = _columns([(d.standing, seconds(d, forward_s)) for d in demands])
+    running, before = _columns(
+        [(d.value.at(d.standing), d.value.at(c.kept)) for d, c in zip(demands, costs, strict=True)]
+    )
+    legal, n = values > -np.inf, np.arange(values.shape[1])
     per_s = np.where(legal, values, 0.0)
-    row: Table = seconds(demand, forward_s) * per_s - np.where(n > standing, cost.up, 0.0)
-    row -= np.where(n < cost.kept, cost.down, 0.0)
-    row -= cost.ramp * np.maximum(per_s - demand.value.at(standing), 0.0)
-    if demand.pending is not None:
-        row -= cost.ahead * np.maximum(demand.value.at(cost.kept) - per_s, 0.0)
-        row += np.where(n <= cost.kept, cost.canceled, 0.0)
-    row[~legal] = -np.inf
-    return row
+    gained: Table = left_s * per_s - np.where(n > standing, up, 0.0)
+    gained -= np.where(n < kept, down, 0.0)
+    gained -= ramp * np.maximum(per_s - running, 0.0)
+    gained -= np.where(n < kept, lost * (before - per_s), 0.0)
+    gained += np.where(n <= kept, canceled, 0.0)
+    gained[~legal] = -np.inf
+    return gained
+
+
+def _columns(rows: Sequence[tuple[float, ...]]) -> Table:
+    """The values of every position as a column, one row per trainer."""
+    return np.array(rows, dtype=np.float64).T[:, :, None]
 
 
 def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]) -> Table:

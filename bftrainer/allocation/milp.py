@@ -183,7 +183,8 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
     # Eqn 11: the weights sum to 1 and meet at N_j.
     model.row(1, 1, [(w, 1.0) for w in weights])
     model.row(0, 0, [(nodes, -1.0), *((w, float(n)) for w, (n, _) in zip(weights, points, strict=True))])
-    if not is_concave(points) or within_s < demand.ramp_s:  # then less value may be better
+    costs = costs_of(demand)
+    if not is_concave(points) or within_s < max(demand.ramp_s, -costs.lost):  # then less value may be better
         model.adjacent(weights)
 
     # Eqn 4: N_j is 0 or at least N_min. One binary, ``on`` = 1 - y_j^l; y_j^u only repeats N_j <= N_max. The printed
@@ -193,11 +194,10 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
         model.row(0, np.inf, [(nodes, 1.0), (on, -float(demand.min_nodes))])
         model.row(-np.inf, 0, [(nodes, 1.0), (on, -float(largest))])
 
-    costs = costs_of(demand)
-    _add_rescale_cost(model, demand, costs, nodes, largest)
+    down = _add_rescale_cost(model, demand, costs, nodes, largest)
     if demand.has_two_costs:
         per_s = [(w, value) for w, (_, value) in zip(weights, points, strict=True)]
-        _add_later_value(model, demand, costs, nodes, per_s, largest)
+        _add_later_value(model, demand, costs, nodes, down, per_s, largest)
 
 
 def _add_later_value(
@@ -205,35 +205,45 @@ def _add_later_value(
     demand: TrainerDemand,
     costs: CostTerms,
     nodes: int,
+    down: int | None,
     per_s: Sequence[tuple[int, float]],
     largest: int,
 ) -> None:
-    """What two costs add: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and what fewer than B_j nodes cost and gain."""
+    """What two costs add: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and what fewer than C_j or B_j nodes cost and gain."""
     top = max(value for _, value in per_s)
     running, before = demand.value.at(demand.standing), demand.value.at(costs.kept)
     if costs.ramp:
         gained = model.variable(0, top, objective=-costs.ramp)
         model.row(-running, np.inf, [(gained, 1.0), *((w, -value) for w, value in per_s)])
         model.total += costs.ramp * top
-    if costs.ahead * before:
-        missing = model.variable(0, before, objective=-costs.ahead)
-        model.row(before, np.inf, [(missing, 1.0), *per_s])
-        model.total += costs.ahead * before
+    if costs.lost and down is not None:
+        # O(C) - O(N) (or B for C) with z^d, else 0
+        fewer = model.variable(before - top, before, objective=-costs.lost)
+        if costs.lost > 0:
+            model.row(0, np.inf, [(fewer, 1.0), *per_s, (down, -before)])
+            model.row(0, np.inf, [(fewer, 1.0), (down, top - before)])
+        else:
+            model.row(-np.inf, top, [(fewer, 1.0), *per_s, (down, top - before)])
+            model.row(-np.inf, 0, [(fewer, 1.0), (down, -before)])
+        model.total += abs(costs.lost) * top
     if costs.canceled:
         canceled = model.binary(costs.canceled)  # 1 only if N <= B
         model.row(-np.inf, largest, [(nodes, 1.0), (canceled, float(max(largest - costs.kept, 0)))])
         model.total += costs.canceled
 
 
-def _add_rescale_cost(model: ConstraintRows, demand: TrainerDemand, costs: CostTerms, nodes: int, largest: int) -> None:
+def _add_rescale_cost(
+    model: ConstraintRows, demand: TrainerDemand, costs: CostTerms, nodes: int, largest: int
+) -> int | None:
     """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in Eqn 14 is a misprint.
+    Returns the column of z_j^d; None if no rescale costs anything.
 
     M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0. With a pending start, B_j
     replaces C_j where the trainer shrinks.
     """
     standing, kept = demand.standing, costs.kept
-    if not (costs.up or costs.down):
-        return
+    if not (costs.up or costs.down or costs.lost):
+        return None
     model.total += max(abs(costs.up), costs.down)
     up = model.binary(-costs.up)  # z_j^u (Eqn 14)
     down = model.binary(-costs.down)  # z_j^d (Eqn 14)
@@ -245,3 +255,4 @@ def _add_rescale_cost(model: ConstraintRows, demand: TrainerDemand, costs: CostT
     model.row(-np.inf, largest, [(nodes, 1.0), (down, float(largest - kept + 1))])
     # Eqn 15: N >= C (1 - z^d)
     model.row(kept, np.inf, [(nodes, 1.0), (down, float(kept))])
+    return down

@@ -112,11 +112,12 @@ def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
 
 
 def may_be_taken_at_once(seen: Observation, ours: PilotJobs) -> bool:
-    """Whether a node that has just become idle may be between two main jobs: a job waits, or jobs are hidden.
+    """Whether a node that has just become idle may be between two main jobs: a job waits, or jobs are hidden or not listed.
 
     Jobs that are not eligible count: the end of the job that they depend on also ends their wait.
     """
-    return Hidden.JOBS in seen.hidden or any(not _is_ours(job, ours) for job in seen.pending)
+    is_unknown = Hidden.JOBS in seen.hidden or not seen.lists_pending
+    return is_unknown or any(not _is_ours(job, ours) for job in seen.pending)
 
 
 def _is_ours(job: PendingJob, ours: PilotJobs) -> bool:

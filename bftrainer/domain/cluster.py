@@ -117,7 +117,10 @@ class Hidden(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` that of its latest plans (None: unknown)."""
+    """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` that of its latest plans (None: unknown).
+
+    ``lists_pending``: the scheduler was asked for pending jobs, or can have none.
+    """
 
     at_s: float
     nodes: tuple[NodeView, ...]
@@ -126,6 +129,7 @@ class Observation:
     hidden: frozenset[Hidden] = frozenset()
     planned_s: float | None = None
     limit_waits: tuple[LimitWait, ...] = ()
+    lists_pending: bool = True
 
 
 @dataclass(frozen=True, slots=True)

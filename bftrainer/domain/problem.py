@@ -17,15 +17,17 @@ from bftrainer.errors import InvalidValueError, Reason
 class PendingStart:
     """A start that is not over: B_j nodes (``training``) train for ``ahead_s`` more seconds (b_j) before the switch.
 
-    ``switch_s`` is the stall at the switch, W_j^up.
+    ``switch_s`` is the stall that they are spared without the switch, W_j^up or less. If the trainer grows, they train for
+    ``longer_s`` more seconds before the switch (g_j).
     """
 
     training: int
     ahead_s: float
     switch_s: float
+    longer_s: float
 
     def __post_init__(self) -> None:
-        check_not_negative(training=self.training, ahead_s=self.ahead_s, switch_s=self.switch_s)
+        check_not_negative(training=self.training, ahead_s=self.ahead_s, switch_s=self.switch_s, longer_s=self.longer_s)
 
 
 @dataclass(frozen=True, slots=True)

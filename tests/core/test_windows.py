@@ -144,4 +144,5 @@ def test_a_node_may_be_between_two_main_jobs_while_one_waits_or_may_be_hidden() 
     chained = replace(job("7", None), is_eligible=False)
     assert may_be_taken_at_once(seen(FREE, pending=(chained,)), ours), "the end of another job may start it"
     assert may_be_taken_at_once(seen(FREE, hidden=frozenset({Hidden.JOBS})), ours)
+    assert may_be_taken_at_once(seen(FREE, lists_pending=False), ours), "unknown is not none"
     assert may_be_taken_at_once(seen(FREE, pending=holders), replace(ours, shares_partitions=True))

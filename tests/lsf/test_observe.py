@@ -124,7 +124,8 @@ def test_a_command_that_never_answers_is_killed(lab: Lab, kind: str) -> None:
 
 def test_please_wait_before_the_answer_is_not_part_of_it(lab: Lab) -> None:
     lab.fault("*", "waits-first")
-    assert len(scheduler(lab, reservations=False, pending="none").observe().nodes) == 4
+    unlisted = scheduler(lab, reservations=False, pending="none").observe()
+    assert (len(unlisted.nodes), unlisted.lists_pending) == (4, False)
 
 
 def test_no_unfinished_job_found_is_an_empty_queue_but_no_answer_about_hosts(lab: Lab) -> None:

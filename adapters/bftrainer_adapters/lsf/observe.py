@@ -93,6 +93,7 @@ class LsfScheduler:
             pending,
             reservations,
             planned_s=None,
+            lists_pending=self.settings.pending != "none",
         )
 
     def _hosts(self) -> tuple[NodeView, ...]:

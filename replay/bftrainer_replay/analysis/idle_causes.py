@@ -160,7 +160,9 @@ def _not_judged(window: LogWindow, unknown: Sequence[Fact]) -> tuple[str, ...]:
     nameless = _OF_NODES if window.site.nodes is None else frozenset()
     missing = [dialect.name(fact) for fact in unknown if fact not in nameless]
     if nameless:
-        missing.append(f"{dialect.partition}s, devices and features of nodes (the log does not name its nodes)")
+        missing.append(
+            f"{dialect.partition}s, devices and features of nodes (the log does not say which nodes have them)"
+        )
     if Fact.TIME_LIMIT not in unknown and any(name.startswith(PREFIX) for name in sorted(window.initial)[:1]):
         missing.append("how long each node stays idle (nodes are simulated)")
     return tuple(missing)

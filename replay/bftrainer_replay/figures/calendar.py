@@ -60,7 +60,7 @@ def _day_figure(found: IdleHours, clock: str) -> Figure:
     most, least = int(np.argmax(mean)), int(np.argmin(mean))
     figure, (axes,) = sheet(
         "Idle share by hour of the day",
-        f"Read: on the mean of {len(found.by_date)} days, nodes are idle most between {hours[most]}:00 and "
+        f"Read: averaged over {len(found.by_date)} days, nodes are idle most between {hours[most]}:00 and "
         f"{hours[most] + 1}:00 ({mean[most]:.1%} of them), least between {hours[least]}:00 and {hours[least] + 1}:00 "
         f"({mean[least]:.1%}). Thin lines: from the lowest to the highest single day. The log is too short to tell weekdays "
         "apart.",

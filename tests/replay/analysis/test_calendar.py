@@ -71,7 +71,7 @@ def test_weekdays_are_told_apart_from_four_of_each_on_and_their_number_is_said()
     assert fortnight.by_date.shape == (14, 24)
     few = hours_figure(fortnight, "UTC").texts
     assert few[0].get_text() == "Idle share by hour of the day"
-    assert "on the mean of 14 days, nodes are idle most between 22:00 and 23:00 (20.0% of them)" in few[1].get_text()
+    assert "averaged over 14 days, nodes are idle most between 22:00 and 23:00 (20.0% of them)" in few[1].get_text()
     weeks = LogWindow(at(1, 0), at(8, 0, 4), frozenset("ab"), (), 10, "made", clock="UTC", zone=ZURICH)
     many = hours_figure(hours_of_week(weeks), "UTC").texts
     assert many[0].get_text() == "Idle share by weekday and hour of the day"

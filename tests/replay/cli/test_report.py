@@ -44,6 +44,11 @@ def data(out: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def without_spans(page: str) -> str:
+    """The page with options as plain text."""
+    return re.sub('<span class="option">([a-z-]+)</span>', r"\1", page)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
     folder = tmp_path_factory.mktemp("report")
@@ -153,8 +158,7 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     assert float(nodes[1]) == pytest.approx(used * node_s / span_s, rel=0.02)
     assert "work than giving each" in fourth or "as much work as giving each" in fourth
     page = (folder / "out" / "report.html").read_text()
-    above = page[: page.index("<nav")]
-    above = re.sub('<span class="option">([a-z-]+)</span>', r"\1", above)
+    above = without_spans(page[: page.index("<nav")])
     places = [html.unescape(above).index(text) for text in (first, second, warning, third, fourth, delay)]
     assert places == sorted(places)
     body = above.split("</style>")[1]
@@ -392,7 +396,7 @@ def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[P
     )  # fmt: skip
     assert ended.status == 0, ended
     page = (tmp_path / "out" / "report.html").read_text()
-    above = page[: page.index("<nav")]
+    above = without_spans(page[: page.index("<nav")])
     assert "<h1>Idle &lt;nodes&gt;</h1>" in above
     assert "At 2.5 EUR a node-hour, they cost" in above
     assert "V100" not in page
