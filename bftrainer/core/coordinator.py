@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from operator import attrgetter
@@ -181,9 +182,9 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
     return _QUEUED.then(queue, new)
 
 
-class _QueuedIds:
+class _QueuedIds(threading.local):
     """A memo of the last queue's ids: it may be long, and mostly only grows at its end and shrinks at its head from one event
-    to the next. What it returns depends on its arguments only, and is valid until the next call.
+    to the next. What it returns depends on its arguments only, and is valid until the thread's next call.
     """
 
     def __init__(self) -> None:
