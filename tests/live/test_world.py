@@ -290,7 +290,12 @@ def test_samples_reach_the_decision(home: House) -> None:
         assert Registry(store).trainer("a").held_node_s > 0
 
 
-def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_it_had(home: House) -> None:
+@pytest.mark.parametrize(("poll_s", "answers_s", "listed_s"), [(1, 8, 8), (3, 14, 21.5)])
+def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_it_had(
+    tmp_path: Path, poll_s: float, answers_s: float, listed_s: float
+) -> None:
+    """The list of the holders may come after the first answer, and later than ``stale_after_s``, which is 20 s here."""
+    home = house(tmp_path, times={"poll_s": poll_s})
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
 
@@ -306,11 +311,9 @@ def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_i
     home.cluster.down = True
     before = list(home.launcher.orders)
 
-    def answers_again() -> None:
-        home.cluster.fragments, home.cluster.down = hidden, False
-
-    home.clock.after(8, answers_again)
-    state = home.pilot(20)
+    home.clock.after(answers_s, lambda: setattr(home.cluster, "down", False))
+    home.clock.after(listed_s, lambda: setattr(home.cluster, "fragments", hidden))
+    state = home.pilot(35)
     assert [len(a.nodes) for a in state.active] == [2]
     later = home.launcher.orders[len(before) :]
     assert [(w, len(nodes)) for w, _, nodes in later] == [("order", 2), ("stop", 0)], "training was not disturbed"

@@ -158,7 +158,12 @@ class JobHolder:
             # The states stay as they are. The Scheduler port may not meet the same error, so refusals quote it.
             self._ask_failure = str(error)
             self._failed_asks += 1
-            self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
+            if self._found_old:
+                self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
+            else:
+                # After two polls with answers, the caller takes a list that has not come for an empty one. From the end of
+                # this try, so that a scheduler that hangs leaves the caller as much time as it takes.
+                self._next_ask_s = self._clock.elapsed_s() + self._poll_s
             return
         self._failed_asks, self._next_ask_s, self._is_one_suspected = 0, now_s + self._poll_s, False
         if not self._found_old:

@@ -151,12 +151,16 @@ class NodeManager:
                     self._registry.fragment_released(name, now_s, "gone while no pilot was there")
 
     def _is_settled(self, before: Predecessor, missing: Nodes) -> bool:
-        """Fragments that are missing may have been lost, or be unknown: a silent scheduler has not lost them."""
+        """Fragments that are missing may have been lost, or be unknown: a silent scheduler has not lost them.
+
+        After its first answer the holder's list follows within two polls, even if that came just before ``stale_after_s``.
+        """
         if not before.fragments or missing != before.fragments:
             return True
         times = self._config.times
-        answered = self._survey.answered_for_s > 2 * times.poll_s
-        return answered or self._clock.elapsed_s() - before.since_s > times.stale_after_s
+        if self._survey.answered_for_s > 0:
+            return self._survey.answered_for_s > 2 * times.poll_s
+        return self._clock.elapsed_s() - before.since_s > times.stale_after_s
 
     @property
     def next_look_s(self) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from fakes_jobs import House, Job, house_in
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.errors import CommandError
 from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.job_holder import JobHolder
@@ -50,6 +52,47 @@ def test_a_job_of_ours_that_nobody_knows_is_ended_and_shown_to_nobody(house: Hou
     house.jobs.jobs["99"].phase = JobPhase.OVER
     house.poll()
     assert house.jobs.ended == ["99"]
+
+
+def successor_in_an_outage(
+    house: House, folder: Path, outage_s: float, timeout_s: float = 0.0
+) -> tuple[JobHolder, list[float]]:
+    """A holder of the same pilot, and when each of its lists failed."""
+    end_s = house.clock.elapsed_s() + outage_s
+    failed: list[float] = []
+
+    def no_answer() -> None:
+        if house.clock.elapsed_s() < end_s:
+            failed.append(house.clock.elapsed_s())
+            house.clock.sleep(timeout_s)
+            raise CommandError(["fqueue"], "no answer")
+
+    house.jobs.while_asked = no_answer
+    return JobHolder(
+        house.jobs, SlurmSettings(partition="p"), HolderFiles(folder / "holders"), house.clock, 10.0
+    ), failed
+
+
+@pytest.mark.parametrize("outage_s", [5, 36, 58, 200])
+def test_a_successor_lists_the_holders_within_a_poll_of_the_end_of_an_outage(
+    house: House, tmp_path: Path, outage_s: int
+) -> None:
+    """The pilot takes its predecessor's nodes for lost once other commands have been answered for two polls."""
+    fragment, end_s = house.ready(), house.clock.elapsed_s() + outage_s
+    successor, _ = successor_in_an_outage(house, tmp_path, outage_s)
+    while not (shown := successor.poll()):
+        house.clock.sleep(1.0)
+    assert [f.name for f in shown] == [fragment.name]
+    assert house.clock.elapsed_s() - end_s <= 10.0
+
+
+def test_a_successor_is_not_always_waiting_for_a_scheduler_that_hangs(house: House, tmp_path: Path) -> None:
+    successor, failed = successor_in_an_outage(house, tmp_path, 200, timeout_s=10.0)
+    for _ in range(100):
+        successor.poll()
+        house.clock.sleep(1.0)
+    assert len(failed) >= 5
+    assert min(after - before for before, after in pairwise(failed)) >= 20.0
 
 
 def test_one_that_is_not_listed_is_gone_only_when_its_id_is_unknown_too(house: House) -> None:
