@@ -107,11 +107,12 @@ class Database:
         """The files of an empty database, and slurmdbd.conf."""
         folder = self.root / "mysql"
         folder.mkdir(exist_ok=True)
-        subprocess.run(
+        done = subprocess.run(
             ["mariadb-install-db", "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={folder}/data",
              "--auth-root-authentication-method=normal", "--skip-test-db"],
-            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            check=False, capture_output=True, text=True,
         )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         conf = self.root / "etc" / "slurmdbd.conf"
         text = _SLURMDBD_CONF.format(
             root=self.root, host=socket.gethostname().split(".")[0], port=self.ports[0], user=getpass.getuser(),

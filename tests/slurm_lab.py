@@ -326,7 +326,13 @@ class Lab:
     def wait_idle(self) -> None:
         """Until every node is idle (``idle*``, not responding, is not)."""
         wanted = ["idle"] * self.settings.nodes
-        wait_until(lambda: self._states() == wanted, "all nodes to be idle")
+        try:
+            wait_until(lambda: self._states() == wanted, "all nodes to be idle")
+        except AssertionError as error:
+            logs = [
+                f"{log.name}: {log.read_text(errors='replace')[-500:]}" for log in sorted((self.root / "log").glob("*"))
+            ]
+            raise AssertionError("\n".join((f"{error}; they are {self._states()}", *logs))) from None
 
     def run(self, *argv: str, stdin: str | None = None, timeout_s: float = 60.0) -> str:
         return run(argv, timeout_s=timeout_s, env=self.env, stdin=stdin)

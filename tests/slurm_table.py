@@ -22,7 +22,7 @@ def stories(report: Path) -> dict[tuple[str, str], str]:
     for case in ET.parse(report).iter("testcase"):
         name, _, case_of = case.get("name", "").partition("[")
         story = name.removeprefix("test_").replace("_", " ")
-        site = _VERSION.sub("", case_of.removesuffix("]")).strip("-")
+        site = _VERSION.sub("", case_of.removesuffix("]")).strip("-").replace("|", "\\|")
         kinds = {child.tag for child in case}
         outcome = "failed" if kinds & {"failure", "error"} else "not run" if "skipped" in kinds else "yes"
         if found.get((story, site)) != "failed":
