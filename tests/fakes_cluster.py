@@ -126,7 +126,7 @@ class FakeCluster:
                 if planned
                 else Availability.FREE
             )
-            nodes.append(NodeView(name, state, ("main", "scavenge"), cpus=2))
+            nodes.append(NodeView(name, state, ("main", "scavenge"), cpus=2, is_withdrawn=name in self.drained))
         pending = tuple(
             PendingJob(j.id, "somebody", ("main",), j.size, None if math.isinf(j.starts_s) else j.starts_s, j.nodes)
             for j in self.jobs

@@ -1,7 +1,8 @@
 """Which nodes are idle and cannot be filled by the scheduler, and until when. Pure.
 
 A window ends when a pending job is planned to start on the node, when a reservation begins there, or when the scheduler says so
-of the node itself. A node that is kept for a larger job (PLANNED) may run in the meantime what is shorter than the wait.
+of the node itself; that of a node that is drained is over. A node that is kept for a larger job (PLANNED) may run in the
+meantime what is shorter than the wait.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class EndKind(Enum):
     PENDING_JOB = "pending job"
     RESERVATION = "reservation"
     BACKFILL_WINDOW = "backfill window"
+    WITHDRAWN = "withdrawn"
     ASSUMED = "assumed"
     NEVER = "nothing known"
 
@@ -102,6 +104,8 @@ def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
     for node in seen.nodes:
         if node.window_end_s is not None:
             _end_at(ends, (node.name,), WindowEnd(node.window_end_s, EndKind.BACKFILL_WINDOW))
+        if node.is_withdrawn:
+            _end_at(ends, (node.name,), WindowEnd(seen.at_s, EndKind.WITHDRAWN))
     for job in sorted(seen.pending, key=lambda job: job.id):
         if job.starts_s is not None and not _is_ours(job, ours):
             _end_at(ends, job.nodes, WindowEnd(job.starts_s, EndKind.PENDING_JOB, job.id))

@@ -47,6 +47,7 @@ class NodeView:
     ``devices`` are its GPUs. ``window_end_s`` is when the scheduler wants the node, where it says so of the node itself and
     not of a job or a reservation. ``state`` is the scheduler's own text, for messages only. ``is_cloud``: it is paid for
     while it is powered up. ``last_busy_s`` is the end of the last job there; None if the scheduler does not say.
+    ``is_withdrawn``: no further job starts there, and an administrator waits for the end of those that run (drain, reboot).
     """
 
     name: str
@@ -58,6 +59,7 @@ class NodeView:
     state: str = ""
     is_cloud: bool = False
     last_busy_s: float | None = None
+    is_withdrawn: bool = False
 
     @property
     def gpu_count(self) -> int:

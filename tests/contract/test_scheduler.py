@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from clusters_under_test import ClusterUnderTest
 
-from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes
+from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes, window_ends
 from bftrainer.domain.cluster import Observation
 from bftrainer.errors import BFTrainerError
 
@@ -92,6 +92,18 @@ def test_a_drained_node_is_idle_but_not_free(cluster: ClusterUnderTest) -> None:
     cluster.drain(cluster.nodes[0])
     cluster.until(lambda: cluster.nodes[0] not in free(cluster), "the drain to show")
     assert len(free(cluster)) == 7
+
+
+def test_a_node_that_is_drained_while_a_job_is_there_has_no_window_left(cluster: ClusterUnderTest) -> None:
+    cluster.main_job(8, minutes=10)
+    cluster.until(lambda: not free(cluster), "the job to start")
+    cluster.drain(cluster.nodes[0])
+
+    def withdrawn() -> set[str]:
+        seen = cluster.scheduler.observe()
+        return {node for node, end in window_ends(seen, OURS).items() if end.kind is EndKind.WITHDRAWN}
+
+    cluster.until(lambda: withdrawn() == {cluster.nodes[0]}, "the drain to show")
 
 
 def test_silence_is_an_error_not_an_empty_cluster(cluster: ClusterUnderTest) -> None:

@@ -108,6 +108,14 @@ def test_held_nodes_have_ends_too() -> None:
     assert window_ends(held, PilotJobs())["n0"].at_s == 1500.0
 
 
+def test_the_window_of_a_node_that_is_drained_is_over() -> None:
+    held = seen(BUSY, BUSY)
+    held = replace(held, nodes=(replace(held.nodes[0], is_withdrawn=True), held.nodes[1]))
+    ends = window_ends(held, PilotJobs())
+    assert (ends["n0"].at_s, ends["n0"].kind) == (AT_S, EndKind.WITHDRAWN)
+    assert ends["n1"].kind is EndKind.NEVER
+
+
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(Availability), max_size=6), st.data())
 def test_for_every_observation(states: list[Availability], data: st.DataObject) -> None:

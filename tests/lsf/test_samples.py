@@ -167,6 +167,7 @@ def test_only_an_open_host_without_jobs_and_reserved_slots_is_idle(
     (node,) = lsf_text.parse_hosts_text(f"{head}a {status} - 4 {jobs} {jobs - reserved} 0 0 {reserved}\n")
     assert (node.availability is Availability.FREE) is idle
     assert node.state == status
+    assert node.is_withdrawn is (status == "closed_Adm")
 
 
 def test_an_unknown_host_status_is_told_with_its_text() -> None:

@@ -42,9 +42,19 @@ def on(site_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture
 def beside(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    yield from _beside(lab, tmp_path, monkeypatch, BESIDE)
+
+
+@pytest.fixture
+def beside_sharing(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """Up to four nodes have one holder."""
+    yield from _beside(lab, tmp_path, monkeypatch, BESIDE + "nodes_per_holder = 4\n")
+
+
+def _beside(lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> Iterator[Machine]:
     for name, value in lab.env.items():
         monkeypatch.setenv(name, value)
-    it = machine(tmp_path, [], BESIDE)
+    it = machine(folder, [], config)
     yield it
     it.close()
     lab.tidy_up()

@@ -9,6 +9,8 @@ import pytest
 from live_machine import Machine, assert_contiguous, eventually
 from slurm_lab import Lab
 
+from bftrainer_adapters.slurm.several_nodes import SHRINKS_SINCE
+
 
 @pytest.mark.slow
 @pytest.mark.every_slurm
@@ -25,6 +27,11 @@ def test_a_trainer_on_nodes_that_nobody_wants(beside: Machine, lab: Lab) -> None
     eventually(lambda: len([r for r in beside.rows("nodes") if r["trainer"] == "a"]) == 4, 60)
     count = len(beside.steps("a"))
     eventually(lambda: len(beside.steps("a")) > count + 20, 30)
+    node = str(beside.rows("nodes")[0]["fragment"]).partition("#")[0]
+    lab.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+    eventually(lambda: lab.run("sinfo", "-h", "-n", node, "-p", "main", "-o", "%T").strip() == "drained", 30)
+    lab.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+    eventually(lambda: len([r for r in beside.rows("nodes") if r["trainer"] == "a"]) == 4, 60)
     os.kill(pilot.pid, signal.SIGKILL)
     pilot.wait()
     again = beside.pilot()
@@ -39,3 +46,69 @@ def test_a_trainer_on_nodes_that_nobody_wants(beside: Machine, lab: Lab) -> None
     assert all(row["released_s"] is not None for row in beside.rows("nodes", "--all"))
     eventually(lambda: not beside.processes(), 20)
     eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)
+
+
+def holders(lab: Lab) -> dict[str, list[str]]:
+    """The nodes of each holder that runs."""
+    lines = lab.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%i %N").splitlines()
+    return {job: lab.run("scontrol", "show", "hostnames", nodes).split() for job, nodes in map(str.split, lines)}
+
+
+@pytest.mark.slow
+@pytest.mark.every_slurm
+def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: Lab) -> None:
+    if lab.version.release < SHRINKS_SINCE:
+        pytest.skip("a job of this Slurm cannot give back nodes")
+    beside, nodes = beside_sharing, lab.settings.nodes
+
+    def trains_on() -> list[str]:
+        return [str(row["fragment"]).partition("#")[0] for row in beside.rows("nodes") if row["trainer"] == "a"]
+
+    def trains_on_so_many(count: int) -> None:
+        eventually(lambda: sum(map(len, holders(lab).values())) == len(trains_on()) == count, 60)
+
+    def goes_on() -> None:
+        count = len(beside.steps("a"))
+        eventually(lambda: len(beside.steps("a")) > count + 20, 60)
+
+    beside.submit("a", 100_000, 0.05, nodes)
+    pilot = beside.pilot()
+    eventually(beside.state_is_there)
+    trains_on_so_many(nodes)
+    assert max(map(len, holders(lab).values())) == 4
+    goes_on()
+    # A main job takes one node in training: its job's other nodes come back.
+    taken = next(node for of_job in holders(lab).values() if len(of_job) == 4 for node in of_job)
+    main = lab.submit("sleep 600", "-p", "main", "-N1", "-w", taken, "-t", "10")
+    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 10)
+    trains_on_so_many(nodes - 1)
+    goes_on()
+    # A node that is drained is given back alone, and serves main jobs as soon as it is resumed.
+    several = next(of_job for of_job in holders(lab).values() if len(of_job) > 2)
+    drained, jobs = several[-1], set(holders(lab))
+    lab.run("scontrol", "update", f"NodeName={drained}", "State=DRAIN", "Reason=test")
+    eventually(lambda: not any(drained in of_job for of_job in holders(lab).values()), 30)
+    assert set(holders(lab)) == jobs
+    trains_on_so_many(nodes - 2)
+    lab.run("scontrol", "update", f"NodeName={drained}", "State=RESUME")
+    there = lab.submit("sleep 600", "-p", "main", "-N1", "-w", drained, "-t", "10")
+    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", there, "-o", "%T"), 15)
+    goes_on()
+    # A successor keeps the same jobs.
+    lab.run("scancel", main, there)
+    trains_on_so_many(nodes)
+    jobs = set(holders(lab))
+    os.kill(pilot.pid, signal.SIGKILL)
+    pilot.wait()
+    again = beside.pilot()
+    eventually(lambda: f"started with pid {again.pid}" in str(beside.rows("events")), 30)
+    goes_on()
+    assert set(holders(lab)) == jobs
+    again.send_signal(signal.SIGTERM)
+    assert again.wait(120) == 0
+    eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)
+    everything = lab.submit("sleep 600", "-p", "main", f"-N{nodes}", "-t", "10")
+    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", everything, "-o", "%T"), 15)
+    assert_contiguous(beside.steps("a"))
+    assert "0 differ" in beside.bftrainer_replay()
+    eventually(lambda: not beside.processes(), 20)

@@ -32,6 +32,7 @@ _STATES = {
     **dict.fromkeys(("closed_cu_Excl", "closed_EGO", "closed_LIM", "closed_Lock"), Availability.UNUSABLE),
     **dict.fromkeys(("closed_RC", "closed_Wind"), Availability.UNUSABLE),
 }
+_CLOSED = "closed_adm"  # by badmin hclose: jobs there run on, and the administrator waits for their end
 _BY_LOWER = {word.lower(): availability for word, availability in _STATES.items()}
 # "Please wait": mbatchd restarts and the command retries by itself; LSF 10.1 prints this before the output.
 _WAITING = re.compile(r"\s*(?:Cannot connect to LSF|LSF is down|batch system daemon not responding).*", re.IGNORECASE)
@@ -246,7 +247,9 @@ def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int
     elif availability is Availability.FREE and (counts[1] or counts[2]):
         availability = Availability.UNUSABLE
     devices = (Device("", gpus),) if gpus else ()
-    return NodeView(name, availability, devices=devices, cpus=counts[0], state=status)
+    return NodeView(
+        name, availability, devices=devices, cpus=counts[0], state=status, is_withdrawn=status.lower() == _CLOSED
+    )
 
 
 def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:

@@ -115,6 +115,17 @@ _HARMLESS = frozenset({NodeFlag.CLOUD, NodeFlag.DYNAMIC_NORM})
 _ASLEEP = frozenset({NodeFlag.POWERED_DOWN, NodeFlag.POWERING_UP})
 _FALLING_ASLEEP = frozenset({NodeFlag.POWERING_DOWN, NodeFlag.POWER_DOWN})
 _RUNS_JOBS = frozenset({NodeFlag.ALLOCATED, NodeFlag.MIXED})
+# Once the jobs there have ended, the node is out of service, reboots or is powered down.
+_WITHDRAWN = frozenset(
+    {
+        NodeFlag.DRAIN,
+        NodeFlag.FAIL,
+        NodeFlag.REBOOT_REQUESTED,
+        NodeFlag.POWER_DOWN,
+        NodeFlag.POWER_DOWN_ASAP,
+        NodeFlag.POWER_DRAIN,
+    }
+)
 
 
 @lru_cache(maxsize=1024)
@@ -154,8 +165,8 @@ def node_view(
     name: str, state: str, partitions: tuple[str, ...], gres: str, cpus: int, last_busy_s: float = 0.0
 ) -> NodeView:
     """A node of Slurm's, as text, JSON or pyslurm tells it. ``last_busy_s`` is 0 where Slurm has not seen a job there."""
-    is_cloud, devices = NodeFlag.CLOUD in flags_of(state), gpus_of(gres)
+    flags, devices = flags_of(state), gpus_of(gres)
     return NodeView(
-        name, availability_of(state), partitions, devices, cpus, None, state, is_cloud,
-        last_busy_s if 0 < last_busy_s < LATEST_S else None,
+        name, availability_of(state), partitions, devices, cpus, None, state, NodeFlag.CLOUD in flags,
+        last_busy_s if 0 < last_busy_s < LATEST_S else None, bool(flags & _WITHDRAWN),
     )  # fmt: skip

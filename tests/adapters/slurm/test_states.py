@@ -28,6 +28,18 @@ def test_what_a_state_means(state: str, expected: str) -> None:
     assert availability_of(state) is Availability[expected]
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("ALLOCATED", False), ("MIXED+PLANNED", False), ("ALLOCATED+POWERING_UP", False), ("ALLOCATED+COMPLETING", False),
+        ("ALLOCATED+DRAIN", True), ("draining", True), ("MIXED+FAIL", True), ("ALLOCATED+REBOOT_REQUESTED", True),
+        ("MIXED+POWER_DOWN", True), ("ALLOCATED+CLOUD+POWER_DRAIN", True), ("ALLOCATED+RESERVED", False),
+    ],
+)  # fmt: skip
+def test_an_administrator_waits_for_the_jobs_of_a_node(state: str, expected: bool) -> None:
+    assert node_view("n1", state, ("main",), "", 2).is_withdrawn is expected
+
+
 @given(st.sets(st.sampled_from(NodeFlag), min_size=1, max_size=4))
 def test_only_idle_nodes_are_ever_free(flags: set[NodeFlag]) -> None:
     found = availability_of("+".join(sorted(flag.value for flag in flags)))
