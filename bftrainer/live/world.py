@@ -124,6 +124,7 @@ class LiveWorld:
         self._told = Told(told)
         self._next_beat = clock.elapsed_s()
         self._drains_since: float | None = None
+        self._told_all_joined = True
         self._has_cleared = False
         for active in told.active:
             trainers.adopt_orders(active.trainer.id, active.nodes, told.pool, clock.now_s())
@@ -227,7 +228,10 @@ class LiveWorld:
         new = list(islice((record for name, record in known.items() if name not in told), max(room, 0)))
         submitted = [for_core(record, self._nodes.config.learning) for record in new]
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
-        if wake_at_s is not None and wake_at_s <= now_s:
+        all_joined = self._nodes.all_joined
+        # A wait for other nodes (policies/gather.py) ends as soon as none is about to join.
+        early_s = self._nodes.config.decisions.gather_s if all_joined and not self._told_all_joined else 0.0
+        if wake_at_s is not None and wake_at_s <= now_s + early_s:
             changes.append(TimerDue())
         if not changes:
             return None
@@ -237,7 +241,8 @@ class LiveWorld:
         samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in told)
         losses = tuple(pair for pair in self._trainers.losses() if pair[0] in told)
         measured = self._trainers.measured(told.is_measured)
-        return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, self._nodes.all_joined)
+        self._told_all_joined = all_joined
+        return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined)
 
     def _read_spool(self, now_s: float) -> None:
         """Carry out some requests, in order. Each is in the registry before its file is removed, so that none is lost.

@@ -104,8 +104,8 @@ class NodeManager:
 
     @property
     def all_joined(self) -> bool:
-        """Whether no node is about to join the pool: none is requested, and none awaits the second look."""
-        return not (self._survey.is_confirming or self._fragments.joining())
+        """Whether no node is about to join the pool: none is requested, and none has just become idle."""
+        return not (self._survey.expects_more or self._fragments.joining())
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:

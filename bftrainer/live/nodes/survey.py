@@ -61,6 +61,7 @@ class Survey:
         self._told_of_budget = False
         self._attended_s = clock.elapsed_s()
         self._idle = DebounceState()
+        self._more_until_s = -math.inf
         self._candidates: Table[Candidate] = Table()
         self._window_ends: tuple[tuple[str, float], ...] = ()
         self._asleep: frozenset[str] = frozenset()
@@ -88,9 +89,11 @@ class Survey:
         return 0.0 if self._polls.first_s is None else self._clock.elapsed_s() - self._polls.first_s
 
     @property
-    def is_confirming(self) -> bool:
-        """Whether a node was idle in one look only, and main jobs wait: a look ``nodes.confirm_s`` later decides."""
-        return bool(self._idle.fresh)
+    def expects_more(self) -> bool:
+        """Whether other nodes may be about to come: one awaits its second look, or one that needs none came less than
+        ``nodes.confirm_s`` ago. A large job frees its nodes over a second or so.
+        """
+        return bool(self._idle.fresh) or self._clock.elapsed_s() < self._more_until_s
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
@@ -217,7 +220,10 @@ class Survey:
             self._clock_offset_s = offset_s
         self._first_seen = self._first_seen.looked(free, seen.nodes, answer.at_s, self._clock_offset_s)
         confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, pilot_jobs) else 0.0
+        before = self._idle.offered
         self._idle, _ = debounce(self._idle, frozenset(free), begun_s, confirm_s)
+        if not confirm_s and not self._idle.offered <= before:
+            self._more_until_s = begun_s + config.nodes.confirm_s
         self._candidates = Table()
         for node in sorted(self._idle.offered):
             node_class = self._classes.of_node(node) or ""

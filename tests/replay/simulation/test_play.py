@@ -181,7 +181,7 @@ def test_summit_with_start_and_switch() -> None:
     costs = {"start_s": 8.0, "scale_up_s": 0.12, "scale_down_s": 0.13}
     arrivals = tuple(replace(a, trainer=replace(a.trainer, **costs)) for a in summit().arrivals)
     found = efficiency(BFTRAINER, arrivals=arrivals, decide_on=DecideOn.ALL, cost_model=CostModel.OVERLAP)
-    assert found == pytest.approx(0.9117, abs=DIGIT)
+    assert found == pytest.approx(0.9116, abs=DIGIT)
 
 
 @pytest.mark.data
