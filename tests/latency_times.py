@@ -20,10 +20,10 @@ from bftrainer.persistence.store import open_store
 
 MARKS = ("job ends", "idle", "seen", "decided", "submitted", "job started", "payload ready", "offered", "given",
          "worker started", "imports done", "group formed", "first step")  # fmt: skip
-BACK_MARKS = ("notice", "workers gone", "released")
+BACK_MARKS = ("notice", "workers gone", "left", "seen over")
 UP, BACK = MARKS[1:], BACK_MARKS[1:]
 """A stage has the name of the mark that ends it."""
-WHOLE = ("idle", "first step"), ("notice", "released")
+WHOLE = ("idle", "first step"), ("notice", "left")
 Times = dict[str, float]
 
 
@@ -74,8 +74,11 @@ def measured(
             gone = [e["time"] for e in events if e["event"] == "worker_exited" and e["fragment"] == own_id]
             gone_s = max(gone, default=it.asked_back_s)
             # The payload ends the workers at once, and the pilot hears of that later.
-            notice_s = min(it.asked_back_s, gone_s)
-            found.back.append({"notice": notice_s, "workers gone": gone_s, "released": it.released_s})
+            left_s = marks.get((it.name, "left"))
+            notice_s = min(it.asked_back_s, gone_s if left_s is None else left_s, gone_s)
+            found.back.append({"notice": notice_s, "workers gone": gone_s, "seen over": it.released_s})
+            if left_s is not None:
+                found.back[-1] |= {"workers gone": min(gone_s, left_s), "left": left_s}
         if it.asked_s < ended_s:
             continue
         times = {"job ends": slurm.get((job, "ended"), ended_s), "idle": idle_s, "decided": it.asked_s}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _HEADS = {
     NodeStage.JOB_STARTED: "job", NodeStage.PAYLOAD_READY: "payload", NodeStage.WORKER_STARTED: "worker",
     NodeStage.IMPORTS_DONE: "imports", NodeStage.GROUP_SWITCHED: "group", NodeStage.FIRST_STEP: "step",
-    NodeStage.WORKERS_GONE: "gone",
+    NodeStage.WORKERS_GONE: "gone", NodeStage.RELEASED: "seen over",
 }  # fmt: skip
 _CHAINS = ((TO_TRAINING, "idle to step"), (TO_RELEASE, "release"))
 

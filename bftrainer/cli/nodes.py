@@ -15,7 +15,7 @@ from bftrainer.client.state_dir import opened_registry
 if TYPE_CHECKING:
     from bftrainer.persistence.registry import FragmentRecord
 
-_COLUMNS = ("fragment", "trainer", "taken", "release requested", "released", "took, s", "why")
+_COLUMNS = ("fragment", "trainer", "taken", "release requested", "seen released", "took, s", "why")
 
 
 @click.command()
@@ -29,6 +29,8 @@ def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
     """List the held nodes: when each was taken, and which trainer uses it. With --all, include released nodes.
 
     The columns "release requested" and "why" show when and why the scheduler (preemption) or the pilot requested a release.
+    "seen released" is the pilot's view: it lists holder jobs every few seconds. A main-queue job gets the node earlier, when
+    the payload has left: column "left" of --timeline.
 
     With --timeline, show the seconds of each stage between an idle node and the first training step there, with the median and
     the 95th percentile. A stage has the name of the instant that ends it: "seen" is the time until the pilot sees that the

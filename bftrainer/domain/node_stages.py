@@ -44,12 +44,14 @@ class NodeStage(Enum):
     """Preempted, or the pilot has decided to release it."""
     WORKERS_GONE = "workers_gone"
     """The last worker process has ended."""
+    LEFT = "left"
+    """No process of the fragment runs on the node, and the payload ends. By the node's clock."""
     RELEASED = "released"
-    """The holder job is over."""
+    """The pilot sees that the holder job is over: by a list of its jobs, so up to some seconds after the scheduler."""
 
 
 TO_TRAINING = tuple(NodeStage)[: tuple(NodeStage).index(NodeStage.NOTICE)]
-TO_RELEASE = (NodeStage.NOTICE, NodeStage.WORKERS_GONE, NodeStage.RELEASED)
+TO_RELEASE = (NodeStage.NOTICE, NodeStage.WORKERS_GONE, NodeStage.LEFT, NodeStage.RELEASED)
 Instants = Mapping[NodeStage, float]
 """Seconds since 1970."""
 

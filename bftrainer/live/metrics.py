@@ -9,6 +9,7 @@ import threading
 from collections import Counter as Tally
 from typing import Any
 
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.errors import UserError
 from bftrainer.live.facts import (
     DecisionMade,
@@ -71,7 +72,10 @@ class Metrics:
             prometheus.Counter, "fragments_asked_back", "Nodes preempted, or given back by the pilot.", "planned"
         )
         self._release = made(
-            prometheus.Histogram, "release_seconds", "Time from preemption to release.", buckets=_RELEASE
+            prometheus.Histogram,
+            "release_seconds",
+            "Time from preemption until the payload has left.",
+            buckets=_RELEASE,
         )
         self._node_stages = made(
             prometheus.Histogram, "node_stage_seconds", "Time of one stage of a node, by the instant that ends it.",
@@ -113,6 +117,9 @@ class Metrics:
                 case FragmentTimed(_, _, of_stages):
                     for node_stage, stage_s in of_stages:
                         self._node_stages.labels(node_stage.value).observe(stage_s)
+                    if (back := dict(of_stages)).keys() & {NodeStage.RELEASED}:
+                        seen_s = back.pop(NodeStage.RELEASED)
+                        self._release.observe(sum(back.values()) + (0.0 if NodeStage.LEFT in back else seen_s))
                 case TickTook():
                     self._tick.observe(fact.whole_s)
                     for stage, seconds in fact.stages:
@@ -172,8 +179,6 @@ class Metrics:
             case FragmentEvent.ASKED_BACK if first:
                 self._back.labels(fact.reason.startswith("planned")).inc()
             case FragmentEvent.RELEASED:
-                if (asked_back_s := times.get(FragmentEvent.ASKED_BACK)) is not None:
-                    self._release.observe(max(fact.at_s - asked_back_s, 0.0))
                 self._held_now -= FragmentEvent.TAKEN in times
                 del self._fragments[fact.name]
         self._count_fragments()

@@ -148,6 +148,12 @@ class HolderJobState:
         if self.phase is not FragmentPhase.PENDING:
             self.become(FragmentPhase.LEAVING, now_s, RELEASED)
 
+    def leave(self, mark: str, now_s: float) -> None:
+        """Its payload has written why it left."""
+        self.become(FragmentPhase.LEAVING, now_s, why_left(mark))
+        if all(stage is not NodeStage.LEFT for stage, _ in self.reached):
+            self.reached += left_at(mark)
+
     def compare(self, job: ListedJob, now_s: float) -> None:
         """Take over what the scheduler lists."""
         self.unlisted = False
@@ -214,7 +220,15 @@ def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
 
 
 _TIME = re.compile(r"[0-9]{9,10}(\.[0-9]{1,9})?", re.ASCII)
-_MARK = re.compile(r"[\d.]+ (.+) killed=(\d+) took_s=([\d.]+)")
+_MARK = re.compile(
+    r"([0-9]{9,10}(?:\.[0-9]{1,9})?) (.+) killed=([0-9]+) took_s=([0-9]{1,9}(?:\.[0-9]{1,9})?)", re.ASCII
+)
+
+
+def left_at(mark: str) -> tuple[tuple[NodeStage, float], ...]:
+    """When a payload has left, by its mark."""
+    found = _MARK.fullmatch(mark)
+    return () if found is None else ((NodeStage.LEFT, float(found[1]) + float(found[4])),)
 
 
 def why_left(mark: str) -> str:
@@ -222,7 +236,7 @@ def why_left(mark: str) -> str:
     found = _MARK.fullmatch(mark)
     if found is None:
         return mark
-    signal_or_reason, killed, took_s = found.groups()
+    _, signal_or_reason, killed, took_s = found.groups()
     why = PREEMPTED if signal_or_reason in ("SIGTERM", "notice") else signal_or_reason
     return (
         f"{why}; {killed} process{'' if killed == '1' else 'es'} ended in {float(took_s):.2f} s" if int(killed) else why

@@ -17,7 +17,7 @@ from bftrainer.errors import CommandError, SchedulerError
 from bftrainer_adapters.holding.acquiring import Acquiring
 from bftrainer_adapters.holding.admission import HolderAdmission
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, ready_since, why_left
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, ready_since
 from bftrainer_adapters.holding.held_jobs import HeldJobs
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
@@ -133,7 +133,7 @@ class JobHolder:
     def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
         why = self._files.leaving(held.name)
         if why is not None and held.phase is not FragmentPhase.GONE:
-            held.become(FragmentPhase.LEAVING, now_s, why_left(why))
+            held.leave(why, now_s)
             self._shared.payload_left(held, now_s)
         elif held.phase is FragmentPhase.PENDING and not held.released and (mark := self._files.ready(held.name)):
             held.become(FragmentPhase.READY, now_s)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ready_since
+from bftrainer_adapters.holding.held import HolderJobState, JobPhase, left_at, ready_since
 
 
 @dataclass(frozen=True)
@@ -35,3 +35,21 @@ def test_a_mark_that_is_no_time_is_no_instant() -> None:
     assert ready_since("1700000000.123456\n") == ((NodeStage.PAYLOAD_READY, 1_700_000_000.123456),)
     for mark in ("", "ready", "1e400", "nan", "17", "1700000000.1 x"):
         assert ready_since(mark) == ()
+
+
+def test_a_payload_s_last_mark_is_the_instant_at_which_it_left_once() -> None:
+    """The pilot hears of the end of a job only when it lists its jobs, seconds later."""
+    left = (NodeStage.LEFT, 1_700_000_000.75)
+    held = HolderJobState("n1#7", 0.0, FragmentPhase.READY)
+    for _ in range(2):  # it is read again until the job is over
+        held.leave("1700000000.500000 notice killed=3 took_s=0.250000", 5.0)
+    assert held.fragment.reached == (left,)
+    assert held.fragment.phase is FragmentPhase.LEAVING
+    assert held.fragment.why == "preempted; 3 processes ended in 0.25 s"
+    for mark in (
+        "released",
+        "1e400 notice killed=3 took_s=0.25",
+        "1700000000.5 notice killed=3 took_s=1.2.3",
+        "\u0661 x killed=1 took_s=1",
+    ):
+        assert left_at(mark) == ()
