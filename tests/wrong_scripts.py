@@ -94,8 +94,8 @@ WRONG = {
         (
             ("    def save() -> None:", "    kept = weights\n\n    def save() -> None:"),
             ("weights=weights, step=step", "weights=kept, step=step"),
-            ("            sampler.advance()\n",
-             "            sampler.advance()\n            kept = weights if step % 7 == 0 else kept\n"),
+            ("            weights = weights - rate",  # so the weights are never those of the step that is saved
+             "            kept = weights if step % 7 == 0 else kept\n            weights = weights - rate"),
         ),
         "state",
         "holds the weights of step",

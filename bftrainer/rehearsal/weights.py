@@ -15,6 +15,11 @@ from bftrainer.rehearsal.scenario import ActKind
 _REMEDY = "save weights, optimizer and step of the same moment: after optimizer.step(), with the step that was reported"
 
 
+def _may_hold(step: int, saved: list[int]) -> bool:
+    """Whether a checkpoint of this step may be the last one that is whole after a kill: another one than was reported last."""
+    return step > saved[-1] or step in saved
+
+
 def of_another_step(record: Record) -> tuple[str, str] | None:
     """Observation and remedy, if a start loaded weights that are known to be another step's."""
     lines = [line for line in record.ranks if line.rank == 0 and line.weights is not None and line.begun is not None]
@@ -27,11 +32,13 @@ def of_another_step(record: Record) -> tuple[str, str] | None:
             act = record.act_at(new.at_s)
             saved = [int(line["step"]) for line in saves if float(line["time"]) <= new.at_s]
             planned = act is not None and act.kind is ActKind.START
-            if planned and saved and saved[-1] in known and new.begun != known[saved[-1]]:
-                if new.begun == initial:
+            if saved and saved[-1] in known and new.begun != known[saved[-1]]:
+                if planned and new.begun == initial:
                     return f"after {act}: the weights are the initial ones, not those of step {saved[-1]}", _REMEDY
                 steps = [step for step, digest in known.items() if digest == new.begun]
-                if steps:
+                if steps and (
+                    planned or (new.begun != old.begun and not any(_may_hold(step, saved) for step in steps))
+                ):
                     return (
                         f"after {act}: the checkpoint of step {saved[-1]} holds the weights of step {steps[-1]}",
                         _REMEDY,

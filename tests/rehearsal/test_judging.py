@@ -350,6 +350,31 @@ def test_a_checkpoint_with_the_weights_of_another_step_fails(loaded: str, words:
     assert (found.verdict is CheckVerdict.FAIL) is bool(words)
 
 
+@pytest.mark.parametrize(
+    ("loaded", "fails"),
+    [("d10", False), ("d20", False), ("d23", False), ("d14", True), ("d10 again", False), ("d0", False)],
+    ids=["older whole one", "last", "newer than reported", "another", "the process stays", "not known"],
+)
+def test_after_a_kill_the_checkpoint_of_any_save_may_be_loaded_but_no_other_weights(loaded: str, fails: bool) -> None:
+    story = begun().act(ActKind.START, range(11, 21), samples=320).saved(20)
+    story.act(ActKind.KILL_ALL, range(21, 25), samples=640).act(ActKind.KILL, range(21, 31), samples=640)
+    begins = {1: "d0", 2: "d10", 3: "d10" if loaded.endswith("again") else "d20", 4: loaded.split()[0]}
+    steps = {1: range(1, 11), 2: range(11, 21), 3: range(21, 25), 4: range(21, 31)}
+    at_s = {(line["incarnation"], line["step"]): line["time"] for line in story.lines if line["phase"] == "running"}
+    incarnations = sorted({incarnation for incarnation, _ in at_s})
+    lines = [
+        ranked(
+            step, incarnation=incarnation, since_step=steps[number][0], weights=f"d{step}", begun=begins[number]
+        )._replace(at_s=at_s[incarnation, step])
+        for number, incarnation in enumerate(incarnations, 1)
+        for step in steps[number]
+    ]
+    found = judged("state", lines, story)
+    assert (found.verdict is CheckVerdict.FAIL) is fails, found
+    if fails:
+        assert "after kill -9 of a worker: the checkpoint of step 20 holds the weights of step 14" in found.seen
+
+
 def leaving(worker_s: float, driver_s: float, tail: tuple[str, ...] = ()) -> Record:
     """Asked to stop at 100, the driver passes it on at 105."""
     played = [Played(Act(ActKind.START, 1), 90.0, 100.0, TrialOutcome.OK)]
