@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -109,6 +110,8 @@ class StandInLsf:
 
     def close(self) -> None:
         self.lab.stop()
+        for folder in self.state.glob("holders-*/*/"):  # as the pilot does for a fragment that is gone: prefixes end
+            shutil.rmtree(folder, ignore_errors=True)
         for process in self.prefixes:
             process.kill()
             process.wait(30 * PATIENCE)
