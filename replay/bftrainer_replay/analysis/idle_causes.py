@@ -95,7 +95,8 @@ def explained(found: IdleCauses, debounce_s: float) -> tuple[str, ...]:
     """Sentences on how the causes were found, for the reader of a table of them."""
     judged = found.dialect.translated(
         "A job fits if enough nodes are idle in one of its partitions that have its devices and features and, as it turned "
-        "out, stay idle for its time limit. Every other row is the first condition without which more nodes could be used."
+        "out, stay idle for its time limit. Every other row counts the nodes that waiting jobs could use but for that "
+        "condition, the one that comes first."
     )
     missing = (
         f"Not known from the log, so that every job fits by it: {'; '.join(found.not_judged)}."

@@ -122,8 +122,9 @@ def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, 
         return (
             f"the paper's Table 2: seven models of ImageNet, on {TABLE_2_NODES}. Other nodes train at other rates",
             f"The training rates are those of {TABLE_2_NODES}, not measured on this cluster: on other nodes, training may "
-            "achieve much more or less. To use your own, measure them with bftrainer rehearse --curves FILE, and repeat this "
-            "command with --curves FILE",
+            "achieve much more or less, without GPUs far less. The shares of node-hours depend on how well trainings scale, "
+            "not on these rates. To use your own, measure them with bftrainer rehearse --curves FILE, and "
+            "repeat this command with --curves FILE",
         )
     types = node_type or ", ".join(node_types(table.curves))
     if not types:

@@ -27,7 +27,8 @@ def efficiency_over_time_figure(
     hours = (edges_s[1] - edges_s[0]) / 3600
     figure, (axes,) = sheet(
         f"Interval efficiency: training in each {hours:g} h",
-        f"{reading}. It compares the training of an interval with that of as many dedicated nodes as were idle in it. "
+        f"{reading}. It compares the training of an interval with that of as many dedicated nodes as were idle in it, with the "
+        "same limit of concurrent trainers: it says nothing of nodes that these cannot use. "
         "Efficiency U compares with one constant number of nodes over the whole time and is therefore not its mean.",
     )
     edges = np.array(edges_s) / DAY_S

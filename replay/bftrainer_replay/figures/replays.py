@@ -99,7 +99,7 @@ def trainers_figure(detail: Detail, name: str, zone: tzinfo | None = None) -> Fi
     figure, (axes,) = sheet(
         f"Trainers, {name}",
         f"Read: each bar is one trainer from its first start to its end, in a free lane. Of these {len(rows):,} trainers, "
-        f"{ended:,} completed before the end of the log. Long bars are trainers that wait for nodes or have few nodes.",
+        f"{ended:,} completed within the time shown. Long bars are trainers that wait for nodes or have few nodes.",
     )
     for model, color in zip(sorted({row[1] for row in rows}), _COLORS * 9, strict=False):
         mine = [(lane, row) for lane, row in zip(lanes, rows, strict=True) if row[1] == model]

@@ -45,7 +45,8 @@ def assumptions_chapter(
         ),
         (
             "Cost of a rescale",
-            f"R_up {_range([t.scale_up_s for t in trainers])} s, R_dw {_range([t.scale_down_s for t in trainers])} s",
+            f"a training stalls for R_up = {_range([t.scale_up_s for t in trainers])} s when it gets nodes, for R_dw = "
+            f"{_range([t.scale_down_s for t in trainers])} s when it loses some",
             "--trainers",
             _moves(base, [rows[c] for c in plan.costs], lambda cell: f"{cell.cost_factor:g} times the cost"),
         ),
@@ -81,8 +82,9 @@ def assumptions_chapter(
     table = PageTable(
         "assumptions",
         "Assumptions and guesses",
-        "Read: the last column is the work (one-node hours of training) with another value, relative to the figures at the "
-        "top, and the share of the idle node-hours used; or which share of the cluster is idle. An empty cell: not tried.",
+        "Read: the last column is the work (one-node hours of training, estimated for the whole log) with another value, "
+        "relative to the figures at the top, and the share of the idle node-hours used; or which share of the cluster is idle. "
+        "An empty cell: not tried.",
         ("what", "assumed", "changed by", "effect of other values"),
         (*made, *read),
         prose=True,

@@ -1,4 +1,4 @@
-"""The top of a report: what the log shows, what a simulation adds to it, and how long main-queue jobs wait for training.
+"""The top of a report: what the log shows, what a simulation adds to it, how long main-queue jobs wait, and what to do next.
 
 A reader who sees only this must not mistake one for the other: the figures of the log stand first, and a box says that the rest
 is a simulation, and of what, before its figures. Every share names what it is a share of. The efficiency U is further down: it
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.needs import Fact
@@ -19,7 +20,7 @@ from bftrainer_replay.report.page import Bar, BarMark, BarPart, TopPart
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import NO_PRICES, SitePrices
 from bftrainer_replay.report.simulated import MONTH_H, Trainings, settings_sentence, training_sentence
-from bftrainer_replay.report.used_nodes import UsedNodes
+from bftrainer_replay.report.used_nodes import UsedNodes, preemptions
 from bftrainer_replay.report.words import about, dates, share_text, span_text
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
@@ -29,6 +30,14 @@ DELAYS_S = (0.06, 0.31, 1.33)
 """Medians of docs/slurm.md, "Effect on the main queue": least and largest of the recommended site; largest of the defaults."""
 
 
+INTRODUCTION = (
+    "bftrainer trains neural networks on nodes that no job uses, and gives a node back as soon as a job wants it. This page "
+    "estimates from a log what that would bring on this cluster."
+)
+_EMPTY = 0.5
+"""Most of a cluster is idle at once around maintenance rather than for want of jobs that fit."""
+_EMPTY_MATTERS = 0.05  # of the idle node-hours
+_EMPTY_RARE = 0.05  # of the time: a cluster that is empty more often just has few jobs
 _UNKNOWN_OUT = " The log does not show which nodes were out of service: some of the idle ones may have been."
 
 
@@ -47,7 +56,7 @@ def top(
     trainings: Trainings,
     prices: SitePrices = NO_PRICES,
 ) -> tuple[TopPart, ...]:
-    """What was idle and what a waiting job could have used; what training used and which settings to use; the delay of jobs."""
+    """What was idle and what a waiting job could have used; what training used, with which settings; the delay of jobs."""
     base = rows[plan.base]
     return (
         TopPart(
@@ -61,12 +70,14 @@ def top(
             (
                 training_sentence(found, sample, base, prices),
                 settings_sentence(window, plan, rows, trainings.trainers),
+                *_taken(preemptions(base, found.node_hours) * MONTH_H / found.span_h),
             ),
             bar=_idle_bar(found, base),
             note=" ".join(text for text in (_ran_out(base), prices.missing_words()) if text),
             warning=trainings.warning,
         ),
         TopPart("From measurements on a test cluster", (_delay_sentence(),)),
+        TopPart("What to do next", (_next_sentence(trainings),)),
     )
 
 
@@ -83,25 +94,42 @@ def _ran_out(base: SweepRow) -> str:
     )
 
 
+def _taken(nodes_a_month: float) -> tuple[str, ...]:
+    if nodes_a_month < 1:
+        return ()
+    return (f"In 30 days, jobs would take a node from training about {about(nodes_a_month)} times.",)
+
+
 def _delay_sentence() -> str:
     least, most, default = DELAYS_S
     return (
-        "Training leaves a node as soon as a job wants it. In tests on a Slurm cluster of eight nodes, jobs of one to eight "
-        f"nodes started {least:g} to {most:.1f} s later on nodes in training than on an empty cluster (the least and the "
-        f"largest median of a series of jobs, recommended settings), and {default:.1f} s later at most with Slurm's default "
-        "settings. "
-        "Larger clusters were not measured. All series: docs/slurm.md in the bftrainer repository, section Effect on the main "
-        "queue."
+        f"In tests on a Slurm cluster of eight nodes, a job started {least:g} to {most:.1f} s later on nodes in "
+        f"training than on an empty cluster with the recommended settings, and up to {default:.1f} s later with Slurm's "
+        "defaults (medians of series of jobs of one to eight nodes). Larger clusters and other schedulers were not measured. "
+        "All series: docs/slurm.md in the bftrainer repository, section Effect on the main queue."
+    )
+
+
+def _next_sentence(trainings: Trainings) -> str:
+    """From this page to a trial."""
+    first = (
+        "Measure the training scripts of your own users (bftrainer rehearse FILE.toml --curves curves.csv, minutes on an idle "
+        "node), and make this page again with --curves curves.csv. "
+        if trainings.doubt
+        else ""
+    )
+    return (
+        f"{first}For a trial, which needs Slurm or LSF, set the scheduler up as in docs/site-setup.md or docs/lsf.md "
+        "(bftrainer doctor names what it lacks), and run a pilot with few nodes, such as nodes.max_nodes = 16, for a week. "
+        "Compare the waits of jobs before and during that week, and node-hours in training (bftrainer usage) with this page."
     )
 
 
 def _cluster_bar(found: Characteristics) -> Bar:
-    """The node-hours of the whole cluster. A log without nodes that are down cannot tell them from busy ones."""
+    """The node-hours of the whole cluster. Without knowledge of nodes that are down, the rest need not be busy."""
     out = found.down_node_h / found.span_h / found.machine_nodes
     parts = (
-        BarPart(
-            "busy" if out else "busy or out of service (not told apart by the log)", 1 - found.idle_share - out, "soft"
-        ),
+        BarPart("busy" if out else "not idle", 1 - found.idle_share - out, "soft"),
         *((BarPart("out of service or reserved", out, "c6"),) if out else ()),
         BarPart("idle", found.idle_share, "c1"),
     )
@@ -113,7 +141,7 @@ def _idle_bar(found: Characteristics, row: SweepRow) -> Bar:
     used = UsedNodes.of(row).share
     mark = None
     if found.idle_while is not None and found.idle_while.fillable_share:
-        mark = BarMark("a waiting job could have used (log)", 0.0, found.idle_while.fillable_share)
+        mark = BarMark("a waiting job could have used (log), in training or not", 0.0, found.idle_while.fillable_share)
     parts = (BarPart("used by training (simulated)", used, "c3"), BarPart("still idle (simulated)", 1 - used, "c5"))
     return Bar("The idle node-hours", tuple(part for part in parts if part.share > 1e-9), mark)
 
@@ -130,22 +158,45 @@ def _silent_words(window: LogWindow) -> str:
     )
 
 
+def _empty_words(window: LogWindow, found: Characteristics) -> str:
+    """The times in which nearly nobody had a job: maintenance rather than nodes to be had."""
+    pool = pool_sizes_of(window)
+    empty = pool.nodes > _EMPTY * found.machine_nodes
+    hours, node_h = pool.duration_s[empty].sum() / 3600, float(pool.nodes[empty] @ pool.duration_s[empty]) / 3600
+    share = node_h / found.node_hours if found.node_hours else 0.0
+    rest_h = found.span_h - hours
+    if share < _EMPTY_MATTERS or hours > _EMPTY_RARE * found.span_h:
+        return ""
+    without = (found.node_hours - node_h) / rest_h / found.machine_nodes
+    return (
+        f" {share_text(share)} of the idle node-hours are from {span_text(hours)} in which more than half of the cluster was "
+        f"idle at once, as around maintenance; in the rest of the time, {without:.1%} of the node-hours are idle."
+    )
+
+
 def idle_sentence(window: LogWindow, found: Characteristics, prices: SitePrices) -> str:
     """How many nodes are idle, and what that figure may have in it."""
     month_h = found.eq_nodes * MONTH_H
     idle = about(found.eq_nodes) if found.eq_nodes < 100 else f"{found.eq_nodes:,.0f}"
     out = found.down_node_h / found.span_h / found.machine_nodes
+    unknown = "" if out or window.site.silent else _UNKNOWN_OUT
     apart = f" Another {share_text(out)} of all node-hours are out of service or reserved." if out else ""
     return (
         f"On average, {idle} of {found.machine_nodes:,} nodes are idle: {found.idle_share:.1%} of all "
         f"node-hours, or about {about(month_h)} idle node-hours in 30 days (measured over {span_text(found.span_h)})."
-        f"{apart}{_silent_words(window)}{'' if apart or window.site.silent else _UNKNOWN_OUT}{prices.idle_words(month_h)}"
+        ""
+        ""
+        ""
+        f"{apart}{_silent_words(window)}{_empty_words(window, found)}{unknown}{prices.idle_words(month_h)}"
     )
 
 
 def _queue_sentence(found: Characteristics) -> str:
     if found.idle_while is None:
-        return "The log does not tell which part of the idle node-hours a waiting job could have used."
+        return (
+            "This log does not tell which part of the idle node-hours a waiting job could have used; the scheduler's own job "
+            "log would."
+        )
     shares = found.idle_while.shares()
     fits = found.idle_while.fillable_share
     other = {cause: share for cause, share in shares.items() if cause is not IdleCause.FITS}
@@ -161,7 +212,10 @@ def _queue_sentence(found: Characteristics) -> str:
     could = f"Waiting jobs could have used at most {share_text(fits)} of the idle node-hours"
     if Fact.TIME_LIMIT in found.idle_while.unknown:
         return f"{could} by their size{_by(found)}; the log does not have their time limits.{most}"
-    return f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked.{most}"
+    return (
+        f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked. Training would use these nodes, "
+        f"too, until a job starts there.{most}"
+    )
 
 
 def _by(found: Characteristics) -> str:

@@ -9,7 +9,7 @@ from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
-from bftrainer_replay.report.headline import title_of, top
+from bftrainer_replay.report.headline import INTRODUCTION, title_of, top
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable
 from bftrainer_replay.report.pictures import (
@@ -96,7 +96,7 @@ def log_page(
     )
     parts = top(log, window, found, plan, sample, rows, trainings, prices)
     lead = "\n".join(text for part in parts for text in (part.warning, *part.sentences) if text)
-    return Page(title or title_of(window), lead, (), (), chapters, commands, parts)
+    return Page(title or title_of(window), lead, (), (), chapters, commands, parts, INTRODUCTION)
 
 
 def _idle(window: LogWindow, found: Characteristics) -> Chapter:
@@ -109,7 +109,8 @@ def _idle(window: LogWindow, found: Characteristics) -> Chapter:
         "table-1",
         "Idle nodes, compared with Table 1 of the paper",
         "Read: INC/h and DEC/h are how often per hour the number of idle nodes increases and decreases; eq-nodes is the "
-        "constant number of nodes that would give the same node-hours.",
+        "constant number of nodes that would give the same node-hours. The paper is cited at the end of this page. Its rows "
+        "are of other periods: they show how clusters differ, and the same cluster differs from year to year as well.",
         ("system", "span", "INC/h", "DEC/h", "idle share", "eq-nodes"),
         (row, *_TABLE_1),
         main=0,
@@ -171,12 +172,18 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
             ("one-node hours of training", *both(float(result["outcome_one_node_h"])), "simulation"),
             ("million samples", *both(base.samples / 1e6), "simulation"),
             ("trainings of 100 epochs of ImageNet", *both(base.samples / SAMPLES_TOTAL), "simulation"),
-            ("nodes preempted while in training", *both(float(result["preemptions"])), "simulation"),
+            ("nodes taken from training by jobs", *both(float(result["preemptions"])), "simulation"),
         ),
         main=1,
     )
-    pieces = " Pieces of the log were replayed; their sums are scaled to the idle node-hours of all of it."
-    text = f"The idle node-hours are the log's; all training is simulated.{pieces if base.parts else ''} A month is 30 days."
+    pieces = (
+        " Pieces of the log were replayed; their sums are scaled to the node-hours in training estimated for all of it."
+    )
+    text = (
+        f"The idle node-hours are the log's; all training is simulated.{pieces if base.parts else ''} Node-hours depend on how "
+        "well the trainings scale; samples, and trainings of ImageNet, also on how fast the nodes are, and hold only for nodes "
+        "like those on which the rates were measured (Assumptions). A month is 30 days."
+    )
     return Chapter("Per month", text, (table,))
 
 
@@ -200,7 +207,8 @@ def _replays(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     table = PageTable(
         "replays",
         "All replays of this report",
-        f"Read: the first row is the replay shown above; each other row changes one setting. Million samples by policy: "
+        "Read: the first row is the replay shown above; each other row changes one setting. Costs: factor on the rescale "
+        "costs R_up and R_dw (stalls in seconds when a training gains and loses nodes). Million samples by policy: "
         f"{words}.",
         (
             "policy", "objective", "T_fwd", "P_jmax", "costs", "used", "one-node h", "samples", "U", "done", "mean h",

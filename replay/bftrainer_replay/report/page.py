@@ -143,7 +143,9 @@ class TopPart:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """``tiles`` are (name, value); ``commands`` produce the same results again. ``top`` is the lead by origin."""
+    """``tiles`` are (name, value); ``commands`` produce the same results again. ``top`` is the lead by origin, after an
+    ``introduction`` for those who know nothing of bftrainer.
+    """
 
     title: str
     lead: str
@@ -152,6 +154,7 @@ class Page:
     chapters: tuple[Chapter, ...]
     commands: tuple[str, ...]
     top: tuple[TopPart, ...] = ()
+    introduction: str = ""
 
 
 def render(page: Page) -> bytes:

@@ -103,7 +103,8 @@ def parallel_chapter(rows: Sequence[SweepRow]) -> Chapter:
     return Chapter(
         "Concurrent trainers (P_jmax)",
         "A model on n nodes trains less than n times as fast as on one node. More trainers on fewer nodes each therefore do "
-        "more work in total, and each takes longer.",
+        "more work in total, and each takes longer. Efficiency U need not rise with them: the dedicated nodes with which it "
+        "compares have the same limit.",
         tuple(items),
     )
 
@@ -186,7 +187,11 @@ def _hours(row: SweepRow, model: str) -> float | None:
 
 def _runtime(row: SweepRow, model: str) -> str:
     hours = _hours(row, model)
-    return "none completed" if hours is None else f"{hours:.1f} h ({row.result['models'][model]['completed']})"
+    return (
+        "none completed"
+        if hours is None
+        else f"{hours:.{2 if hours < 10 else 1}f} h ({row.result['models'][model]['completed']})"
+    )
 
 
 def cost_chapter(rows: Sequence[SweepRow]) -> Chapter:

@@ -23,6 +23,7 @@ from bftrainer_replay.sweep.sample import LogSample
 
 MONTH_H = 30 * 24.0
 _ALIKE = 0.003  # outcomes that differ by less are called equal
+_MATTERS = 0.03  # of the idle node-hours, between numbers of trainings
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def training_sentence(found: Characteristics, sample: LogSample, base: SweepRow,
     return (
         f"With at most {base.cell.max_parallel} trainings at once, training would have used {share_text(used.share)} of the "
         f"idle node-hours, about {about(month_h)} node-hours in 30 days (simulated); {over}.{spread} On average {nodes} nodes "
-        f"would have trained. Their work is that of {about(work)} nodes that train one model each, without interruption: the "
-        "rest is lost to interruptions and to training one model on several nodes."
+        f"would have trained, and done as much as {about(work)} nodes that train one model each without interruption: "
+        "interruptions, and spreading a model over several nodes, cost the rest."
         f"{prices.training_words(month_h, work * MONTH_H)}"
     )
 
@@ -75,16 +76,17 @@ def _estimated_from(base: SweepRow, sample: LogSample) -> str:
     hours = f"{span_text(sample.replayed_h)} of the log's {span_text(sample.log.span_s / 3600)} were simulated"
     if len(shares) < 2:
         return f"This is an estimate: {hours}."
-    correction = UsedNodes.of(base).correction
-    other = "fewer" if correction < 1 else "more"
-    allowed = (
-        ""
-        if abs(correction - 1) < 0.01
-        else f"; {other} nodes were idle then than on average, which the figure allows for"
-    )
+    whole = UsedNodes.of(base)
+    simulated = whole.share / whole.correction
+    unit = _unit(float(base.parts[0].result["span_h"]))
+    range_text = f"{share_text(min(shares))} to {share_text(max(shares))} in a single {unit}"
+    if share_text(simulated) == share_text(whole.share):
+        return f"This is an estimate: {hours} ({range_text})."
+    often = "less" if whole.correction > 1 else "more"
     return (
-        f"This is an estimate: {hours}, in {len(shares)} parts, of whose idle node-hours training used "
-        f"{share_text(min(shares))} to {share_text(max(shares))}{allowed}."
+        f"This is an estimate: {hours}. In these, training used {share_text(simulated)} of the idle "
+        f"node-hours ({range_text}). In the whole log, more nodes than these trainings can use at most are idle {often} often; "
+        f"allowing for that, it is {share_text(whole.share)}."
     )
 
 
@@ -103,20 +105,40 @@ def settings_sentence(
             else f"{more_or_less(ratio)} {'more' if ratio > 0 else 'less'} work than"
         )
         words.append(
-            "bftrainer, which chooses the nodes of each training, "
-            f"does {gain} giving each an equal number of nodes{_range_of_gains(base, equal)}."
+            f"bftrainer's choice of nodes for each training does {gain} giving each an equal number of "
+            f"nodes{_range_of_gains(base, equal)}."
         )
-    words.append(_best(plan, rows))
-    words.append(_why_so_many(window, base, trainers))
-    return " ".join(words)
+    words = [_numbers(plan, rows), _why_so_many(window, base, trainers), *words, _best(plan, rows)]
+    return " ".join(word for word in words if word)
+
+
+def _numbers(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
+    """What other numbers of trainings at once use, and what the largest does more."""
+    base = rows[plan.base]
+    tried = [rows[cell] for cell in sorted(plan.parallel, key=lambda cell: cell.max_parallel)]
+    shares = [UsedNodes.of(row).share for row in tried]
+    if len(tried) < 2 or max(shares) - min(shares) < _MATTERS:
+        return ""
+    told = [f"{row.cell.max_parallel} use {share_text(share)}" for row, share in zip(tried, shares, strict=True)]
+    listed = f"{', '.join(told[:-1])} and {told[-1]} of the idle node-hours"
+    gain = one_node_hours(tried[-1]) / one_node_hours(base) - 1 if one_node_hours(base) else 0.0
+    more = ""
+    if tried[-1] is not base and gain > _ALIKE:
+        more = (
+            f"; {tried[-1].cell.max_parallel} do {compared(gain)} work in total than {base.cell.max_parallel}"
+            f"{_as_simulated(tried[-1], base, gain)}, and each takes longer"
+        )
+    return f"How much is used depends above all on how many trainings there are at once: {listed}{more}."
 
 
 def _best(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
-    """The best of the settings tried, and whether better ones may lie beyond."""
+    """The best of the other settings tried, and whether better ones may lie beyond."""
     base = rows[plan.base]
+    shares = [UsedNodes.of(rows[cell]).share for cell in plan.parallel]
+    told = len(shares) > 1 and max(shares) - min(shares) >= _MATTERS
     tried = [
         rows[c]
-        for c in dict.fromkeys((plan.base, *plan.objectives, *plan.forward, *plan.parallel))
+        for c in dict.fromkeys((plan.base, *plan.objectives, *plan.forward, *(() if told else plan.parallel)))
         if c.policy == plan.base.policy
     ]
     best = max(tried, key=one_node_hours)
@@ -142,7 +164,7 @@ def _as_simulated(best: SweepRow, base: SweepRow, gain: float) -> str:
     simulated = float(best.result["outcome_one_node_h"]) / done - 1 if done else gain
     if abs(simulated - gain) < _ALIKE:
         return ""
-    return f" (estimated for the whole log; {compared(simulated)} in the parts that were simulated)"
+    return f" (estimated for the whole log; {compared(simulated)} in what was simulated)"
 
 
 def _why_so_many(window: LogWindow, base: SweepRow, trainers: Sequence[Trainer]) -> str:
@@ -164,8 +186,7 @@ def _range_of_gains(base: SweepRow, equal: SweepRow) -> str:
     Weeks compare samples: only the sum of a replay is known in one-node hours.
     """
     if base.parts:
-        hours = float(base.parts[0].result["span_h"])
-        unit = "week" if hours > 24 else "day" if hours > 6 else "part of the log"
+        unit = _unit(float(base.parts[0].result["span_h"]))
         pairs = [(one_node_hours(a), one_node_hours(b)) for a, b in zip(base.parts, equal.parts, strict=True)]
     else:
         unit, pairs = _by_time(base, equal)
@@ -173,6 +194,11 @@ def _range_of_gains(base: SweepRow, equal: SweepRow) -> str:
     if len(gains) < 2:
         return ""
     return f" (from {compared(min(gains))} to {compared(max(gains))} in a single {unit})"
+
+
+def _unit(hours: float) -> str:
+    """What a part of a log of this length is called."""
+    return "week" if hours > 24 else "day" if hours > 6 else "part of the log"
 
 
 def _by_time(base: SweepRow, equal: SweepRow) -> tuple[str, list[tuple[float, float]]]:

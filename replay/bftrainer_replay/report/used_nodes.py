@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bftrainer_replay.report.words import share_text
 from bftrainer_replay.sweep.results import SweepRow
 
 
@@ -42,6 +43,13 @@ def one_node_hours(row: SweepRow) -> float:
     return float(row.result["outcome_one_node_h"]) * UsedNodes.of(row).correction
 
 
+def preemptions(row: SweepRow, idle_node_h: float) -> float:
+    """How often a job takes a node from training over the whole log, which has so many idle node-hours."""
+    nodes = UsedNodes.of(row)
+    whole = idle_node_h / nodes.idle_node_h if row.parts and nodes.idle_node_h else 1.0
+    return float(row.result["preemptions"]) * whole * nodes.correction
+
+
 def used_spread(row: SweepRow) -> float:
     """By how much the share of the used node-hours may be off because pieces of the log stand for all of it.
 
@@ -59,6 +67,20 @@ def used_spread(row: SweepRow) -> float:
     return 2 * scale * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
 
 
+def usable_shares(row: SweepRow) -> tuple[float, ...]:
+    """For each piece, what training uses of the node-hours that so many trainers can use at most."""
+    whole = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
+    return tuple(nodes.used_node_h / (usable or nodes.idle_node_h or 1.0) for nodes, usable in whole)
+
+
 def spread_text(row: SweepRow) -> str:
-    """The spread, rounded up."""
-    return f"±{max(math.ceil(100 * used_spread(row)), 1)} percentage points (twice the standard error)"
+    """The spread, rounded up, and why it is as small or large."""
+    points = max(math.ceil(100 * used_spread(row)), 1)
+    shares = sorted(usable_shares(row))
+    if len(shares) < 2:
+        return f"±{points} percentage point{'s' * (points > 1)}"
+    told = " to ".join(dict.fromkeys((share_text(shares[0]), share_text(shares[-1]))))
+    return (
+        f"the choice of pieces makes this uncertain by ±{points} percentage point{'s' * (points > 1)} (twice the standard "
+        f"error): in each, training uses {told} of what so many trainings can use at most"
+    )

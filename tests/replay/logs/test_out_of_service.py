@@ -9,9 +9,10 @@ import pytest
 from command_line import bftrainer
 from reading_logs import PLAIN, read
 
+from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.logs.model import SilentNodes, cut
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, SilentNodes, cut
 from bftrainer_replay.logs.open import OpenedLog
 from bftrainer_replay.report.headline import idle_sentence
 from bftrainer_replay.report.prices import NO_PRICES
@@ -88,6 +89,22 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     told = remark(after, "264 node-hours")
     assert f"({264 / (4 * 318):.1%} of all) were out of service or reserved while no job ran" in told
     assert characterize(cut(after.log)).down_node_h == pytest.approx(264)
+
+
+@pytest.mark.parametrize(("empty_h", "told"), [(4, True), (0, False), (20, False)])
+def test_rare_times_in_which_nearly_all_is_idle_are_named(empty_h: int, told: bool) -> None:
+    """100 h on ten nodes: one is idle all the time, the other nine at once, or often: then the cluster just has few jobs."""
+    others = frozenset(f"n{k}" for k in range(1, 10))
+    empty = (
+        PoolEvent(3600 * 50.0, PoolChanged(others, frozenset())),
+        PoolEvent(3600 * (50.0 + empty_h), PoolChanged(frozenset(), others)),
+    )
+    window = LogWindow(0.0, 360_000.0, frozenset({"n0"}), empty if empty_h else (), 10, "test")
+    top = idle_sentence(window, characterize(window), NO_PRICES)
+    assert ("more than half of the cluster was idle at once" in top) is told
+    if told:  # 96 h with one node, 4 h with ten
+        assert "29% of the idle node-hours are from 4 hours" in top
+        assert "in the rest of the time, 10.0% of the node-hours are idle" in top
 
 
 def test_a_node_that_is_down_while_a_job_runs_is_busy(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
-from bftrainer_replay.report.used_nodes import UsedNodes, used_spread
+from bftrainer_replay.report.used_nodes import UsedNodes, preemptions, spread_text, usable_shares, used_spread
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SUMMED, SweepRow, summed
 from bftrainer_replay.sweep.sample import cost_s, drawn, whole
@@ -94,7 +94,7 @@ def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() 
     """Two trainers of 8 nodes on a log with 40 idle nodes half of the time and 8 otherwise: 16 and 8 are usable."""
 
     def row(hours: float, idle: float, used: float, usable: float) -> SweepRow:
-        result = {"resource_integral_node_h": hours * idle, "unused_node_h": hours * (idle - used)}
+        result = {"resource_integral_node_h": hours * idle, "unused_node_h": hours * (idle - used), "preemptions": 4}
         return SweepRow(Cell("log-01", "w", max_parallel=2), result, 1.0, usable_node_h=hours * usable)
 
     parts = (row(6, 8, 6, 8), row(6, 8, 6.4, 8))  # both drawn where few nodes are idle
@@ -104,6 +104,14 @@ def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() 
     assert found.correction == pytest.approx(0.5)
     assert UsedNodes.of(parts[0]).share == pytest.approx(6 / 8)
     assert used_spread(total) == pytest.approx(0.5 * 2 * (0.4 / 8) / 2)
+    assert usable_shares(total) == pytest.approx((0.75, 0.8))
+    assert spread_text(total).startswith("the choice of pieces makes this uncertain by ±3 percentage points (")
+    assert spread_text(total).endswith("in each, training uses 75% to 80% of what so many trainings can use at most")
+    alike = replace(total, parts=(parts[0], parts[0]))
+    assert "±1 percentage point (" in spread_text(alike)
+    assert "training uses 75% of what" in spread_text(alike)
+    # The log has five times the idle node-hours of the pieces, of which training uses half as large a share.
+    assert preemptions(total, 5 * 12 * 8.0) == pytest.approx(4 * 5 * 0.5)
 
 
 def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
