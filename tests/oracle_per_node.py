@@ -13,18 +13,13 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
+from bftrainer.allocation.highs import silent
 from bftrainer.domain.problem import Problem, TrainerDemand
-
-
-def _silent() -> highspy.Highs:
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    return highs
 
 
 @dataclass
 class Oracle:
-    highs: highspy.Highs = field(default_factory=_silent)
+    highs: highspy.Highs = field(default_factory=lambda: silent(highspy))
     columns: int = 0
     costs: list[float] = field(default_factory=list)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import gurobipy
 import highspy
 import pytest
 import random_problems
 from fakes import FakeGurobipy, highspy_that_ends_with
+from patience import PATIENCE
 
 from bftrainer.allocation.check import checked
 from bftrainer.allocation.exact import Exact
@@ -25,6 +28,22 @@ LINE = Curve((1, 10), (10.0, 100.0))
 SMALL = Problem(10, 120.0, (TrainerDemand("t", LINE, 2, 10, 1.0, 1.0, 3),))
 IMPOSSIBLE = Problem(3, 120.0, tuple(TrainerDemand(f"t{j}", LINE, 1, 10, 1.0, 1.0, 0, sizes=(2, 4)) for j in range(2)))
 FULL_SIZE = random_problems.like_table_2(random.Random(3), 60, 400)
+
+
+@pytest.mark.parametrize("solver", ["highs", "gurobi"])
+def test_a_solver_prints_nothing(solver: str) -> None:
+    """In a process of its own: HiGHS 1.16 prints its banner once in a process, on the descriptor, whatever sys.stdout is."""
+    solve = (
+        "from bftrainer.allocation.chain import build_allocator\n"
+        "from bftrainer.domain.model import Curve\n"
+        "from bftrainer.domain.problem import Problem, TrainerDemand\n"
+        "demand = TrainerDemand('t', Curve((1, 10), (10.0, 100.0)), 2, 10, 1.0, 1.0, 3)\n"
+        f"assert build_allocator({solver!r}, 10.0).solve(Problem(10, 120.0, (demand,))).counts == (10,)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", solve], capture_output=True, text=True, timeout=60 * PATIENCE, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("solver", [Highs(0.0), Gurobi(0.0), Highs(1e-3), Gurobi(1e-3)])
@@ -101,6 +120,20 @@ def test_highs_that_is_not_installed_is_told_as_such() -> None:
 
 def no_package() -> object:
     raise ImportError("made up")
+
+
+@pytest.mark.parametrize(("version", "wrong"), [((1, 9, 0), True), ((1, 14, 0), True), ((1, 16, 0), False)])
+def test_a_highs_that_calls_worse_counts_optimal_is_not_asked(
+    version: tuple[int, int, int], wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part, number in zip(("MAJOR", "MINOR", "PATCH"), version, strict=True):
+        monkeypatch.setattr(highspy, f"HIGHS_VERSION_{part}", number)
+    if not wrong:
+        assert Highs().solve(SMALL).counts == (10,)
+        return
+    with pytest.raises(SolverError, match=r"calls counts optimal that are not; .* --upgrade highspy") as told:
+        Highs().solve(SMALL)
+    assert told.value.reason is Reason.NO_PACKAGE
 
 
 GRB_STATUS = gurobipy.GRB.Status

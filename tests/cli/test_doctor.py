@@ -106,7 +106,7 @@ def test_without_highs_it_fails_and_says_what_to_install() -> None:
     status, checks = doctor_without("highspy")
     assert status == 1
     assert checks["highs"]["state"] == "MISSING"
-    assert checks["highs"]["remedy"] == "pip install highspy"
+    assert checks["highs"]["remedy"] == "pip install --upgrade highspy"
     assert checks["exact"]["state"] == "OK"
 
 

@@ -6,6 +6,7 @@ import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,17 +28,18 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 BUILD: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
 PYTHON = PROJECT["requires-python"].removeprefix(">=")
 
-Needs = dict[str, str]
-"""Least version by name, in lower case."""
+Needs = dict[str, tuple[str, set[str]]]
+"""By name, in lower case: the least version, and those that are excluded."""
 
 
 def needs(requirements: list[str]) -> Needs:
     found = {}
     for text in requirements:
         requirement = Requirement(text)
-        (bound,) = requirement.specifier
-        assert bound.operator == ">=", text
-        found[requirement.name.lower()] = bound.version
+        (least,) = (bound.version for bound in requirement.specifier if bound.operator == ">=")
+        excluded = {bound.version for bound in requirement.specifier if bound.operator == "!="}
+        assert len(requirement.specifier) == 1 + len(excluded), text
+        found[requirement.name.lower()] = (least, excluded)
     return found
 
 
@@ -67,7 +69,7 @@ def test_conda_recipe_has_our_dependencies() -> None:
     recipe = conda_recipe()["requirements"]
     # conda-forge's matplotlib-base is matplotlib without a window system.
     run = needs([text.replace("matplotlib-base", "matplotlib") for text in recipe["run"]])
-    assert run == needs(PROJECT["dependencies"]) | {"python": PYTHON}
+    assert run == needs(PROJECT["dependencies"]) | {"python": (PYTHON, set())}
     assert set(BUILD["requires"]) <= {text.replace(" ", "") for text in recipe["host"]}
 
 
@@ -132,19 +134,27 @@ def spack_needs(directives: Directives, when: str | None) -> Needs:
         if "run" in options["type"] and options.get("when") == when:
             name, _, bound = spec.removeprefix("py-").partition("@")
             assert bound.endswith(":"), spec
-            found[name] = bound.removesuffix(":")
+            ends = [tuple(part.split(":")) for part in bound.split(",")]
+            found[name] = (ends[0][0], set().union(*(between(a[1], b[0]) for a, b in pairwise(ends))))
     return found
+
+
+def between(last: str, first: str) -> set[str]:
+    """The minor versions after ``last`` and before ``first``: Spack has ranges, and ``1.8`` contains 1.8.1."""
+    (major, low), (same, high) = (map(int, version.split(".")) for version in (last, first))
+    assert major == same
+    return {f"{major}.{minor}.0" for minor in range(low + 1, high)}
 
 
 def test_spack_recipe_has_our_version_and_dependencies(spack: Directives) -> None:
     assert spack.versions == [bftrainer.__version__]
     always = [text for text in PROJECT["dependencies"] if ";" not in text]
-    assert spack_needs(spack, None) == needs(always) | {"python": PYTHON}
+    assert spack_needs(spack, None) == needs(always) | {"python": (PYTHON, set())}
     old = [text for text in PROJECT["dependencies"] if "python_version < '3.11'" in text]
     assert spack_needs(spack, "^python@:3.10") == needs(old)
     assert len(always) + len(old) == len(PROJECT["dependencies"])
     build = needs(BUILD["requires"])
-    assert [(f"py-{name}@{least}:", {"type": "build"}) for name, least in build.items()] == [
+    assert [(f"py-{name}@{least}:", {"type": "build"}) for name, (least, _) in build.items()] == [
         entry for entry in spack.depends if entry[1]["type"] == "build"
     ]
 

@@ -74,9 +74,7 @@ def _highs() -> Check:
         _prove(Highs())
     except SolverError as error:
         if error.reason is Reason.NO_PACKAGE:
-            return Check(
-                "highs", CheckStatus.MISSING, f"highspy is not installed: {error.detail}", "pip install highspy"
-            )
+            return Check("highs", CheckStatus.MISSING, error.detail, "pip install --upgrade highspy")
         raise
     return Check.ok("highs", f"highspy {importlib.metadata.version('highspy')}, works; needs no license")
 

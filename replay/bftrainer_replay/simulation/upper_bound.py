@@ -25,6 +25,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.allocation.highs import silent
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.errors import BFTrainerError
@@ -182,8 +183,7 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
 
 
 def _loaded(objective: NDArray[np.float64], upper: NDArray[np.float64], rows: _Rows) -> highspy.Highs:
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
+    solver = silent(highspy)
     solver.setOptionValue("threads", 1)
     solver.passModel(
         len(objective),
