@@ -8,8 +8,9 @@ unused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from bftrainer.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.analysis.idle_causes import IdleCause
@@ -70,7 +71,7 @@ def top(
             (
                 training_sentence(found, sample, base, prices),
                 settings_sentence(window, plan, rows, trainings.trainers),
-                *_taken(preemptions(base, found.node_hours) * MONTH_H / found.span_h),
+                *_taken(preemptions(base, found.node_hours) * MONTH_H / found.span_h, trainings.trainers),
             ),
             bar=_idle_bar(found, base),
             note=" ".join(text for text in (_ran_out(base), prices.missing_words()) if text),
@@ -94,10 +95,16 @@ def _ran_out(base: SweepRow) -> str:
     )
 
 
-def _taken(nodes_a_month: float) -> tuple[str, ...]:
+def _taken(nodes_a_month: float, trainers: Sequence[Trainer]) -> tuple[str, ...]:
+    """How often jobs take nodes, and what that costs the trainings: ``training_sentence`` has both."""
     if nodes_a_month < 1:
         return ()
-    return (f"In 30 days, jobs would take a node from training about {about(nodes_a_month)} times.",)
+    stalls = sorted({round(trainer.scale_down_s) for trainer in trainers})
+    seconds = " to ".join(str(s) for s in dict.fromkeys((stalls[0], stalls[-1])))
+    return (
+        f"In 30 days, jobs would take a node from training about {about(nodes_a_month)} times. The training that loses it "
+        f"stops for {seconds} s each time, which the figures above include.",
+    )
 
 
 def _delay_sentence() -> str:
@@ -141,7 +148,7 @@ def _idle_bar(found: Characteristics, row: SweepRow) -> Bar:
     used = UsedNodes.of(row).share
     mark = None
     if found.idle_while is not None and found.idle_while.fillable_share:
-        mark = BarMark("a waiting job could have used (log), in training or not", 0.0, found.idle_while.fillable_share)
+        mark = BarMark("of both, what a waiting job could have used (log)", 0.0, found.idle_while.fillable_share)
     parts = (BarPart("used by training (simulated)", used, "c3"), BarPart("still idle (simulated)", 1 - used, "c5"))
     return Bar("The idle node-hours", tuple(part for part in parts if part.share > 1e-9), mark)
 
@@ -184,9 +191,6 @@ def idle_sentence(window: LogWindow, found: Characteristics, prices: SitePrices)
     return (
         f"On average, {idle} of {found.machine_nodes:,} nodes are idle: {found.idle_share:.1%} of all "
         f"node-hours, or about {about(month_h)} idle node-hours in 30 days (measured over {span_text(found.span_h)})."
-        ""
-        ""
-        ""
         f"{apart}{_silent_words(window)}{_empty_words(window, found)}{unknown}{prices.idle_words(month_h)}"
     )
 
@@ -214,7 +218,7 @@ def _queue_sentence(found: Characteristics) -> str:
         return f"{could} by their size{_by(found)}; the log does not have their time limits.{most}"
     return (
         f"{could}: as many nodes as they asked for{_by(found)}, for as long as they asked. Training would use these nodes, "
-        f"too, until a job starts there.{most}"
+        f"too, but a job that starts there takes them from it.{most}"
     )
 
 

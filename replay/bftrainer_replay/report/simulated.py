@@ -82,11 +82,10 @@ def _estimated_from(base: SweepRow, sample: LogSample) -> str:
     range_text = f"{share_text(min(shares))} to {share_text(max(shares))} in a single {unit}"
     if share_text(simulated) == share_text(whole.share):
         return f"This is an estimate: {hours} ({range_text})."
-    often = "less" if whole.correction > 1 else "more"
+    rare = "more frequent" if whole.correction > 1 else "rarer"
     return (
-        f"This is an estimate: {hours}. In these, training used {share_text(simulated)} of the idle "
-        f"node-hours ({range_text}). In the whole log, more nodes than these trainings can use at most are idle {often} often; "
-        f"allowing for that, it is {share_text(whole.share)}."
+        f"This is an estimate for the whole log: {hours}. In these hours, training used {share_text(simulated)} "
+        f"({range_text}): times with more idle nodes than the trainings can use are {rare} in them than in the rest."
     )
 
 
@@ -124,10 +123,8 @@ def _numbers(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
     gain = one_node_hours(tried[-1]) / one_node_hours(base) - 1 if one_node_hours(base) else 0.0
     more = ""
     if tried[-1] is not base and gain > _ALIKE:
-        more = (
-            f"; {tried[-1].cell.max_parallel} do {compared(gain)} work in total than {base.cell.max_parallel}"
-            f"{_as_simulated(tried[-1], base, gain)}, and each takes longer"
-        )
+        largest, number = tried[-1].cell.max_parallel, base.cell.max_parallel
+        more = f"; {largest} do {compared(gain)} work in total than {number}, and each takes longer"
     return f"How much is used depends above all on how many trainings there are at once: {listed}{more}."
 
 
@@ -173,10 +170,10 @@ def _why_so_many(window: LogWindow, base: SweepRow, trainers: Sequence[Trainer])
     if count != enough_trainers(window, trainers):
         return f"The number {count} was given (--max-parallel)."
     if count == MOST:
-        return f"The number {count} is the largest default, since more take long to simulate (--max-parallel)."
+        return f"The number {count} is no recommendation, but the largest default (--max-parallel)."
     return (
-        f"The number {count} is a default: with up to {largest} nodes each, enough for twice the mean number of idle nodes "
-        "(--max-parallel)."
+        f"The number {count} is no recommendation, but a default: with up to {largest} nodes each, enough for twice the mean "
+        "number of idle nodes (--max-parallel)."
     )
 
 

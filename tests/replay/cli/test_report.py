@@ -140,7 +140,7 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     with (folder / "out" / "data" / "timeline.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     used = sum(float(row["in_training"]) for row in rows) / sum(float(row["idle"]) for row in rows)
-    first, second, warning, third, fourth, delay = ended.out.splitlines()[:6]
+    first, second, warning, third, fourth, taken, delay = ended.out.splitlines()[:7]
     mean = re.match(r"On average, ([\d.]+) of 64 nodes are idle: ([\d.]+)% of all node-hours", first)
     assert mean is not None
     assert float(mean[1]) == pytest.approx(node_s / span_s, rel=0.006)
@@ -157,9 +157,18 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     assert nodes is not None
     assert float(nodes[1]) == pytest.approx(used * node_s / span_s, rel=0.02)
     assert "work than giving each" in fourth or "as much work as giving each" in fourth
+    times = re.match(
+        r"In 30 days, jobs would take a node from training about ([\d,]+) times\. The training that loses it stops for "
+        r"11 to 13 s each time",
+        taken,
+    )
+    assert times is not None
+    preempted = int(data(folder / "out", "replays")[0]["preempted"].replace(",", ""))
+    assert float(times[1].replace(",", "")) == pytest.approx(preempted * 30 * 86400 / span_s, rel=0.006)
+    assert delay.startswith("In tests on a Slurm cluster of eight nodes")
     page = (folder / "out" / "report.html").read_text()
     above = without_spans(page[: page.index("<nav")])
-    places = [html.unescape(above).index(text) for text in (first, second, warning, third, fourth, delay)]
+    places = [html.unescape(above).index(text) for text in (first, second, warning, third, fourth, taken, delay)]
     assert places == sorted(places)
     body = above.split("</style>")[1]
     assert not re.search(r"\bU\b|A_e|T_fwd|million samples|\bpiece", re.sub("<[^>]*>", " ", body))
@@ -253,7 +262,9 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     assert shares["a waiting job fits"] > 50
     page = (tmp_path / "out" / "report.html").read_text()
     assert "could not have been filled" in page
-    label = re.search(r'aria-label="The idle node-hours: ([^"]*); a waiting job could have used [^"]* ([\d.]+)%"', page)
+    label = re.search(
+        r'aria-label="The idle node-hours: ([^"]*); of both, what a waiting job could have used [^"]* ([\d.]+)%"', page
+    )
     assert label is not None
     assert sum(map(float, re.findall(r"([\d.]+)%", label[1]))) == pytest.approx(100, abs=0.2)
     assert float(label[2]) == pytest.approx(shares["a waiting job fits"], abs=0.1)

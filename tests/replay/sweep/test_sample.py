@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
+from bftrainer_replay.report.prices import NO_PRICES
+from bftrainer_replay.report.simulated import training_sentence
 from bftrainer_replay.report.used_nodes import UsedNodes, preemptions, spread_text, usable_shares, used_spread
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SUMMED, SweepRow, summed
@@ -94,7 +98,10 @@ def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() 
     """Two trainers of 8 nodes on a log with 40 idle nodes half of the time and 8 otherwise: 16 and 8 are usable."""
 
     def row(hours: float, idle: float, used: float, usable: float) -> SweepRow:
-        result = {"resource_integral_node_h": hours * idle, "unused_node_h": hours * (idle - used), "preemptions": 4}
+        result = {
+            "resource_integral_node_h": hours * idle, "unused_node_h": hours * (idle - used), "preemptions": 4,
+            "outcome_one_node_h": hours * used, "span_h": hours,
+        }  # fmt: skip
         return SweepRow(Cell("log-01", "w", max_parallel=2), result, 1.0, usable_node_h=hours * usable)
 
     parts = (row(6, 8, 6, 8), row(6, 8, 6.4, 8))  # both drawn where few nodes are idle
@@ -112,6 +119,14 @@ def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() 
     assert "training uses 75% of what" in spread_text(alike)
     # The log has five times the idle node-hours of the pieces, of which training uses half as large a share.
     assert preemptions(total, 5 * 12 * 8.0) == pytest.approx(4 * 5 * 0.5)
+    found_in_log: Any = SimpleNamespace(eq_nodes=24.0)
+    told = training_sentence(found_in_log, drawn(made_log(10, 10), 0.001), total, NO_PRICES)
+    assert "would have used 39% of the idle node-hours" in told
+    assert (
+        "an estimate for the whole log: 18 hours of the log's 10 days were simulated. In these hours, training used 78% (75% "
+        "to 80% in a single part of the log): times with more idle nodes than the trainings can use are rarer in them than in "
+        "the rest."
+    ) in told
 
 
 def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
