@@ -12,7 +12,10 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,9 +23,15 @@ from pathlib import Path
 from clusters_under_test import WORKER_MARK, RealSlurm
 from slurm_lab import Lab, wait_until
 
-from bftrainer.domain.cluster import FragmentPhase, NodeRequest
+from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import node_of
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import with_variable
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.forking.servers import SWITCH, ForkServers
+from bftrainer_adapters.drivers.common.workers import WorkerStarter
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 
@@ -35,6 +44,7 @@ WORKERS = {
     "checkpoints for 3 s": "trap 'sleep 3; exit' TERM; {up}; while :; do sleep 0.5; done",
     "ignores SIGTERM": "trap '' TERM; {up}; while :; do sleep 0.5; done",
     "has setsid children": "setsid bash -c \"trap '' TERM; {up}; while :; do sleep 0.5; done\" & wait",
+    "leaves orphans": "(setsid bash -c \"trap '' TERM; {up}; while :; do sleep 0.5; done\" &); exec sleep 1000",
 }
 _PROGRAM = f"{shlex.quote(sys.executable)} {{}}{shlex.quote(str(Path(__file__).parent / 'slurm' / 'impact_worker.py'))}"
 FRAMEWORKS = {
@@ -43,6 +53,8 @@ FRAMEWORKS = {
     "restart": _PROGRAM.format("") + " restart {up_file}",
 }
 """Real ones, a world of one on each node: torch takes seconds to import, so they are few."""
+FORKED = "horovod, forked"
+"""The same worker, forked from a fork server in a step of its own: a held node has three steps instead of two."""
 
 
 def steps_with_remains(lab: Lab) -> set[str]:
@@ -135,18 +147,46 @@ class Impact:
         for fragment in self.holder.poll():
             up = self.state / f"up.{fragment.node}.{fragment.id}"
             ups.append(up)
-            script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
-            self.slurm.spawn_worker(fragment, script)
-        wait_until(lambda: all(up.exists() for up in ups), "workers to run", 60)
-        self._let_settle()
-        start = self._start(size)
-        self.holder.release(frozenset(fragment.name for fragment in self.holder.poll()))
-        wait_until(lambda: not self.holder.poll(), "holders to end", 60)
+            if worker != FORKED:
+                script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
+                self.slurm.spawn_worker(fragment, script)
+        with ExitStack() as forked:
+            if worker == FORKED:
+                forked.enter_context(self._forked(dict(zip(self.holder.poll(), ups, strict=True))))
+            wait_until(lambda: all(up.exists() for up in ups), "workers to run", 60)
+            self._let_settle()
+            start = self._start(size)
+            self.holder.release(frozenset(fragment.name for fragment in self.holder.poll()))
+            wait_until(lambda: not self.holder.poll(), "holders to end", 60)
         self.lab.wait_idle()
         for process in self.slurm.sruns:
             process.wait(60)
         self.slurm.sruns.clear()
         return start
+
+    @contextmanager
+    def _forked(self, ups: Mapping[Fragment, Path]) -> Iterator[None]:
+        """Workers forked from a fork server on each node, started as a driver starts them."""
+        folder = TrainerDirectory(Path(tempfile.mkdtemp(prefix="forked.", dir=self.state)))
+        words = (sys.executable, str(Path(__file__).parent / "slurm" / "impact_worker.py"), "horovod")
+        environment = {**self.lab.env, WORKER_MARK: str(self.lab.root), SWITCH: "1"}
+        trainer = TrainerMessage("impact", (*words, "up"), self.state, 1, len(ups), environment=environment)
+        step = ("srun", "--jobid={job_id}", "--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--export=ALL")
+        settings = DriverSettings("horovod", prefix=step)
+        servers = ForkServers(folder, trainer, settings)
+        with closing(EventWriter(folder.events, folder.new_incarnation())) as events:
+            starter = WorkerStarter(folder, trainer, settings, events, servers)
+            for slot, (fragment, up) in enumerate(ups.items()):
+                starter.start(HostSlots(fragment.node, 1, fragment.id), slot, (*words, str(up)), {})
+            wait_until(lambda: all(up.exists() for up in ups.values()), "forked workers to run", 60)
+            told = "".join(log.read_text() for log in folder.path.rglob("*.log"))
+            assert "without the fork server" not in told, told
+            assert len(list(folder.path.rglob("fork-server.*.log"))) == len(ups), "a server on each node"
+            yield
+            for worker in starter.live():
+                starter.wait(worker)
+            starter.close()
+            servers.close()
 
     def workers_on(self, nodes: frozenset[str]) -> int:
         """Processes of workers whose step was on one of these nodes."""

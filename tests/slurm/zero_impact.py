@@ -33,12 +33,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from impact import FRAMEWORKS, WAYS, WORKERS, Impact, Start
+from impact import FORKED, FRAMEWORKS, WAYS, WORKERS, Impact, Start
 from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
 EMPTY, PLAIN, ALL = "", "plain jobs", "all workers"
-KINDS = [*WORKERS, *FRAMEWORKS]
+KINDS = [*WORKERS, *FRAMEWORKS, FORKED]
 TRACKING = {
     "linuxproc": {"proctrack": "linuxproc"},
     "cgroup": {"proctrack": "cgroup"},
@@ -69,7 +69,7 @@ def measure(options: argparse.Namespace, site: str, by: str, versions: list[Slur
         impacts = []
         for lab in labs:
             (state := folder / f"{lab.version.name}-holders").mkdir()
-            impacts.append(Impact(lab, state, by=by))
+            impacts.append(Impact(lab, state, by=by, settings={"nodes_per_holder": options.nodes_per_holder}))
         for run, size in itertools.product(range(options.runs), options.sizes):
             for impact, starts in zip(impacts, found, strict=True):
                 workers = options.workers
@@ -140,6 +140,7 @@ def main() -> int:
     parser.add_argument("--rotate", action="store_true", help="one kind of worker in each run, in turn")
     tracking = "linuxproc" if missing_cgroups() else "cgroup"
     parser.add_argument("--tracking", choices=[*TRACKING], default=tracking, help=f"here: {tracking}")
+    parser.add_argument("--nodes-per-holder", type=int, default=1, help="that share a holder job (default 1)")
     parser.add_argument("--json", type=Path, help="append every single start there; the tables are of all that it has")
     parser.add_argument(
         "--slurm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import marshal
 import os
@@ -295,6 +296,36 @@ def test_a_server_that_does_not_start_delays_a_worker_and_no_more(node: Node, mo
             status, log = node.ends(start())
             assert (status, log.splitlines()[-1], PLAINLY in log) == (0, "trained", True)
         until(lambda: node.ends(start()) == (0, "trained\n"))
+
+
+def test_a_server_starts_although_another_removes_its_folder_at_that_moment(node: Node) -> None:
+    """What has no server is removed by servers elsewhere on the node: here before the new one has locked it."""
+    place = node.path / "bftrainer-0" / "place"
+    place.mkdir(parents=True, mode=0o700)
+    place.parent.chmod(0o700)
+    path = place / "kind"
+    settings = {
+        "socket": str(path), "modules": [], "variables": [], "late": [], "most": 2, "memory_bytes": 10**10,
+        "idle_s": 60.0, "tied": True,
+    }  # fmt: skip
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    program = Path(servers.__file__).with_name("fork_server.py")
+    server = subprocess.Popen([sys.executable, str(program), json.dumps(settings)], stdin=PIPE)
+    try:
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        until(children.read_text)
+        time.sleep(0.05)  # it tries to lock; a slow one comes after this and finds nothing
+        Path(f"{path}.lock").unlink()
+        place.rmdir()
+        os.close(lock)
+        until(lambda: path.exists() or server.poll() is not None)
+        assert server.poll() is None, "it serves"
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+    finally:
+        server.communicate(timeout=60 * PATIENCE)
+    assert not place.exists()
 
 
 def test_a_refusal_is_read_although_the_server_does_not_read_the_request(tmp_path: Path) -> None:

@@ -168,13 +168,23 @@ def clean(folder):  # type: (str) -> list[tuple[tuple[int, int], str, int]]
             continue  # it has just ended
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(path)
+            if is_at(lock, path + ".lock"):
+                remove(path)
         except OSError:
             pid = os.pread(lock, 20, 0)
             if pid:
                 served.append((state(path), path, int(pid)))
         os.close(lock)
     return served
+
+
+def is_at(descriptor, path):  # type: (int, str) -> bool
+    """Whether the open file is the one at ``path``: another process may have replaced it before it was locked."""
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
 
 
 def remove(path):  # type: (str) -> None

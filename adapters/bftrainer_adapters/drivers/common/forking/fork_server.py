@@ -33,6 +33,8 @@ del sys.path[:2]
 
 _LOOK_S = 2.0
 _REFUSING_S = 3.0
+_TRIES = 50
+_TRY_AGAIN_S = 0.005
 
 
 class ForkSettings:
@@ -60,23 +62,21 @@ class Server:
         self.keepers = set()  # type: set[int]
         self.environment = dict(os.environ)
         self.facts = fork_facts.facts()
-        folder = os.path.dirname(self.path)
-        for each in (os.path.dirname(folder), folder):
-            try:
-                os.mkdir(each, 0o700)
-            except FileExistsError:
-                pass
-            if not fork_facts.is_private(each):
-                raise SystemExit("bftrainer: {} is not private to this user".format(each))
-        self.lock = os.open(self.path + ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self.lock = -1
         self.listener = socket.socket(socket.AF_UNIX)
         self.checks = fork_checks.Checks()
 
     def is_first(self):  # type: () -> bool
-        """Whether no other server has this socket; then listen on it, and make room among the fragment's servers."""
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        """Whether no other server has this socket; then listen on it, and make room among the fragment's servers.
+
+        A server elsewhere on this node may be removing what ended ones have left: it has a lock for a moment, or removes
+        one that is not locked yet, with the folder. So this takes several tries.
+        """
+        for _ in range(_TRIES):
+            if self._has_lock():
+                break
+            time.sleep(_TRY_AGAIN_S)
+        else:
             return False
         os.truncate(self.lock, 0)
         os.pwrite(self.lock, str(os.getpid()).encode(), 0)
@@ -86,6 +86,29 @@ class Server:
         self.listener.listen(128)
         fork_checks.make_room(os.path.dirname(self.path), self.path, self.settings.most)
         return True
+
+    def _has_lock(self):  # type: () -> bool
+        """Whether the lock in the socket's folder is there and ours."""
+        folder = os.path.dirname(self.path)
+        try:
+            for each in (os.path.dirname(folder), folder):
+                try:
+                    os.mkdir(each, 0o700)
+                except FileExistsError:
+                    pass
+                if not fork_facts.is_private(each):
+                    raise SystemExit("bftrainer: {} is not private to this user".format(each))
+            self.lock = os.open(self.path + ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:  # the folder was empty, and has just been removed
+            return False
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fork_checks.is_at(self.lock, self.path + ".lock"):
+                return True
+        except OSError:
+            pass
+        os.close(self.lock)
+        return False
 
     def warm_up(self):  # type: () -> str
         """Do what the script begins with; why this interpreter must not be forked, or nothing."""
