@@ -148,7 +148,9 @@ def _idle_bar(found: Characteristics, row: SweepRow) -> Bar:
     used = UsedNodes.of(row).share
     mark = None
     if found.idle_while is not None and found.idle_while.fillable_share:
-        mark = BarMark("of both, what a waiting job could have used (log)", 0.0, found.idle_while.fillable_share)
+        mark = BarMark(
+            "of all idle node-hours, a waiting job could have used (log)", 0.0, found.idle_while.fillable_share
+        )
     parts = (BarPart("used by training (simulated)", used, "c3"), BarPart("still idle (simulated)", 1 - used, "c5"))
     return Bar("The idle node-hours", tuple(part for part in parts if part.share > 1e-9), mark)
 
@@ -208,7 +210,7 @@ def _queue_sentence(found: Characteristics) -> str:
     most = ""
     if other[cause]:
         most = (
-            f" The main reason for the rest: {found.idle_while.text(cause)} ({share_text(other[cause])} of the idle "
+            f" The main reason for the rest: {found.idle_while.text(cause)} ({share_text(other[cause])} of all idle "
             "node-hours)."
         )
     if not fits:

@@ -35,13 +35,14 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
                 f"{gain:+.1%}",
             )
         )
-    shares = [UsedNodes.of(row).share for row in base.parts]
+    shares, whole = [UsedNodes.of(row).share for row in base.parts], UsedNodes.of(base)
     table = PageTable(
         "pieces",
         "Pieces of the log that were replayed",
-        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece. So many "
-        'trainings can use only so many nodes at a time: column "used of usable" leaves out nodes beyond that. The figures at '
-        "the top multiply what is used of usable nodes, in all pieces together, by the usable part of the whole log. "
+        f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece, and "
+        f"{whole.share / whole.correction:.0%} of those of all pieces. For the whole log, {whole.share:.0%} is estimated: so "
+        'many trainings can use only so many nodes at a time, and column "used of usable" leaves out nodes beyond that. The '
+        "figures at the top multiply what is used of usable nodes, in all pieces, by the usable part of the whole log. "
         "Efficiency U of a piece compares with constant nodes of its own.",
         ("from", "to", "mean idle nodes", "used", "used of usable", "efficiency U", "work over equal shares"),
         tuple(parts),

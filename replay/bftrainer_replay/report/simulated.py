@@ -71,22 +71,20 @@ def training_sentence(found: Characteristics, sample: LogSample, base: SweepRow,
 
 
 def _estimated_from(base: SweepRow, sample: LogSample) -> str:
-    """What the estimate of the share stands on: so many hours, and how different they are."""
-    shares = [UsedNodes.of(part).share for part in base.parts]
+    """What the estimate of the share stands on: so many hours, and how different they are from each other and the rest."""
     hours = f"{span_text(sample.replayed_h)} of the log's {span_text(sample.log.span_s / 3600)} were simulated"
+    whole = UsedNodes.of(base)
+    if share_text(whole.share / whole.correction) != share_text(whole.share):
+        rare = "more frequent" if whole.correction > 1 else "rarer"
+        return (
+            f"This is an estimate for the whole log: {hours}. It allows for times with more idle nodes than the trainings can "
+            f"use, which are {rare} in these hours than in the rest."
+        )
+    shares = [UsedNodes.of(part).share for part in base.parts]
     if len(shares) < 2:
         return f"This is an estimate: {hours}."
-    whole = UsedNodes.of(base)
-    simulated = whole.share / whole.correction
     unit = _unit(float(base.parts[0].result["span_h"]))
-    range_text = f"{share_text(min(shares))} to {share_text(max(shares))} in a single {unit}"
-    if share_text(simulated) == share_text(whole.share):
-        return f"This is an estimate: {hours} ({range_text})."
-    rare = "more frequent" if whole.correction > 1 else "rarer"
-    return (
-        f"This is an estimate for the whole log: {hours}. In these hours, training used {share_text(simulated)} "
-        f"({range_text}): times with more idle nodes than the trainings can use are {rare} in them than in the rest."
-    )
+    return f"This is an estimate: {hours} ({share_text(min(shares))} to {share_text(max(shares))} in a single {unit})."
 
 
 def settings_sentence(
@@ -149,19 +147,10 @@ def _best(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
         edge = ", the largest number tried," if best.cell.max_parallel == largest else ""
         return (
             f"More trainings at once do more work in total, but each takes longer: with up to {best.cell.max_parallel}{edge} "
-            f"they do {compared(gain)}, on {used} of the idle node-hours{_as_simulated(best, base, gain)}."
+            f"they do {compared(gain)}, on {used} of the idle node-hours."
         )
     names = " and ".join(f"{name} = {getattr(best.cell, name)}" for name in changed)
     return f"The best settings tried are {names}: {compared(gain)} work, on {used} of the idle node-hours."
-
-
-def _as_simulated(best: SweepRow, base: SweepRow, gain: float) -> str:
-    """The gain in the parts alone, which the tables have, where the one estimated for the whole log is another."""
-    done = float(base.result["outcome_one_node_h"])
-    simulated = float(best.result["outcome_one_node_h"]) / done - 1 if done else gain
-    if abs(simulated - gain) < _ALIKE:
-        return ""
-    return f" (estimated for the whole log; {compared(simulated)} in what was simulated)"
 
 
 def _why_so_many(window: LogWindow, base: SweepRow, trainers: Sequence[Trainer]) -> str:
@@ -170,10 +159,12 @@ def _why_so_many(window: LogWindow, base: SweepRow, trainers: Sequence[Trainer])
     if count != enough_trainers(window, trainers):
         return f"The number {count} was given (--max-parallel)."
     if count == MOST:
-        return f"The number {count} is no recommendation, but the largest default (--max-parallel)."
+        return (
+            f"The number to look at is how many your users have; {count} is only the largest default (--max-parallel)."
+        )
     return (
-        f"The number {count} is no recommendation, but a default: with up to {largest} nodes each, enough for twice the mean "
-        "number of idle nodes (--max-parallel)."
+        f"The number to look at is how many your users have; {count} is only a default: with up to {largest} nodes each, "
+        "enough for twice the mean number of idle nodes (--max-parallel)."
     )
 
 

@@ -263,7 +263,8 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     page = (tmp_path / "out" / "report.html").read_text()
     assert "could not have been filled" in page
     label = re.search(
-        r'aria-label="The idle node-hours: ([^"]*); of both, what a waiting job could have used [^"]* ([\d.]+)%"', page
+        r'aria-label="The idle node-hours: ([^"]*); of all idle node-hours, a waiting job could have used [^"]* ([\d.]+)%"',
+        page,
     )
     assert label is not None
     assert sum(map(float, re.findall(r"([\d.]+)%", label[1]))) == pytest.approx(100, abs=0.2)

@@ -123,10 +123,15 @@ def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() 
     told = training_sentence(found_in_log, drawn(made_log(10, 10), 0.001), total, NO_PRICES)
     assert "would have used 39% of the idle node-hours" in told
     assert (
-        "an estimate for the whole log: 18 hours of the log's 10 days were simulated. In these hours, training used 78% (75% "
-        "to 80% in a single part of the log): times with more idle nodes than the trainings can use are rarer in them than in "
-        "the rest."
+        "This is an estimate for the whole log: 18 hours of the log's 10 days were simulated. It allows for times with more "
+        "idle nodes than the trainings can use, which are rarer in these hours than in the rest."
     ) in told
+    as_in_the_log = replace(total, log_usable_share=total.usable_node_h / total.result["resource_integral_node_h"])
+    told = training_sentence(found_in_log, drawn(made_log(10, 10), 0.001), as_in_the_log, NO_PRICES)
+    assert (
+        "This is an estimate: 18 hours of the log's 10 days were simulated (75% to 80% in a single part of the log)."
+        in told
+    )
 
 
 def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
