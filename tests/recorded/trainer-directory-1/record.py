@@ -82,6 +82,8 @@ class Story:
         for name in FILES:
             if (self.path / name).exists():
                 shutil.copyfile(self.path / name, out / name)
+        trainer = (out / "trainer.json").read_text()
+        (out / "trainer.json").write_text(trainer.replace(str(self.path.parent), "trainers"))  # no path of one machine
         view, views = View(), []
         lines = [(json.loads(line)["time"], name, json.loads(line)) for name in FILES[-2:] for line in read(out / name)]
         for _, name, line in sorted(lines, key=lambda found: found[0]):
