@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -143,17 +143,13 @@ class Impact:
         """All nodes held, a worker on each."""
         self.lab.wait_idle()
         wait_until(self._all_held, "holders to be ready", 90)
-        ups = []
-        for fragment in self.holder.poll():
-            up = self.state / f"up.{fragment.node}.{fragment.id}"
-            ups.append(up)
+        ups = {fragment: self.state / f"up.{fragment.node}.{fragment.id}" for fragment in self.holder.poll()}
+        with self._forked(ups) if worker == FORKED else nullcontext():
             if worker != FORKED:
-                script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
-                self.slurm.spawn_worker(fragment, script)
-        with ExitStack() as forked:
-            if worker == FORKED:
-                forked.enter_context(self._forked(dict(zip(self.holder.poll(), ups, strict=True))))
-            wait_until(lambda: all(up.exists() for up in ups), "workers to run", 60)
+                for fragment, up in ups.items():
+                    script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
+                    self.slurm.spawn_worker(fragment, script)
+            wait_until(lambda: all(up.exists() for up in ups.values()), "workers to run", 60)
             self._let_settle()
             start = self._start(size)
             self.holder.release(frozenset(fragment.name for fragment in self.holder.poll()))
@@ -178,11 +174,10 @@ class Impact:
             starter = WorkerStarter(folder, trainer, settings, events, servers)
             for slot, (fragment, up) in enumerate(ups.items()):
                 starter.start(HostSlots(fragment.node, 1, fragment.id), slot, (*words, str(up)), {})
-            wait_until(lambda: all(up.exists() for up in ups.values()), "forked workers to run", 60)
+            yield
             told = "".join(log.read_text() for log in folder.path.rglob("*.log"))
             assert "without the fork server" not in told, told
             assert len(list(folder.path.rglob("fork-server.*.log"))) == len(ups), "a server on each node"
-            yield
             for worker in starter.live():
                 starter.wait(worker)
             starter.close()

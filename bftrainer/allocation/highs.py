@@ -14,8 +14,6 @@ from bftrainer.allocation.outcome import optimal, out_of_time, without_variables
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.errors import Reason, SolverError
 
-REMEDY = "install it with: pip install --upgrade highspy"
-
 # Option names of HiGHS 1.7 to 1.16. Gaps of 0 give the same optimum as ``exact``. Tolerances are tight because with the
 # default of 1e-6 on a count, a solution reports gain that its rounded counts do not have.
 OPTIONS = {
@@ -64,7 +62,9 @@ class Highs:
         try:
             highspy = self.load()
         except ImportError as error:
-            raise SolverError(self.name, Reason.NO_PACKAGE, f"{error}; {REMEDY}") from error
+            raise SolverError(
+                self.name, Reason.NO_PACKAGE, f"{error}; install it with: pip install --upgrade highspy"
+            ) from error
         solver = loaded(highspy, milp, self.name, {**OPTIONS, "time_limit": self.time_limit_s})
         if solver.run() == highspy.HighsStatus.kError:
             raise SolverError(self.name, Reason.NUMERICAL, f"run failed: {_text(solver)}")

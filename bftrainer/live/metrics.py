@@ -117,7 +117,7 @@ class Metrics:
                 case FragmentTimed(_, _, of_stages):
                     for node_stage, stage_s in of_stages:
                         self._node_stages.labels(node_stage.value).observe(stage_s)
-                    if (back := dict(of_stages)).keys() & {NodeStage.RELEASED}:
+                    if NodeStage.RELEASED in (back := dict(of_stages)):
                         seen_s = back.pop(NodeStage.RELEASED)
                         self._release.observe(sum(back.values()) + (0.0 if NodeStage.LEFT in back else seen_s))
                 case TickTook():

@@ -10,6 +10,7 @@ from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.simulated import Trainings
 from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, spread_text
+from bftrainer_replay.report.words import range_text
 from bftrainer_replay.simulation.play import equivalent_nodes
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
@@ -45,8 +46,8 @@ def assumptions_chapter(
         ),
         (
             "Cost of a rescale",
-            f"a training stalls for R_up = {_range([t.scale_up_s for t in trainers])} s when it gets nodes, for R_dw = "
-            f"{_range([t.scale_down_s for t in trainers])} s when it loses some",
+            f"a training stalls for R_up = {range_text([t.scale_up_s for t in trainers])} s when it gets nodes, for R_dw = "
+            f"{range_text([t.scale_down_s for t in trainers])} s when it loses some",
             "--trainers",
             _moves(base, [rows[c] for c in plan.costs], lambda cell: f"{cell.cost_factor:g} times the cost"),
         ),
@@ -109,11 +110,6 @@ def _moves(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], st
 
 def _only(cell: Cell, base: Cell) -> bool:
     return (cell.forward_s, cell.max_parallel) == (base.forward_s, base.max_parallel)
-
-
-def _range(values: Sequence[float]) -> str:
-    least, most = min(values), max(values)
-    return f"{least:g}" if least == most else f"{least:.0f} to {most:.0f}"
 
 
 def _sentence(remark: str) -> str:

@@ -22,7 +22,7 @@ from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import NO_PRICES, SitePrices
 from bftrainer_replay.report.simulated import MONTH_H, Trainings, settings_sentence, training_sentence
 from bftrainer_replay.report.used_nodes import UsedNodes, preemptions
-from bftrainer_replay.report.words import about, dates, share_text, span_text
+from bftrainer_replay.report.words import about, dates, range_text, share_text, span_text
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
@@ -99,8 +99,7 @@ def _taken(nodes_a_month: float, trainers: Sequence[Trainer]) -> tuple[str, ...]
     """How often jobs take nodes, and what that costs the trainings: ``training_sentence`` has both."""
     if nodes_a_month < 1:
         return ()
-    stalls = sorted({round(trainer.scale_down_s) for trainer in trainers})
-    seconds = " to ".join(str(s) for s in dict.fromkeys((stalls[0], stalls[-1])))
+    seconds = range_text([trainer.scale_down_s for trainer in trainers])
     return (
         f"In 30 days, jobs would take a node from training about {about(nodes_a_month)} times. The training that loses it "
         f"stops for {seconds} s each time, which the figures above include.",

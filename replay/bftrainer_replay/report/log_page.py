@@ -25,7 +25,7 @@ from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
 from bftrainer_replay.report.simulated import MONTH_H, Trainings
-from bftrainer_replay.report.used_nodes import UsedNodes
+from bftrainer_replay.report.used_nodes import UsedNodes, times_larger
 from bftrainer_replay.report.words import span_text
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
@@ -155,7 +155,7 @@ def _month(base: SweepRow, found: Characteristics, months: float) -> Chapter:
     """A sample of the log is scaled to the idle node-hours of all of it."""
     result = base.result
     nodes = UsedNodes.of(base)
-    whole = found.node_hours / nodes.idle_node_h if base.parts else 1.0
+    whole = times_larger(base, found.node_hours)
 
     def both(value: float, scale: float = whole * nodes.correction) -> tuple[str, str]:
         return f"{value * scale * months:,.0f}", f"{value * scale:,.0f}"

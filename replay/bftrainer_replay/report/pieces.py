@@ -40,7 +40,7 @@ def pieces_chapter(plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, Swee
         "pieces",
         "Pieces of the log that were replayed",
         f"Read: training uses between {min(shares):.0%} and {max(shares):.0%} of the idle node-hours of a piece, and "
-        f"{whole.share / whole.correction:.0%} of those of all pieces. For the whole log, {whole.share:.0%} is estimated: so "
+        f"{whole.replayed_share:.0%} of those of all pieces. For the whole log, {whole.share:.0%} is estimated: so "
         'many trainings can use only so many nodes at a time, and column "used of usable" leaves out nodes beyond that. The '
         "figures at the top multiply what is used of usable nodes, in all pieces, by the usable part of the whole log. "
         "Efficiency U of a piece compares with constant nodes of its own.",

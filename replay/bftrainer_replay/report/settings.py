@@ -187,11 +187,10 @@ def _hours(row: SweepRow, model: str) -> float | None:
 
 def _runtime(row: SweepRow, model: str) -> str:
     hours = _hours(row, model)
-    return (
-        "none completed"
-        if hours is None
-        else f"{hours:.{2 if hours < 10 else 1}f} h ({row.result['models'][model]['completed']})"
-    )
+    if hours is None:
+        return "none completed"
+    text = f"{hours:.2f}" if hours < 10 else f"{hours:.1f}"
+    return f"{text} h ({row.result['models'][model]['completed']})"
 
 
 def cost_chapter(rows: Sequence[SweepRow]) -> Chapter:

@@ -74,7 +74,7 @@ def _estimated_from(base: SweepRow, sample: LogSample) -> str:
     """What the estimate of the share stands on: so many hours, and how different they are from each other and the rest."""
     hours = f"{span_text(sample.replayed_h)} of the log's {span_text(sample.log.span_s / 3600)} were simulated"
     whole = UsedNodes.of(base)
-    if share_text(whole.share / whole.correction) != share_text(whole.share):
+    if share_text(whole.replayed_share) != share_text(whole.share):
         rare = "more frequent" if whole.correction > 1 else "rarer"
         return (
             f"This is an estimate for the whole log: {hours}. It allows for times with more idle nodes than the trainings can "
@@ -109,14 +109,19 @@ def settings_sentence(
     return " ".join(word for word in words if word)
 
 
-def _numbers(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
-    """What other numbers of trainings at once use, and what the largest does more."""
-    base = rows[plan.base]
+def _by_number(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> list[SweepRow]:
+    """The rows of other numbers of trainings at once, ascending; none if the number does not matter."""
     tried = [rows[cell] for cell in sorted(plan.parallel, key=lambda cell: cell.max_parallel)]
     shares = [UsedNodes.of(row).share for row in tried]
-    if len(tried) < 2 or max(shares) - min(shares) < _MATTERS:
+    return tried if len(tried) > 1 and max(shares) - min(shares) >= _MATTERS else []
+
+
+def _numbers(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
+    """What other numbers of trainings at once use, and what the largest does more."""
+    base, tried = rows[plan.base], _by_number(plan, rows)
+    if not tried:
         return ""
-    told = [f"{row.cell.max_parallel} use {share_text(share)}" for row, share in zip(tried, shares, strict=True)]
+    told = [f"{row.cell.max_parallel} use {share_text(UsedNodes.of(row).share)}" for row in tried]
     listed = f"{', '.join(told[:-1])} and {told[-1]} of the idle node-hours"
     gain = one_node_hours(tried[-1]) / one_node_hours(base) - 1 if one_node_hours(base) else 0.0
     more = ""
@@ -129,11 +134,10 @@ def _numbers(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
 def _best(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> str:
     """The best of the other settings tried, and whether better ones may lie beyond."""
     base = rows[plan.base]
-    shares = [UsedNodes.of(rows[cell]).share for cell in plan.parallel]
-    told = len(shares) > 1 and max(shares) - min(shares) >= _MATTERS
+    numbers = () if _by_number(plan, rows) else plan.parallel  # what `_numbers` has told is not told again
     tried = [
         rows[c]
-        for c in dict.fromkeys((plan.base, *plan.objectives, *plan.forward, *(() if told else plan.parallel)))
+        for c in dict.fromkeys((plan.base, *plan.objectives, *plan.forward, *numbers))
         if c.policy == plan.base.policy
     ]
     best = max(tried, key=one_node_hours)

@@ -37,17 +37,26 @@ class UsedNodes:
         """The share of the idle node-hours in training."""
         return self.used_node_h / self.idle_node_h if self.idle_node_h else 0.0
 
+    @property
+    def replayed_share(self) -> float:
+        """The share in the pieces that were replayed, before the correction."""
+        return self.share / self.correction
+
 
 def one_node_hours(row: SweepRow) -> float:
     """The outcome in hours of a single dedicated node, which favors no model; corrected as the node-hours in training."""
     return float(row.result["outcome_one_node_h"]) * UsedNodes.of(row).correction
 
 
+def times_larger(row: SweepRow, idle_node_h: float) -> float:
+    """How many times the idle node-hours of the pieces the whole log has, which are ``idle_node_h``; 1 if all was replayed."""
+    replayed = UsedNodes.of(row).idle_node_h
+    return idle_node_h / replayed if row.parts and replayed else 1.0
+
+
 def preemptions(row: SweepRow, idle_node_h: float) -> float:
     """How often a job takes a node from training over the whole log, which has so many idle node-hours."""
-    nodes = UsedNodes.of(row)
-    whole = idle_node_h / nodes.idle_node_h if row.parts and nodes.idle_node_h else 1.0
-    return float(row.result["preemptions"]) * whole * nodes.correction
+    return float(row.result["preemptions"]) * times_larger(row, idle_node_h) * UsedNodes.of(row).correction
 
 
 def used_spread(row: SweepRow) -> float:

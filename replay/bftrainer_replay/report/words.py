@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from bftrainer_replay.logs.model import LogWindow
@@ -23,6 +24,12 @@ def about(value: float) -> str:
         return f"{value:.3g}"
     digits = math.floor(math.log10(value)) - 2
     return f"{round(value, -digits):,.0f}"
+
+
+def range_text(values: Sequence[float]) -> str:
+    """The least and the largest value, rounded if they differ."""
+    least, most = min(values), max(values)
+    return f"{least:g}" if least == most else " to ".join(dict.fromkeys((f"{least:.0f}", f"{most:.0f}")))
 
 
 def more_or_less(share: float) -> str:
