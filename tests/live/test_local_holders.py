@@ -28,9 +28,9 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.system.clock import SystemClock
 from bftrainer.system.files import write_atomically
-from bftrainer_adapters.local import trace_machine
-from bftrainer_adapters.local.allocation import Allocation
-from bftrainer_adapters.local.trace import Timeline, TraceCluster, read_timeline
+from bftrainer_adapters.allocation import Allocation
+from bftrainer_replay.playback import trace_machine
+from bftrainer_replay.playback.trace_site import Timeline, TraceCluster, read_timeline
 
 NODES = [f"n{i}" for i in range(1, 9)]
 

@@ -20,7 +20,7 @@ from bftrainer.live import site as sites
 from bftrainer.live.site import batch_systems, build_site, find_site, observed_site
 from bftrainer.plugins import site_names
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.local.site import ALLOCATION
+from bftrainer_adapters.allocation import SITE as ALLOCATION
 from bftrainer_adapters.lsf.site import LsfBatch
 from bftrainer_adapters.slurm.site import SlurmBatch
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import (
     Acquired,
     Availability,
@@ -25,6 +28,7 @@ from bftrainer.domain.cluster import (
 from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import UserError
+from bftrainer.live.site import JobNodes, Site, SitePlugin, batch_systems
 from bftrainer.protocol.environment import FRAGMENT
 from bftrainer.system.processes import send, with_variable
 
@@ -95,3 +99,27 @@ class Allocation:
         return [
             Fragment(p.name, FragmentPhase.READY) for p in sorted(self._holders.iterdir()) if is_fragment_name(p.name)
         ]
+
+
+class AllocationSite:
+    """``holder = "allocation"``; outside of a job this host is the only node."""
+
+    table = None
+    batch = None
+    init_values: Mapping[str, object] = {}
+    runs_here = False
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        around = (batch.job_nodes(os.environ, config) for _, batch in batch_systems())
+        found = next((job for job in around if job is not None), JobNodes(("localhost",)))
+        allocation = Allocation(state_dir, found.nodes, clock)
+        return Site(allocation, allocation, driver={"prefix": list(found.prefix)})
+
+    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
+        return ()
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        return []
+
+
+SITE: SitePlugin = AllocationSite()

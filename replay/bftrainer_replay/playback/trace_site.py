@@ -14,11 +14,13 @@ import shutil
 import time
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.config.pilot import TraceConfig
+from bftrainer.config.pilot import PilotConfig, TraceConfig
+from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import (
     Acquired,
     Availability,
@@ -31,8 +33,9 @@ from bftrainer.domain.cluster import (
 )
 from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name, node_of
 from bftrainer.domain.ports import Clock
+from bftrainer.live.site import Site, SitePlugin
 from bftrainer.system.files import write_atomically
-from bftrainer_adapters.local.trace_machine import ensure_running, sweep
+from bftrainer_replay.playback.trace_machine import ensure_running, sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +166,26 @@ class TraceCluster:
 
     def _folders(self) -> list[Path]:
         return sorted(p for p in self._holders.iterdir() if is_fragment_name(p.name) and not p.name.startswith("."))
+
+
+class TraceSite:
+    """``holder = "trace"``, the default. Its table is one of the common ones."""
+
+    table = None
+    batch = None
+    # A log at 60 times its speed is observed more often than a cluster.
+    init_values: Mapping[str, object] = {"times_poll_s": 1.0}
+    runs_here = True
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        cluster = TraceCluster(state_dir, read_timeline(config.trace), config.times.lease_s, clock)
+        return Site(cluster, cluster)
+
+    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
+        return ()
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        return []
+
+
+SITE: SitePlugin = TraceSite()
