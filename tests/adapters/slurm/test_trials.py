@@ -18,12 +18,10 @@ def test_every_version_that_was_tried_is_recorded_and_no_other() -> None:
     assert tuple(trial.version for trial in TRIALS) == VERSIONS
 
 
-def test_the_page_has_a_column_for_each_version_and_says_when() -> None:
+def test_the_page_says_when_each_version_was_tried() -> None:
     (section,) = re.findall(r"^## Slurm versions\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
-    heads = re.findall(r"^\| story \| site \| (.*) \|$", section, re.MULTILINE)
-    assert [head.split(" | ") for head in heads] == [[trial.version for trial in TRIALS]]
-    for trial in TRIALS:
-        assert f"| {trial.version} | {trial.date} | {trial.result} |" in section
+    rows = re.findall(r"^\| (\d[\d.]+) \| (\S+) \| .+ \|$", section, re.MULTILINE)
+    assert rows == [(trial.version, trial.date) for trial in TRIALS]
 
 
 def test_the_installed_version_is_one_of_them() -> None:

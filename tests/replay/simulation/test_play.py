@@ -177,7 +177,7 @@ def test_summit_bftrainer_deciding_on_all_events() -> None:
 
 @pytest.mark.data
 def test_summit_with_start_and_switch() -> None:
-    """docs/benchmarks.md: torchft, 8 s in which new nodes start."""
+    """docs/results.md: torchft, 8 s in which new nodes start."""
     costs = {"start_s": 8.0, "scale_up_s": 0.12, "scale_down_s": 0.13}
     arrivals = tuple(replace(a, trainer=replace(a.trainer, **costs)) for a in summit().arrivals)
     found = efficiency(BFTRAINER, arrivals=arrivals, decide_on=DecideOn.ALL, cost_model=CostModel.OVERLAP)
