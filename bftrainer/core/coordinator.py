@@ -51,7 +51,7 @@ def observe(state: State, event: Event) -> State:
             case TimerDue():
                 pass
     queue = _enqueued(active, queue, new)
-    places = max(max_parallel - len(active), 0)
+    places = len(queue) if max_parallel is None else max(max_parallel - len(active), 0)
     admitted, queue = queue[:places], queue[places:]
     active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
     after = State(

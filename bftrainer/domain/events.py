@@ -52,9 +52,9 @@ class TimerDue:
 
 @dataclass(frozen=True, slots=True)
 class ParallelChanged:
-    """P_jmax was reconfigured. Admitted trainers stay; a lower value affects only the queue."""
+    """P_jmax was reconfigured (None: all trainers). Admitted trainers stay; a lower value affects only the queue."""
 
-    max_parallel: int
+    max_parallel: int | None
 
 
 Change = PoolChanged | TrainerSubmitted | TrainerFinished | TimerDue | ParallelChanged

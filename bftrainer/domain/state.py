@@ -70,10 +70,10 @@ class State:
     (node, time) for every node with a known window end.
 
     Invariants: the node sets of trainers are disjoint, within the pool, and each within one class. At most ``max_parallel``
-    (P_jmax) trainers are admitted; when it is lowered, admitted trainers stay.
+    (P_jmax) trainers are admitted (None: all); when it is lowered, admitted trainers stay.
     """
 
-    max_parallel: int
+    max_parallel: int | None
     at_s: float = 0.0
     pool: Nodes = frozenset()
     active: tuple[Active, ...] = ()

@@ -13,7 +13,16 @@ from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
 
-__all__ = ["Need", "check_needs", "check_needs_of_all", "forward_of", "is_rigid", "refusal", "remaining"]
+__all__ = [
+    "Need",
+    "check_needs",
+    "check_needs_of_all",
+    "forward_of",
+    "is_rigid",
+    "is_unlimited",
+    "refusal",
+    "remaining",
+]
 
 
 def _lacks(trainer: Trainer, need: Need) -> bool:
@@ -77,6 +86,11 @@ def forward_of(policy: Policy) -> float | None:
 def is_rigid(policy: Policy) -> bool:
     """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from their last checkpoint."""
     return bool(getattr(policy, "rigid", False))
+
+
+def is_unlimited(policy: Policy) -> bool:
+    """Whether every trainer is admitted, whatever P_jmax: its trainers are jobs in the queue of the scheduler."""
+    return bool(getattr(policy, "unlimited", False))
 
 
 def remaining(active: Active, policy: str) -> float:

@@ -26,3 +26,7 @@ class Wrapped:
     @property
     def rigid(self) -> bool:
         return bool(getattr(self.policy, "rigid", False))
+
+    @property
+    def unlimited(self) -> bool:
+        return bool(getattr(self.policy, "unlimited", False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -36,6 +36,7 @@ POOL_POLICIES = (
     "afs-p",
     "srtf",
     "fcfs-rigid",
+    "plain",
     "loss-phase",
     "flowcon",
     "cohort",
@@ -62,8 +63,9 @@ class Watching:
             if isinstance(change, PoolChanged):
                 self.pool = (self.pool - change.left) | change.joined
         assert state.pool == self.pool
-        assert len(state.active) <= self.max_parallel
-        assert not (state.queue and len(state.active) < self.max_parallel), "a place is free while somebody queues"
+        places = self.max_parallel if state.max_parallel is None else state.max_parallel
+        assert len(state.active) <= places
+        assert not (state.queue and len(state.active) < places), "a place is free while somebody queues"
         given_out: set[str] = set()
         for active, nodes in zip(state.active, plan.nodes, strict=True):
             trainer = active.trainer
@@ -179,6 +181,8 @@ def alike_with_work_to_spare(draw: st.DrawFn) -> Scenario:
 @settings(max_examples=80, deadline=None)
 @given(alike_with_work_to_spare())
 def test_nothing_beats_the_no_cost_bound(policy: str, scenario: Scenario) -> None:
+    if policy == "plain":  # no P_jmax
+        scenario = replace(scenario, max_parallel=len(scenario.arrivals))
     outcome = play(scenario, build_policy(policy, SETTINGS))
     assert outcome.totals.samples <= no_cost_bound(scenario) * (1 + 1e-9)
 

@@ -49,7 +49,7 @@ def test_delay_shrinking_is_free_and_completion_is_predicted_inside_the_delay() 
 
 
 def test_a_killed_job_goes_back_to_its_last_checkpoint() -> None:
-    run = ReplayedTrainer(trainer(), CostModel.STALL, since_s=0.0, checkpoint_s=100.0)
+    run = ReplayedTrainer(trainer(), CostModel.STALL, since_s=0.0, checkpoint_s=100.0, rigid=True)
     run.rescale(first(4), 0.0)  # trains from 20 on
     run.lose_nodes(last(run.held, 1), 270.0)  # 250 s of training: the checkpoint at 200 s counts
     assert run.samples == 200 * 40
@@ -63,10 +63,10 @@ def test_rigid_jobs_are_killed_in_a_replay_and_elastic_ones_are_not() -> None:
     lost = PoolEvent(3600.0 + 1000.0, PoolChanged(left=frozenset({"a"})))
     window = LogWindow(0.0, 7200.0, frozenset("abcd"), (lost,), 4, "drawn")
     job = (Arrival(0.0, trainer(requested=4, up_s=0.0)),)
-    rigid = play(Scenario(window, job, 1), FcfsRigid())
+    rigid = play(Scenario(window, job, 1, checkpoint_s=3600.0), FcfsRigid())
     assert rigid.totals.samples == 3600 * 40
     assert rigid.totals.lost_to_preemption == 1000 * 40
-    elastic = play(Scenario(window, job, 1), EqualShare())
+    elastic = play(Scenario(window, job, 1, checkpoint_s=3600.0), EqualShare())
     assert elastic.totals.samples == 4600 * 40 + 2590 * 30
 
 

@@ -20,7 +20,7 @@ from bftrainer_replay.conformance import checks
 from bftrainer_replay.conformance.policy_contract import builder_of
 
 POLICIES = (
-    "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid",
+    "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid", "plain",
     "loss-phase", "flowcon", "cohort",
 )  # fmt: skip
 

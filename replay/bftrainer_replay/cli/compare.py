@@ -16,7 +16,7 @@ from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
-from bftrainer_replay.cli.workload_options import admitted_at_once, max_parallel_option, remarks_on
+from bftrainer_replay.cli.workload_options import admitted_at_once, checkpoint_option, max_parallel_option, remarks_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,13 +79,7 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     metavar="N",
     help="Nodes requested per trainer, for policies with fixed sizes.",
 )
-@click.option(
-    "--checkpoint-s",
-    default=3600.0,
-    show_default=True,
-    metavar="S",
-    help="Time between checkpoints of a fixed-size job.",
-)
+@checkpoint_option
 @cost_model_option
 @click.option("--seed", default=0, show_default=True, help="Random seed for policies that break ties at random.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
@@ -97,10 +91,14 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 )
 def compare(
     choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str, solver: str,
-    objective: str, forward_s: float, max_parallel: int | None, requested: int, checkpoint_s: float, cost_model: str, seed: int,
-    as_json: bool, out: Path | None,
+    objective: str, forward_s: float, max_parallel: int | None, requested: int,
+    checkpoint_s: float | None, cost_model: str, seed: int, as_json: bool, out: Path | None,
 ) -> None:  # fmt: skip
-    """Rank policies on LOG by the amount of training done, with completion times and decision times.
+    """Rank policies on LOG by the amount of training done, with the times until trainers are done.
+
+    The policy plain is the baseline: ordinary preemptible jobs, as many as there are nodes. `plain?nodes=2` has jobs of two
+    nodes, `plain?start_s=60` jobs that take 60 s to start. --checkpoint-s charges every policy for what a loss of all nodes
+    repeats.
 
     DIR/report.html is a self-contained page that works offline; DIR/pictures and DIR/data contain the same results as PNG
     and CSV.
@@ -114,7 +112,7 @@ def compare(
     Example:
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --hours 24 --out compared
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,afs-l,module:function
-      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies "srtf,srtf?guard_hours=2"
+      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,plain --checkpoint-s 300
     """
     from bftrainer.allocation.chain import build_allocator
     from bftrainer.plugins import find_objective, policy_names
@@ -124,14 +122,14 @@ def compare(
     from bftrainer_replay.simulation.bounds import bounds_of
     from bftrainer_replay.simulation.play import Scenario, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
+    from bftrainer_replay.simulation.time_to_done import fluid_bound
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
     if requested < 1:
         raise UserError(f"--requested {requested}: expected 1 or more")
-    for option, number in (("--forward-s", forward_s), ("--checkpoint-s", checkpoint_s)):
-        if not 0 < number < float("inf"):
-            raise UserError(f"{option} {number:g}: expected seconds above 0")
+    if not 0 < forward_s < float("inf"):
+        raise UserError(f"--forward-s {forward_s:g}: expected seconds above 0")
     settings = PolicySettings(build_allocator(solver, 10.0), find_objective(objective), forward_s, seed)
     names = policy_names() if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
     built = {name: _policy(name, settings, must=policies != "all") for name in names}
@@ -160,8 +158,12 @@ def compare(
 
     console = Console(width=None if Console().is_terminal else 200)
     console.print(table(order))
+    if (bound := fluid_bound(window, arrivals)) is not None:
+        mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
+        console.print(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")
     console.print(
-        "Loss curves are generated; fixed-size jobs have --requested nodes. Completion times cover completed trainers only."
+        "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until done. Loss curves are "
+        "generated; fixed-size jobs have --requested nodes, plain jobs the smallest size."
     )
     if out is not None:
         console.print("Report:", out / "report.html", soft_wrap=True)

@@ -15,7 +15,7 @@ from bftrainer_replay.cli.choices import DECIDE_ON, cost_model_option
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
-from bftrainer_replay.cli.workload_options import admitted_at_once, max_parallel_option, remarks_on
+from bftrainer_replay.cli.workload_options import admitted_at_once, checkpoint_option, max_parallel_option, remarks_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="relative-speed, throughput, scaling-efficiency, priority, progress or module:function.",
 )
+@checkpoint_option
 @cost_model_option
 @click.option(
     "--decide-on",
@@ -93,6 +94,7 @@ def run(
     forward_s: float,
     max_parallel: int | None,
     objective: str,
+    checkpoint_s: float | None,
     cost_model: str,
     decide_on: str,
     seed: int,
@@ -133,7 +135,7 @@ def run(
     window = window_of(choice)
     arrivals = known.with_curve_error(workload.arrivals, lessons, seed)
     admitted = admitted_at_once(window, arrivals, max_parallel)
-    scenario = Scenario(window, arrivals, admitted, costs, trigger, noise=noise, noise_seed=seed)
+    scenario = Scenario(window, arrivals, admitted, costs, trigger, checkpoint_s, noise, seed)
     for warning in (*workload.warnings, *remarks_on(window, arrivals)):
         click.echo(f"note: {warning}", err=True)
     with progress_over_time(window.start_s, window.end_s) as begin:
@@ -184,6 +186,9 @@ def _percent(fraction: float | None) -> str:
 
 
 _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+    ("work per idle node-hour", lambda s: _percent(s.work_share)),
+    ("hours until a trainer is done, mean", lambda s: s.done.text(s.done.mean_h)),
+    ("  95th percentile / last", lambda s: f"{s.done.text(s.done.p95_h)} / {s.done.text(s.done.last_h)}"),
     ("efficiency U", lambda s: _percent(s.efficiency)),
     ("  no-cost bound", lambda s: _percent(s.no_cost_bound)),
     ("  start bound", lambda s: _percent(s.start_bound)),

@@ -74,6 +74,11 @@ _PATH = click.Path(path_type=Path)
     type=SHARED_BY,
     help="Share measurements between trainers of one model, or keep them per trainer.  [default: model]",
 )
+@click.option(
+    "--checkpoint-s",
+    metavar="S,S",
+    help="Times between checkpoints, or `notice` (see `replay run`).  [default: notice]",
+)
 @click.option("--solver", type=SOLVER, help="Solver of the allocation problem.  [default: exact]")
 @click.option("--cost-model", type=COST_MODEL, help="How the cost of a rescale is modeled.  [default: stall]")
 @click.option("--decide-on", type=DECIDE_ON, help="Decide at all events, or at pool changes only.  [default: all]")
@@ -188,10 +193,20 @@ def _asked(grid: Path | None, options: dict[str, Any]) -> SweepFile:
     return found
 
 
-_LISTS = {"forward_s": float, "max_parallel": int, "cost_factors": float, "seeds": int, "splits": int}
+_LISTS = {
+    "forward_s": float,
+    "max_parallel": int,
+    "cost_factors": float,
+    "seeds": int,
+    "splits": int,
+    "checkpoint_s": float,
+}
+_WORDS = {"checkpoint_s": "notice"}
 
 
-def _number(name: str, text: str, number: type[float] | type[int]) -> float | int:
+def _number(name: str, text: str, number: type[float] | type[int]) -> float | int | str:
+    if text == _WORDS.get(name):
+        return text
     try:
         return number(text)
     except ValueError as error:

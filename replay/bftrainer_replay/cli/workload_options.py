@@ -10,6 +10,7 @@ Use::
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,29 @@ def max_parallel_option(meaning: str) -> Callable[[Callable[..., Any]], Callable
         callback=_max_parallel,
         help=f"{meaning}  [default: enough trainers for twice the mean number of idle nodes, from 10 to 100]",
     )
+
+
+def _checkpoint(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
+    if value == "notice":
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise UserError(f"--checkpoint-s {value}: expected seconds above 0, or notice")
+    return seconds
+
+
+checkpoint_option = click.option(
+    "--checkpoint-s",
+    default="notice",
+    show_default=True,
+    metavar="S",
+    callback=_checkpoint,
+    help="Time between checkpoints of a trainer, which repeats its work since the last one when it loses all its nodes; or "
+    "`notice`: it writes one then.",
+)
 
 
 def admitted_at_once(window: LogWindow, arrivals: Sequence[Arrival], wanted: int | None) -> int:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.sizes import largest_legal, sizes_of
 from bftrainer.errors import UserError
+from bftrainer.policies.plain import Plain
 from bftrainer_replay.simulation.bounds import Bounds
 from bftrainer_replay.simulation.completion import Completion, completion
 from bftrainer_replay.simulation.losses import FAMILIES
@@ -67,6 +68,15 @@ def rank_policy(
     )
 
 
+def plain_jobs(scenario: Scenario, *, nodes: int = 0, start_s: float | None = None) -> Summary:
+    """The scenario under plain preemptible jobs, the baseline: ``work_share`` and ``done`` compare with any other policy's.
+
+    Jobs have ``nodes`` nodes (0: the smallest size of each trainer) and start in ``start_s`` (None: R_up of each trainer).
+    """
+    policy = Plain(nodes, start_s)
+    return summarize(policy.name, scenario, play(scenario, policy, keep_entries=False), 0.0, Bounds(0.0))
+
+
 def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
     """By outcome in one-node hours, then by mean completion time."""
     if not results:
@@ -94,12 +104,13 @@ def _percent(share: float | None) -> str:
 
 
 COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
-    ("one-node hours", lambda p: f"{p.summary.outcome_one_node_h:,.0f}"),
-    ("million samples", lambda p: f"{p.summary.outcome_samples / 1e6:,.0f}"),
-    ("U", lambda p: _percent(p.summary.efficiency)),
+    ("work", lambda p: _percent(p.summary.work_share)),
     ("done", lambda p: f"{p.felt.completed:,}"),
-    ("mean completion h", lambda p: _hours(p.felt.mean_s)),
-    ("p95 h", lambda p: _hours(p.felt.p95_s)),
+    ("mean h", lambda p: p.summary.done.text(p.summary.done.mean_h)),
+    ("p95 h", lambda p: p.summary.done.text(p.summary.done.p95_h)),
+    ("last h", lambda p: p.summary.done.text(p.summary.done.last_h)),
+    ("one-node hours", lambda p: f"{p.summary.outcome_one_node_h:,.0f}"),
+    ("U", lambda p: _percent(p.summary.efficiency)),
     ("queueing h", lambda p: _hours(p.felt.queueing_s)),
     ("Jain", lambda p: _number(p.felt.jain)),
     ("worst slowdown", lambda p: _number(p.felt.worst_slowdown)),
@@ -108,4 +119,6 @@ COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
     ("p50 ms", lambda p: f"{1e3 * p.summary.decision_s.p50:.2f}"),
     ("p99 ms", lambda p: f"{1e3 * p.summary.decision_s.p99:.2f}"),
 )
-"""Columns of the ranking: heading and text; milliseconds are of one decision, including the solver, on this machine."""
+"""Columns of the ranking: heading and text. Work is in one-node hours per idle node-hour; mean, p95 and last are times from
+submission until a trainer is done. Milliseconds are of one decision, including the solver, on this machine.
+"""

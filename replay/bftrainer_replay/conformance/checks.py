@@ -126,8 +126,9 @@ def asked(policy: Policy, state: State) -> tuple[Decision, object]:
 
 def plans(scenario: Scenario, policy: Policy) -> list[tuple[tuple[int, ...], float | None]]:
     """Counts and wake-up time of every decision of a replay, each checked against its state."""
-    checkpoint_s = 600.0 if is_rigid(policy) else None
-    world = ReplayWorld(scenario.window, scenario.arrivals, scenario.cost_model, checkpoint_s=checkpoint_s)
+    world = ReplayWorld(
+        scenario.window, scenario.arrivals, scenario.cost_model, checkpoint_s=600.0, rigid=is_rigid(policy)
+    )
     journal = Watching()
     run(world, State(max_parallel=scenario.max_parallel), policy, journal)
     return journal.plans

@@ -77,8 +77,9 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
     return PageTable(
         "ranking",
         "All policies, best first",
-        "Read: ranked by one-node hours, then by mean completion time. Completion, queueing and fairness cover the trainers "
-        "that completed. Losses are shares of the training that was possible. p50 and p99 are times of one decision.",
+        "Read: ranked by one-node hours, then by mean completion time. Work is in one-node hours per idle node-hour; mean, p95 "
+        "and last are hours from submission until done (≥: some trainers are not done). Queueing and fairness cover the "
+        "trainers that completed. Losses are shares of the training that was possible. p50 and p99 are times of one decision.",
         ("policy", *(heading for heading, _ in COLUMNS)),
         tuple((p.name, *(cell(p) for _, cell in COLUMNS)) for p in ranking),
         main=0,

@@ -20,7 +20,7 @@ from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.needs import check_needs, is_rigid
+from bftrainer.policies.needs import check_needs, is_rigid, is_unlimited
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
@@ -37,8 +37,9 @@ _ALLOCATIONS = 20_000  # between two collections
 class Scenario:
     """The input of a replay: nodes, trainers, the number admitted at once (P_jmax), and what a rescale costs.
 
-    ``checkpoint_s`` is the checkpoint interval of a rigid job; policies that rescale trainers do not use it. Where curves
-    are learned, ``noise`` is the relative standard deviation of one measurement, drawn with ``noise_seed``.
+    A trainer that loses its nodes writes a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is no
+    notice: it repeats the work since its last checkpoint, one every so often, under every policy. Where curves are learned,
+    ``noise`` is the relative standard deviation of one measurement, drawn with ``noise_seed``.
     """
 
     window: LogWindow
@@ -46,7 +47,7 @@ class Scenario:
     max_parallel: int = 10
     cost_model: CostModel = CostModel.STALL
     decide_on: DecideOn = DecideOn.ALL
-    checkpoint_s: float = 3600.0
+    checkpoint_s: float | None = None
     noise: float = 0.0
     noise_seed: int = 0
 
@@ -75,19 +76,25 @@ def play(
 
     ``skip_queueing``: no decision where a submission only lengthens the queue, for policies that change nothing then.
     """
-    for arrival in scenario.arrivals:
+    arrivals = _started_as(policy, scenario.arrivals)
+    for arrival in arrivals:
         check_needs(policy, scenario.cost_model.costs_of(arrival.trainer))
     began = time.perf_counter()
-    checkpoint_s = scenario.checkpoint_s if is_rigid(policy) else None
-    meter = Meter(scenario.noise, scenario.noise_seed)
-    places = scenario.max_parallel if skip_queueing else math.inf
+    max_parallel = None if is_unlimited(policy) else scenario.max_parallel
     world = ReplayWorld(
-        scenario.window, scenario.arrivals, scenario.cost_model, scenario.decide_on, checkpoint_s, meter, places
+        scenario.window,
+        arrivals,
+        scenario.cost_model,
+        scenario.decide_on,
+        scenario.checkpoint_s,
+        Meter(scenario.noise, scenario.noise_seed),
+        max_parallel if skip_queueing and max_parallel is not None else math.inf,
+        is_rigid(policy),
     )
     ledger = Ledger(world, on_time, keep_entries)
     timed = Stopwatch(policy)
     with _rarely_collected():
-        run(world, State(max_parallel=scenario.max_parallel), timed, ledger)
+        run(world, State(max_parallel), timed, ledger)
     return ReplayOutcome(
         totals=world.totals(),
         runs=tuple(world.runs.values()),
@@ -96,6 +103,14 @@ def play(
         decision_s=tuple(timed.took_s),
         wall_s=time.perf_counter() - began,
     )
+
+
+def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
+    """The trainers with the policy's own time to start, if it has one (plain jobs)."""
+    start_s = getattr(policy, "start_s", None)
+    if start_s is None:
+        return arrivals
+    return tuple(replace(a, trainer=replace(a.trainer, scale_up_s=start_s, start_s=None)) for a in arrivals)
 
 
 @contextmanager

@@ -15,8 +15,9 @@ switch, W^up; shrinking and losses stall for W^dw (:mod:`bftrainer.domain.rescal
 
 ``stall`` and ``delay`` are ``overlap`` with S = 0, W = R, and with S = R_up, W = 0.
 
-With ``checkpoint_s`` the trainer is an ordinary job: a lost node kills it, and its work since the last checkpoint (one every
-``checkpoint_s`` of training) is lost. A planned stop loses nothing.
+A loss that leaves fewer nodes than N_j^min kills the training; any loss kills a ``rigid`` trainer, an ordinary job. It writes
+a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is none: it repeats the work since its last checkpoint
+(one every ``checkpoint_s`` of training). A planned stop loses nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class ReplayedTrainer:
     Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per second between
     ``stalled_until_s`` and ``switch_s`` while new nodes start. ``lost_to_preemption`` and ``lost_to_rescale`` are in samples:
     lumps, or what the trainer would have processed during its stalls. Where stalls overlap, the loss counts as the
-    preemption's.
+    preemption's. ``saved`` are the samples of the last checkpoint.
     """
 
     trainer: Trainer
@@ -75,7 +76,9 @@ class ReplayedTrainer:
     since_s: float
     stops_after_s: float = math.inf
     checkpoint_s: float | None = None
+    rigid: bool = False
     samples: float = 0.0
+    saved: float = 0.0
     held: Nodes = frozenset()
     nodes: int = 0
     slow_rate: float = 0.0
@@ -146,6 +149,10 @@ class ReplayedTrainer:
         self.lost_to_preemption += self.rate * preempted
         self.lost_to_rescale += self.rate * max(stalled - preempted, 0.0) + (self.rate - self.slow_rate) * slow
         self.node_s += self.nodes * (at_s - self.since_s)
+        if self.checkpoint_s is not None and self.rate > 0:
+            behind_s = (at_s - self.trains_since_s) % self.checkpoint_s
+            if at_s - behind_s > self.since_s:
+                self.saved = self.samples_at(at_s - behind_s)
         self.samples, self.since_s = samples, at_s
         self._bend()
 
@@ -153,13 +160,14 @@ class ReplayedTrainer:
         """The scheduler takes nodes of the trainer."""
         self.settle(at_s)
         self.preemptions += 1
-        if self.checkpoint_s is not None:
-            self._preempted(self.rate * (max(at_s - self.trains_since_s, 0.0) % self.checkpoint_s))
-        elif self.cost_model is CostModel.PAPER:
+        kept = self.held - left
+        if self.cost_model is CostModel.PAPER and not self.rigid:
             self._preempted(self.rate * self.trainer.scale_down_s)
-        elif not self._starting().issuperset(left):
+        if self.checkpoint_s is not None and (self.rigid or len(kept) < self.trainer.min_nodes):
+            self._preempted(self.samples - self.saved)
+        if self.cost_model is not CostModel.PAPER and not self.rigid and not self._starting().issuperset(left):
             self.preempted_until_s = max(self.preempted_until_s, at_s + self._costs.scale_down_s)
-        self._move(self.held - left, at_s, stalls=self.checkpoint_s is None)
+        self._move(kept, at_s, stalls=not self.rigid)
         if not self.nodes:
             self.waits_since_s = at_s
 
@@ -174,9 +182,11 @@ class ReplayedTrainer:
             self.lost_to_rescale += lump
         if self.started_s is None:
             self.started_s = at_s
+        starts = self.rigid or self.rate == 0 or not after
         self._move(after, at_s)
         self.waits_since_s = None if after else at_s
-        self.trains_since_s = max(at_s, self.ready_s)
+        if starts:
+            self.saved, self.trains_since_s = self.samples, max(at_s, self.ready_s)
 
     def finish(self, at_s: float) -> None:
         """The trainer has reached its samples (the excess is discarded) or ended by itself; its nodes are free."""

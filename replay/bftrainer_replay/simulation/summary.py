@@ -16,6 +16,7 @@ from bftrainer_replay.simulation.play import (
     ran_out_s,
     resource_integral_node_s,
 )
+from bftrainer_replay.simulation.time_to_done import TimeToDone, time_to_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,14 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """docs/concepts.md explains every figure; shares are fractions (0.834), not percent."""
+    """docs/concepts.md explains every figure; shares are fractions (0.834), not percent.
+
+    ``work_share`` is the outcome in one-node hours per idle node-hour. ``done`` are the times from submission to the end.
+    """
 
     policy: str
+    work_share: float | None
+    done: TimeToDone
     efficiency: float | None
     no_cost_bound: float | None
     start_bound: float | None
@@ -66,8 +72,11 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: f
     took = np.array(outcome.decision_s or (0.0,))
     p50, p99, worst = (float(x) for x in np.percentile(took, (50, 99, 100)))
     ended_s = ran_out_s(outcome, scenario)
+    work_h = sum(run.samples / one_node_rate(run.trainer) / 3600 for run in outcome.runs)
     return Summary(
         policy=policy,
+        work_share=work_h / (integral / 3600) if integral else None,
+        done=time_to_done(scenario.window, scenario.arrivals, outcome.runs),
         efficiency=outcome.totals.samples / static if static else None,
         no_cost_bound=bounds.no_cost / static if static else None,
         start_bound=bounds.start / static if static and bounds.start is not None else None,
@@ -77,7 +86,7 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, static: f
         decisions=outcome.decisions,
         outcome_samples=outcome.totals.samples,
         static_outcome_samples=static,
-        outcome_one_node_h=sum(run.samples / one_node_rate(run.trainer) / 3600 for run in outcome.runs),
+        outcome_one_node_h=work_h,
         rescale_cost_samples=outcome.totals.lost_to_rescale,
         preemption_cost_samples=outcome.totals.lost_to_preemption,
         preemptions=sum(run.preemptions for run in outcome.runs),

@@ -74,8 +74,10 @@ class ReplayWorld:
         checkpoint_s: float | None = None,
         meter: Meter | None = None,
         places: float = math.inf,
+        rigid: bool = False,
     ) -> None:
         self._places = places
+        self._rigid = rigid
         self._checkpoint_s = checkpoint_s
         self._meter = Meter() if meter is None else meter
         self._curves: dict[str, LossCurve] = {}
@@ -203,7 +205,7 @@ class ReplayWorld:
             if arrival.losses is not None:
                 self._curves[told.id] = arrival.losses
             self.runs[told.id] = ReplayedTrainer(
-                arrival.truth, self._cost_model, at_s, arrival.stops_after_s, self._checkpoint_s
+                arrival.truth, self._cost_model, at_s, arrival.stops_after_s, self._checkpoint_s, self._rigid
             )
             submitted.append(TrainerSubmitted(told))
         return submitted

@@ -20,7 +20,7 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn
 
-_FORMAT = 5  # of a result: increase it whenever a result gets new content or a new meaning
+_FORMAT = 6  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 
@@ -32,7 +32,8 @@ class Cell:
     ``cost_factor`` multiplies R_up and R_dw. ``split`` is the number of logical clusters, each with its own pilot, into which
     the cluster and P_jmax are divided (paper, section 1). ``knows`` is what the policy knows of the curves
     (``simulation/curve_error.py``), ``noise`` the error of a measurement, ``lessons`` whether trainers of one model share
-    their measurements. ``detail`` keeps the data for figures of a single replay.
+    their measurements. ``checkpoint_s`` is the time between checkpoints (None: at the notice). ``detail`` keeps the data for
+    figures of a single replay.
     """
 
     log: str
@@ -51,6 +52,7 @@ class Cell:
     knows: str = "known"
     noise: float = 0.0
     lessons: str = "model"
+    checkpoint_s: float | None = None
 
     def looks_beyond(self, rescale_s: float) -> bool:
         """Whether T_fwd is longer than a rescale that takes ``rescale_s`` before ``cost_factor`` applies."""

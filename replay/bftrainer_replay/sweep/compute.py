@@ -27,6 +27,7 @@ from bftrainer_replay.simulation.play import (
     static_outcomes,
 )
 from bftrainer_replay.simulation.summary import Summary, summarize
+from bftrainer_replay.simulation.time_to_done import fluid_bound, time_to_done
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind
 from bftrainer_replay.sweep.detail import detail_of
@@ -65,6 +66,7 @@ def compute(task: Task, inputs: Inputs) -> Result:
         "all_done_s": _all_done_s(outcomes),
         "longest_wait_h": max((r.longest_wait_s(whole.window.end_s) for o in outcomes for r in o.runs), default=0.0)
         / 3600,
+        **_times(whole, outcomes),
         **_runtimes(outcomes),
         "timing": {"cpu_s": time.process_time() - began_s, **_timing(summaries, outcomes)},
     }
@@ -81,7 +83,7 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
     arrivals = with_curve_error(arrivals, cell.knows, cell.seed, by_model=cell.lessons == "model")
     return Scenario(
         inputs.windows[cell.log], arrivals, cell.max_parallel, cell.cost_model, cell.decide_on, noise=cell.noise,
-        noise_seed=cell.seed,
+        noise_seed=cell.seed, checkpoint_s=cell.checkpoint_s,
     )  # fmt: skip
 
 
@@ -133,6 +135,19 @@ def _all_done_s(outcomes: Sequence[ReplayOutcome]) -> float | None:
     """When the last trainer ended; None if any has not."""
     ends = [run.finished_s for outcome in outcomes for run in outcome.runs]
     return None if None in ends else max((end for end in ends if end is not None), default=None)
+
+
+def _times(whole: Scenario, outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:
+    """Hours from submission to the end, and their fluid bound."""
+    done = time_to_done(whole.window, whole.arrivals, [run for outcome in outcomes for run in outcome.runs])
+    bound = fluid_bound(whole.window, whole.arrivals)
+    return {
+        "mean_done_h": done.mean_h,
+        "p95_done_h": done.p95_h,
+        "last_done_h": done.last_h,
+        "bound_mean_done_h": None if bound is None else bound.mean_h,
+        "bound_last_done_h": None if bound is None else bound.last_h,
+    }
 
 
 def _runtimes(outcomes: Sequence[ReplayOutcome]) -> dict[str, object]:

@@ -70,6 +70,9 @@ class GridTable(ConfigTable):
     seeds: tuple[NonNegativeInt, ...] = Field(default=(0,), min_length=1)
     splits: tuple[Count, ...] = Field(default=(1,), min_length=1)
     knows: tuple[CurveMode, ...] = Field(default=("known",), min_length=1)
+    checkpoint_s: tuple[Annotated[float, Field(gt=0)] | Literal["notice"], ...] = Field(
+        default=("notice",), min_length=1
+    )
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
     lessons: Literal["model", "trainer"] = "model"
     solver: str = "exact"
@@ -93,5 +96,8 @@ def cells_of(grid: GridTable, logs: tuple[str, ...], workloads: tuple[str, ...])
     )  # fmt: skip
     cells = (Cell(*values, grid.solver, grid.cost_model, grid.decide_on) for values in itertools.product(*axes))
     return tuple(
-        replace(cell, knows=mode, noise=grid.noise, lessons=grid.lessons) for cell in cells for mode in grid.knows
+        replace(cell, knows=mode, noise=grid.noise, lessons=grid.lessons, checkpoint_s=None if s == "notice" else s)
+        for cell in cells
+        for mode in grid.knows
+        for s in grid.checkpoint_s
     )

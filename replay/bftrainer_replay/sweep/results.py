@@ -13,6 +13,7 @@ from bftrainer_replay.sweep.store import Result, ResultStore
 
 _SETTINGS = tuple(f.name for f in fields(Cell) if f.name != "detail")
 _MEASURES = (
+    "work_share", "mean_done_h", "p95_done_h", "last_done_h", "bound_mean_done_h", "bound_last_done_h",
     "outcome_samples", "outcome_one_node_h", "static_outcome_samples", "efficiency", "no_cost_bound", "start_bound",
     "preemption_cost_samples", "rescale_cost_samples", "return_on_rescaling", "preemptions", "rescales",
     "resource_integral_node_h", "unused_node_h", "mean_runtime_h", "longest_wait_h", "completed", "submitted", "pool_events",
@@ -24,6 +25,7 @@ SUMMED = (
 )  # fmt: skip
 """Results of a replay that are sums over its parts: pieces of the log, or logical clusters (but their span is one)."""
 _KINDS = (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND, TaskKind.START_BOUND)
+_NONE = {"checkpoint_s": "notice"}
 _MEANS = ("mean_runtime_h", "mean_served_h")
 
 
@@ -50,6 +52,12 @@ class SweepRow:
     def samples(self) -> float:
         """A_e."""
         return float(self.result["outcome_samples"])
+
+    @property
+    def work_share(self) -> float | None:
+        """The outcome in one-node hours per idle node-hour."""
+        idle_h = float(self.result["resource_integral_node_h"])
+        return float(self.result["outcome_one_node_h"]) / idle_h if idle_h else None
 
     @property
     def efficiency(self) -> float | None:
@@ -154,10 +162,12 @@ def as_csv(rows: Sequence[SweepRow]) -> bytes:
 
 def as_dict(row: SweepRow) -> dict[str, object]:
     """The row as a JSON object."""
-    return {n: _jsonable(getattr(row.cell, n)) for n in _SETTINGS} | {n: row.measure(n) for n in _MEASURES}
+    return {n: _jsonable(n, getattr(row.cell, n)) for n in _SETTINGS} | {n: row.measure(n) for n in _MEASURES}
 
 
-def _jsonable(value: object) -> object:
+def _jsonable(name: str, value: object) -> object:
+    if value is None:
+        return _NONE[name]
     return value.value if isinstance(value, Enum) else value
 
 

@@ -20,7 +20,7 @@ from bftrainer_replay.workload.curves import TABLE_2
 from bftrainer_replay.workload.workload import diverse, read_workload, submissions
 
 POLICIES = (
-    "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid",
+    "bftrainer", "equal-share", "modelarts-greedy", "modelarts-optimal", "afs-l", "afs-p", "srtf", "fcfs-rigid", "plain",
     "loss-phase", "flowcon", "cohort",
 )  # fmt: skip
 
