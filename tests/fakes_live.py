@@ -23,8 +23,7 @@ from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import PostponedError, SchedulerError, UnknownNameError
 from bftrainer.protocol.events import Event, EventLine, Running, Started
 from bftrainer.protocol.hosts import HostSlots
-from bftrainer.protocol.metrics import with_metrics
-from bftrainer.protocol.reports import DriverView, Ending, after_event
+from bftrainer.protocol.reports import DriverView, Ending, after_event, after_progress, after_start
 
 START_S = 1_700_000_000.0
 
@@ -210,10 +209,8 @@ class FakeLauncher:
         old = self.drivers.get(name)
         assert old is None or not old.view.alive, "two drivers of one trainer"
         incarnation = 1 + (old.view.incarnation if old else 0)
-        samples, metrics = (old.view.samples, old.view.metrics) if old else (None, ())
-        self.drivers[name] = FakeDriver(
-            spec, there, DriverView(alive=True, incarnation=incarnation, samples=samples, metrics=metrics), interface
-        )
+        view = replace(after_start(old.view if old else DriverView()), incarnation=incarnation)
+        self.drivers[name] = FakeDriver(spec, there, view, interface)
         self._note("start", name, there)
         self._say(name, Started())
         if self.behaviour.get(name) == "fails":
@@ -242,8 +239,8 @@ class FakeLauncher:
     def progress(self, name: str, samples: float, **metrics: float) -> None:
         """Rank 0 reports."""
         driver = self.drivers[name]
-        known, _ = with_metrics(driver.view.metrics, [(samples, metrics)])
-        driver.view = replace(driver.view, samples=samples, trains=True, heard_s=self.clock.now_s(), metrics=known)
+        line = {"time": self.clock.now_s(), "samples": samples, "metrics": metrics, "loss": metrics.pop("loss", None)}
+        driver.view = after_progress(driver.view, [line])
 
     def finish(self, name: str) -> None:
         """Training is complete."""

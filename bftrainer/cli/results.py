@@ -52,7 +52,7 @@ def results(
         say(as_csv(rows, goal), nl=False)
     else:
         heads, cells = table(rows, goal)
-        right = [head for head in heads if head not in ("name", "status")]
+        right = [head for head in heads if head not in ("name", "status", "remark")]
         show_rows(
             heads,
             [[_cell(head, value) for head, value in zip(heads, line, strict=True)] for line in cells],

@@ -10,6 +10,7 @@ import click
 
 from bftrainer.cli.output import clock_time, hours, json_option, show_json, show_rows
 from bftrainer.cli.state import state_option
+from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions, pilot_has_ended
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     rows = [
         (
             t.name, t.status.value, str(len(nodes.get(t.name, ()))), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
-            _progress(t), hours(t.held_node_s), clock_time(t.submitted_s), t.reason,
+            _progress(t), hours(t.held_node_s), clock_time(t.submitted_s), remark_of(t),
         )
         for t in records
     ]  # fmt: skip
@@ -136,7 +137,9 @@ def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
         "samples_total": spec.samples_total, "priority": spec.priority, "failures": record.failures,
         "submitted_s": record.submitted_s, "admitted_s": record.admitted_s, "started_s": record.started_s,
         "finished_s": record.finished_s, "held_node_h": record.held_node_s / 3600,
-        "trained_node_h": record.trained_node_s / 3600, "stalled_node_h": record.stalled_node_s / 3600,
+        "trained_node_h": (record.trained_node_s - record.repeated_node_s) / 3600,
+        "repeated_node_h": record.repeated_node_s / 3600, "stalled_node_h": record.stalled_node_s / 3600,
+        "repeated_samples": record.repeated_samples,
     }  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from bftrainer.cli.output import hours, json_option, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import opened_registry
 
+_USES = ("held", "trained", "repeated", "stalled")
+
 
 @click.command()
 @click.option(
@@ -23,21 +25,28 @@ from bftrainer.client.state_dir import opened_registry
 @state_option
 @json_option
 def usage(by: str, state: Path, as_json: bool) -> None:
-    """Show total node-hours held for trainers, used for training, and lost to stalls (starting, rescaling, stopping).
+    """Show total node-hours held for trainers, used for training, and lost.
+
+    Lost node-hours are repeated (work since the last checkpoint, done again) or stalled (starting, rescaling, stopping).
 
     \b
     Example:
       bftrainer usage --by user
     """
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(_USES))
     with opened_registry(state) as registry:
         for t in registry.trainers():
             row = sums[t.owner if by == "user" else t.name]
-            for i, node_s in enumerate((t.held_node_s, t.trained_node_s, t.stalled_node_s)):
+            uses = t.held_node_s, t.trained_node_s - t.repeated_node_s, t.repeated_node_s, t.stalled_node_s
+            for i, node_s in enumerate(uses):
                 row[i] += node_s
     if as_json:
-        names = ("held_node_h", "trained_node_h", "stalled_node_h")
-        show_json([{by: k, **{n: v / 3600 for n, v in zip(names, row, strict=True)}} for k, row in sums.items()])
+        show_json(
+            [
+                {by: k, **{f"{use}_node_h": v / 3600 for use, v in zip(_USES, row, strict=True)}}
+                for k, row in sums.items()
+            ]
+        )
         return
-    columns = (by, *(f"{what} (node-hours)" for what in ("held", "trained", "stalled")))
+    columns = (by, *(f"{what} (node-hours)" for what in _USES))
     show_rows(columns, [(name, *map(hours, row)) for name, row in sums.items()], right=columns[1:])

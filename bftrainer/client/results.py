@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions
 from bftrainer.client.statuses import SubmissionStatus
 from bftrainer.errors import UnknownNameError
@@ -27,6 +28,8 @@ class ResultRow:
     samples: float
     node_hours: float
     metrics: tuple[Metric, ...]
+    remark: str = ""
+    repeated_samples: float = 0.0
 
     def metric(self, name: str) -> Metric | None:
         """A metric, if the trainer has reported it."""
@@ -37,7 +40,8 @@ class ResultRow:
         return {
             "name": self.name, "group": self.group, "status": self.status.value,
             "parameters": {key: _number(text) for key, text in self.parameters.items()},
-            "samples": self.samples, "node_h": self.node_hours,
+            "samples": self.samples, "repeated_samples": self.repeated_samples,
+            "node_h": self.node_hours, "remark": self.remark,
             "metrics": {
                 m.name: {
                     "last": m.last, "min": m.least, "min_samples": m.least_samples,
@@ -72,7 +76,8 @@ def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
             rows = [
                 ResultRow(
                     it.name, it.spec.group or "", SubmissionStatus(it.status.value), dict(it.spec.parameters),
-                    it.samples_done, it.held_node_s / 3600, metrics.get(it.name, ()),
+                    it.samples_done, it.held_node_s / 3600, metrics.get(it.name, ()), remark_of(it),
+                    it.repeated_samples,
                 )
                 for it in registry.trainers()
             ]  # fmt: skip
@@ -109,13 +114,21 @@ def table(rows: Sequence[ResultRow], goal: Goal | None = None) -> tuple[tuple[st
     if goal is not None:
         metrics = [goal.metric]
     kinds = ("", " min", " max") if goal is None else ("", " max" if goal.maximize else " min")
-    heads = ("name", "status", *parameters, "samples", "node-hours", *(f"{m}{kind}" for m in metrics for kind in kinds))
+    heads = (
+        "name",
+        "status",
+        *parameters,
+        "samples",
+        "node-hours",
+        *(f"{m}{kind}" for m in metrics for kind in kinds),
+        "remark",
+    )
     cells: list[tuple[object, ...]] = []
     for row in rows:
         found = [row.metric(name) for name in metrics]
         values = [None if m is None else _value(m, kind) for m in found for kind in kinds]
         given = [row.parameters.get(key) for key in parameters]
-        cells.append((row.name, row.status.value, *given, row.samples, row.node_hours, *values))
+        cells.append((row.name, row.status.value, *given, row.samples, row.node_hours, *values, row.remark))
     return heads, cells
 
 

@@ -61,6 +61,7 @@ class Metrics:
             prometheus.Gauge, "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer"
         )
         self._samples = made(prometheus.Gauge, "trainer_samples", "Samples that a trainer has reported.", "trainer")
+        self._repeated = made(prometheus.Counter, "samples_repeated", "Samples processed again after restarts.")
         self._node_s = made(prometheus.Counter, "node_seconds", "Node-seconds of trainers.", "use")
         self._decisions = made(prometheus.Counter, "decisions", "Decisions.", "solver")
         self._fallbacks = made(
@@ -161,6 +162,7 @@ class Metrics:
     def _used(self, usage: Usage) -> None:
         if not self._status.get(usage.name, TrainerStatus.DONE).is_final:
             self._samples.labels(usage.name).set(usage.samples_done)
+        self._repeated.inc(max(usage.repeated_samples, 0.0))
         for use, node_s in (
             ("held", usage.held_node_s),
             ("trained", usage.trained_node_s),

@@ -20,3 +20,9 @@ CREATE TABLE IF NOT EXISTS stages (
   trainer TEXT NOT NULL,
   PRIMARY KEY (fragment, stage)
 ) WITHOUT ROWID;
+
+-- The samples that a trainer processed again after restarts.
+CREATE TABLE IF NOT EXISTS repeated (
+  trainer TEXT PRIMARY KEY,
+  repeated_samples REAL NOT NULL
+) WITHOUT ROWID;

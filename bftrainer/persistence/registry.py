@@ -40,7 +40,7 @@ class TrainerStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """A row of the registry. ``*_node_s`` are node-seconds."""
+    """A row of the registry. ``*_node_s`` are node-seconds; ``repeated_samples`` were processed again after a restart."""
 
     number: int
     spec: TrainerSpec
@@ -59,10 +59,16 @@ class TrainerRecord:
     held_node_s: float
     trained_node_s: float
     stalled_node_s: float
+    repeated_samples: float
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def repeated_node_s(self) -> float:
+        """The part of ``trained_node_s`` that went into samples processed again, at the trainer's mean speed."""
+        return self.trained_node_s * self.repeated_samples / max(self.samples_done + self.repeated_samples, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Node-seconds of a trainer since the last usage record, its samples in total, and metrics that have changed."""
+    """Node-seconds of a trainer since the last usage record, its samples in total, metrics that have changed, and new
+    ``repeated_samples``."""
 
     name: str
     samples_done: float
@@ -107,6 +114,7 @@ class Usage:
     trained_node_s: float = 0.0
     stalled_node_s: float = 0.0
     metrics: tuple[Metric, ...] = ()
+    repeated_samples: float = 0.0
 
 
 _ADD_METRIC = (
@@ -116,6 +124,10 @@ _ADD_METRIC = (
     "least = min(least, excluded.least), "
     "most_samples = CASE WHEN excluded.most > most THEN excluded.most_samples ELSE most_samples END, "
     "most = max(most, excluded.most)"
+)
+_ADD_REPEATED = (
+    "INSERT INTO repeated VALUES (?, ?) ON CONFLICT (trainer) "
+    "DO UPDATE SET repeated_samples = repeated_samples + excluded.repeated_samples"
 )
 
 
@@ -148,23 +160,28 @@ class Registry:
 
     def trainers(self) -> tuple[TrainerRecord, ...]:
         """All trainers in the order of submission."""
-        return tuple(_trainer(row) for row in self.store.read("SELECT * FROM trainers ORDER BY number"))
+        return self._trainers("")
 
     def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
         """Trainers from this number on, so that a frequent reader need not read thousands that have ended."""
-        rows = self.store.read("SELECT * FROM trainers WHERE number >= ? ORDER BY number", number)
-        return tuple(_trainer(row) for row in rows)
+        return self._trainers("WHERE number >= ?", number)
 
     def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
         """Those of these trainers that are there, in the order of submission."""
-        query = "SELECT * FROM trainers WHERE name IN (SELECT value FROM json_each(?)) ORDER BY number"
-        return tuple(_trainer(row) for row in self.store.read(query, json.dumps(list(names))))
+        return self._trainers("WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names)))
 
     def trainer(self, name: str) -> TrainerRecord:
         """A trainer by name. Raises :class:`UserError` for an unknown one."""
-        for row in self.store.read("SELECT * FROM trainers WHERE name = ?", name):
-            return _trainer(row)
+        for found in self._trainers("WHERE name = ?", name):
+            return found
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
+
+    def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
+        repeated = "0"
+        if self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'repeated'"):  # else an earlier version's database
+            repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
+        query = f"SELECT *, {repeated} AS repeated_samples FROM trainers {where} ORDER BY number"  # noqa: S608  # ours
+        return tuple(_trainer(row) for row in self.store.read(query, *values))
 
     def submissions(self) -> dict[str, str]:
         """The spool name of each trainer's submission."""
@@ -227,6 +244,8 @@ class Registry:
                     "stalled_node_s = stalled_node_s + ?, samples_done = ? WHERE name = ?",
                     (u.held_node_s, u.trained_node_s, u.stalled_node_s, u.samples_done, u.name),
                 )
+                if u.repeated_samples:
+                    db.execute(_ADD_REPEATED, (u.name, u.repeated_samples))
                 for m in u.metrics:
                     values = m.last, m.least, m.least_samples, m.most, m.most_samples
                     db.execute(_ADD_METRIC, (u.name, m.name, *values))

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from bftrainer.protocol import worker_times
-from bftrainer.protocol.bounds import MAX_SAMPLES_PER_S
+from bftrainer.protocol.bounds import MAX_SAMPLES, MAX_SAMPLES_PER_S
 from bftrainer.protocol.events import (
     BadEvent,
     Done,
@@ -53,7 +53,8 @@ class DriverView:
     ``before`` is (time, samples) of rank 0's last line before ``said_s``, on the nodes before; None without one.
     ``refused`` says what was not used of the lines: (key, problem), the first problem of each key.
     ``ranks_disagree``: what rank 0 saw last of weights or learning rates that differ between ranks.
-    ``metrics``: of all lines that were read here. ``times``: when its nodes came to train.
+    ``metrics``: of all lines that were read here. ``times``: when its nodes came to train. ``repeated``: samples that were
+    processed again after a restart, in all.
     """
 
     alive: bool = False
@@ -76,6 +77,7 @@ class DriverView:
     ranks_disagree: str = ""
     metrics: tuple[Metric, ...] = ()
     times: TrainingTimes = field(default_factory=TrainingTimes)
+    repeated: float = 0.0
 
     @property
     def occupied(self) -> frozenset[str]:
@@ -87,7 +89,7 @@ def after_start(view: DriverView) -> DriverView:
     """The view when another driver is started: only what rank 0 has counted stays."""
     return DriverView(
         alive=True, incarnation=view.incarnation, samples=view.samples, loss=view.loss, refused=view.refused,
-        metrics=view.metrics,
+        metrics=view.metrics, repeated=view.repeated,
     )  # fmt: skip
 
 
@@ -169,7 +171,7 @@ def after_progress(
 ) -> DriverView:
     """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
     samples, loss, step, heard_s, trains = view.samples, view.loss, view.step, view.heard_s, view.trains
-    disagree, times, before = view.ranks_disagree, view.times, view.before
+    disagree, times, before, repeated = view.ranks_disagree, view.times, view.before, view.repeated
     measured: list[tuple[float, Mapping[str, float]]] = []
     for found in lines:
         if isinstance(found, BadLine):
@@ -185,6 +187,9 @@ def after_progress(
                 )
                 view = after_refused(view, "progress samples", problem)
             else:
+                # A fall without a restart is a counter that starts again, as with every epoch: nothing is done twice.
+                if samples is not None and (not trains or line.formed or (line.incarnation or 0) > view.incarnation):
+                    repeated += max(samples - line.samples, 0.0)
                 samples = line.samples
         heard_s = line.at_s or heard_s
         if samples is not None and heard_s < view.said_s and view.on:
@@ -205,7 +210,7 @@ def after_progress(
         )
     return replace(
         view, samples=samples, loss=loss, step=step, heard_s=heard_s, trains=trains, before=before,
-        ranks_disagree=disagree, metrics=metrics, times=times,
+        ranks_disagree=disagree, metrics=metrics, times=times, repeated=min(repeated, MAX_SAMPLES),
     )  # fmt: skip
 
 

@@ -90,4 +90,30 @@ def test_usage_has_units(tmp_path: Path) -> None:
     home.submit(spec("a", max_nodes=1))
     home.pilot(10)
     heading = bftrainer("usage", "--state", home.path).out.splitlines()[1]
-    assert all(f"{what} (node-hours)" in heading for what in ("held", "trained", "stalled"))
+    assert all(f"{what} (node-hours)" in heading for what in ("held", "trained", "repeated", "stalled"))
+
+
+def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) -> None:
+    """100 samples on two nodes, of which a checkpoint has 40, and 60 again: 60 of 160 samples were wasted."""
+    home = house(tmp_path / "state")
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    for at_s, samples in ((10, 50), (19.9, 100), (40, 40), (50, 100)):
+        home.at(at_s, lambda samples=samples: home.launcher.progress("a", samples))
+    home.at(20, lambda: [home.cluster.take(node) for node in ("n1", "n2")])
+    home.at(30, lambda: home.cluster.give("n1", "n2"))
+    home.pilot(52)
+    state = ("--state", home.path)
+    for of in (["usage"], ["show", "a"]):
+        (row,) = map(json.loads, bftrainer(*of, "--json", *state).out.splitlines())
+        assert row["repeated_node_h"] / (row["trained_node_h"] + row["repeated_node_h"]) == pytest.approx(60 / 160)
+        parts = row["trained_node_h"] + row["repeated_node_h"] + row["stalled_node_h"]
+        assert row["held_node_h"] == pytest.approx(parts)
+    assert "lost 2 nodes: 60 samples since the last checkpoint are repeated" in bftrainer("events", *state).out
+    for command in (["list"], ["results"]):
+        assert "38 % of its work was repeated: 60 samples since checkpoints" in bftrainer(*command, *state).out
+    home.at(60, lambda: home.launcher.progress("a", 0.0))
+    home.pilot(10)
+    assert '"repeated_samples": 60.0' in bftrainer("show", "a", "--json", *state).out, (
+        "no restart: its counter starts again"
+    )

@@ -48,7 +48,7 @@ def _details(board: Board, name: str, row: TrainerRow | None, latest: Progress |
 
 
 def _facts(row: TrainerRow, record: TrainerRecord) -> list[tuple[str, str]]:
-    spec = record.spec
+    spec, lost_node_h = record.spec, (record.stalled_node_s + record.repeated_node_s) / 3600
     return [
         ("status", row.status),
         ("remark", row.remark),
@@ -59,7 +59,10 @@ def _facts(row: TrainerRow, record: TrainerRecord) -> list[tuple[str, str]]:
         ("samples", f"{row.samples:,.0f}" + (f" of {spec.samples_total:,.0f}" if spec.samples_total else "")),
         ("left", "" if row.left_s is None else length(row.left_s)),
         ("started", clock_time(record.started_s)),
-        ("node-hours", f"{record.held_node_s / 3600:,.2f}, {record.stalled_node_s / 3600:,.2f} of them stalled"),
+        (
+            "node-hours",
+            f"{record.held_node_s / 3600:,.2f}; {lost_node_h:,.2f} of them stalled or repeated",
+        ),
     ]
 
 

@@ -22,7 +22,7 @@ from bftrainer.live.trainers.for_core import due_by, least_rescale_s, retry_time
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
 from bftrainer.live.trainers.ports import ClassLookup, Launcher
-from bftrainer.live.trainers.remarks import disagreement_text, refused_text, remark
+from bftrainer.live.trainers.remarks import disagreement_text, refused_text, remark, repeat_text
 from bftrainer.live.trainers.steps import (
     AskToStop,
     ChangeHosts,
@@ -175,6 +175,7 @@ class TrainerManager:
                 if it.view.ranks_disagree and not was.ranks_disagree:
                     self._registry.note(now_s, "report", name, disagreement_text(it.view.ranks_disagree))
                 self._hear(name, now_s, len(was.refused))
+                self._note_repeated(name, was, now_s)
                 self._registry.trainer_reported(name, was.times, it.view.times)
                 if fresh := it.view.withheld - was.withheld:
                     lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
@@ -213,6 +214,14 @@ class TrainerManager:
     def _note_refused(self, name: str, before: int, now_s: float) -> None:
         for key, problem in self._states[name].view.refused[before:]:
             self._registry.note(now_s, "report", name, refused_text(key, problem))
+
+    def _note_repeated(self, name: str, was: DriverView, now_s: float) -> None:
+        it = self._states[name]
+        if (samples := it.view.repeated - was.repeated) > 0:
+            self._usage.repeated(name, samples)
+            self._registry.note(now_s, "repeat", name, repeat_text(samples, len(it.lost)))
+        if it.view.trains and not was.trains:
+            it.lost = frozenset()
 
     def _give_up(self, name: str, reason: str) -> None:
         """End the driver of a trainer that cannot go on; once it has ended, this counts as a failure of the trainer."""

@@ -60,4 +60,5 @@ class Occupancy:
         if gone := self._outside(self.desired(), pool):
             for it in self._states.values():
                 if not it.desired.isdisjoint(gone):
+                    it.lost |= it.desired & gone
                     it.desired -= gone

@@ -35,6 +35,12 @@ def refused_text(key: str, problem: str) -> str:
     return f"report not used: {key}: {problem}"
 
 
+def repeat_text(samples: float, lost_nodes: int) -> str:
+    """Work that was not in the checkpoint from which a trainer resumes."""
+    cause = f"lost {lost_nodes} node{'s' * (lost_nodes != 1)}" if lost_nodes else "restarted"
+    return f"{cause}: {samples:,.0f} samples since the last checkpoint are repeated"
+
+
 def last_words(tail: Sequence[str]) -> str:
     """The line of a log's end that says most: the last one that names an error, else the last one; empty without any."""
     lines = [line.strip() for line in tail if line.strip()]

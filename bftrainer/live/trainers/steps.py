@@ -42,7 +42,7 @@ class TrainerState:
     ``desired`` is what the core gave it, of class ``desired_class``, since ``desired_s``; ``ordered`` is its hosts file since
     ``ordered_s`` (``told_s`` by the host's clock, as in the driver's lines). ``started_class`` is the class of the nodes that
     its driver was started on. ``leaving`` are nodes that the last change of the hosts file took away; the trainer may still
-    have processes there.
+    have processes there. ``lost`` are nodes that left the pool since it trained last.
     """
 
     min_nodes: int
@@ -56,6 +56,7 @@ class TrainerState:
     told_s: float = 0.0
     started_class: str | None = None
     leaving: Nodes = frozenset()
+    lost: Nodes = frozenset()
     stop_asked_s: float | None = None
     not_before_s: float = 0.0
     view: DriverView = field(default_factory=DriverView)

@@ -23,7 +23,7 @@ class UsageBook:
     """Node-seconds since they were last written to the registry."""
 
     accounted_s: float
-    _booked: dict[str, list[float]] = field(default_factory=dict)  # held, trained
+    _booked: dict[str, list[float]] = field(default_factory=dict)  # node-seconds held, trained; samples repeated
     _written: dict[str, tuple[Metric, ...]] = field(default_factory=dict)
 
     def account(self, states: Mapping[str, TrainerState], now_s: float) -> None:
@@ -32,12 +32,16 @@ class UsageBook:
         for name, it in states.items():
             if not it.view.alive:
                 continue
-            booked = self._booked.setdefault(name, [0.0, 0.0])
+            booked = self._booked.setdefault(name, [0.0] * 3)
             node_s = len(it.ordered) * passed_s
             booked[0] += node_s
             # For a program that reports nothing, what its driver says counts.
             if it.view.trains or (it.view.on and it.view.heard_s == 0):
                 booked[1] += node_s
+
+    def repeated(self, name: str, samples: float) -> None:
+        """A trainer processes these samples again."""
+        self._booked.setdefault(name, [0.0] * 3)[2] += samples
 
     def taken(self, reached: Mapping[str, Reached]) -> tuple[Usage, ...]:
         """Remove and return the usage of these trainers, with what they have reached. The caller writes it."""
@@ -45,9 +49,9 @@ class UsageBook:
         for name, (samples, metrics) in reached.items():
             changed = metrics if metrics and metrics is not self._written.get(name, ()) else ()
             if name in self._booked or changed:
-                held, trained = self._booked.pop(name, (0.0, 0.0))
+                held, trained, repeated = self._booked.pop(name, (0.0, 0.0, 0.0))
                 self._written[name] = metrics
-                found.append(Usage(name, samples, held, trained, held - trained, changed))
+                found.append(Usage(name, samples, held, trained, held - trained, changed, repeated))
         return tuple(found)
 
     def forget(self, name: str) -> None:
