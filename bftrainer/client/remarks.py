@@ -1,0 +1,15 @@
+"""The remark on a trainer, as ``bftrainer list``, ``results`` and :class:`bftrainer.ResultRow` show it."""
+
+from __future__ import annotations
+
+from bftrainer.persistence.registry import TrainerRecord
+
+REPEATED_SHARE = 0.01
+"""Less work that was repeated is not worth a remark."""
+
+
+def remark_of(record: TrainerRecord) -> str:
+    """Why it waits or failed, what is wrong with its training, and how much of its work was repeated."""
+    share = record.repeated_samples / max(record.samples_done + record.repeated_samples, 1e-9)
+    repeated = f"{100 * share:.0f} % of its work was repeated: {record.repeated_samples:,.0f} samples since checkpoints"
+    return "; ".join(filter(None, [record.reason, repeated if share >= REPEATED_SHARE else ""]))
