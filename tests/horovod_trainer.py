@@ -18,6 +18,8 @@ from typing import Any
 from patience import PATIENCE
 from promises import promised
 
+from bftrainer.config.pilot import WorkersConfig
+from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.plugins import driver_module
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.files import write_atomically
@@ -27,6 +29,8 @@ from bftrainer.system.processes import identify
 CHECKOUT = Path(__file__).parents[1]
 EXAMPLE = CHECKOUT / "docs/examples/horovod_digits.py"
 Line = dict[str, Any]
+SITE = driver_settings(WorkersConfig(), poll_s=0.2)
+"""What the pilot's configuration gives a driver."""
 
 
 class Trainer:
@@ -58,7 +62,7 @@ class Trainer:
             "max_nodes": 8,
             "stop_s": driver.pop("stop_s", 60),
         }
-        settings = {"version": 1, "driver": self.folder_driver, **driver}
+        settings = {"version": 1, "driver": self.folder_driver, **SITE, **driver}
         write_atomically(self.directory.trainer, json.dumps(trainer).encode())
         write_atomically(self.directory.driver, json.dumps(settings).encode())
         self.events: list[Line] = []

@@ -12,10 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,15 +20,9 @@ from pathlib import Path
 from clusters_under_test import WORKER_MARK, RealSlurm
 from slurm_lab import Lab, wait_until
 
-from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import node_of
-from bftrainer.protocol.hosts import HostSlots
-from bftrainer.protocol.messages import DriverSettings, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.processes import with_variable
-from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.forking.servers import SWITCH, ForkServers
-from bftrainer_adapters.drivers.common.workers import WorkerStarter
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 
@@ -53,8 +44,6 @@ FRAMEWORKS = {
     "restart": _PROGRAM.format("") + " restart {up_file}",
 }
 """Real ones, a world of one on each node: torch takes seconds to import, so they are few."""
-FORKED = "horovod, forked"
-"""The same worker, forked from a fork server in a step of its own: a held node has three steps instead of two."""
 
 
 def steps_with_remains(lab: Lab) -> set[str]:
@@ -144,44 +133,19 @@ class Impact:
         self.lab.wait_idle()
         wait_until(self._all_held, "holders to be ready", 90)
         ups = {fragment: self.state / f"up.{fragment.node}.{fragment.id}" for fragment in self.holder.poll()}
-        with self._forked(ups) if worker == FORKED else nullcontext():
-            if worker != FORKED:
-                for fragment, up in ups.items():
-                    script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
-                    self.slurm.spawn_worker(fragment, script)
-            wait_until(lambda: all(up.exists() for up in ups.values()), "workers to run", 60)
-            self._let_settle()
-            start = self._start(size)
-            self.holder.release(frozenset(fragment.name for fragment in self.holder.poll()))
-            wait_until(lambda: not self.holder.poll(), "holders to end", 60)
+        for fragment, up in ups.items():
+            script = {**WORKERS, **FRAMEWORKS}[worker].format(up=f"touch {up}", up_file=up)
+            self.slurm.spawn_worker(fragment, script)
+        wait_until(lambda: all(up.exists() for up in ups.values()), "workers to run", 60)
+        self._let_settle()
+        start = self._start(size)
+        self.holder.release(frozenset(fragment.name for fragment in self.holder.poll()))
+        wait_until(lambda: not self.holder.poll(), "holders to end", 60)
         self.lab.wait_idle()
         for process in self.slurm.sruns:
             process.wait(60)
         self.slurm.sruns.clear()
         return start
-
-    @contextmanager
-    def _forked(self, ups: Mapping[Fragment, Path]) -> Iterator[None]:
-        """Workers forked from a fork server on each node, started as a driver starts them."""
-        folder = TrainerDirectory(Path(tempfile.mkdtemp(prefix="forked.", dir=self.state)))
-        words = (sys.executable, str(Path(__file__).parent / "slurm" / "impact_worker.py"), "horovod")
-        environment = {**self.lab.env, WORKER_MARK: str(self.lab.root), SWITCH: "1"}
-        trainer = TrainerMessage("impact", (*words, "up"), self.state, 1, len(ups), environment=environment)
-        step = ("srun", "--jobid={job_id}", "--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--export=ALL")
-        settings = DriverSettings("horovod", prefix=step)
-        servers = ForkServers(folder, trainer, settings)
-        with closing(EventWriter(folder.events, folder.new_incarnation())) as events:
-            starter = WorkerStarter(folder, trainer, settings, events, servers)
-            for slot, (fragment, up) in enumerate(ups.items()):
-                starter.start(HostSlots(fragment.node, 1, fragment.id), slot, (*words, str(up)), {})
-            yield
-            told = "".join(log.read_text() for log in folder.path.rglob("*.log"))
-            assert "without the fork server" not in told, told
-            assert len(list(folder.path.rglob("fork-server.*.log"))) == len(ups), "a server on each node"
-            for worker in starter.live():
-                starter.wait(worker)
-            starter.close()
-            servers.close()
 
     def workers_on(self, nodes: frozenset[str]) -> int:
         """Processes of workers whose step was on one of these nodes."""

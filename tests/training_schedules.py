@@ -97,7 +97,7 @@ def train(name: str, folder: Path, seed: int, size: int | None, epochs: int) -> 
         folder,
         [sys.executable, str(EXAMPLES / words[0]), *words[1:]],
         driver=kind.driver,
-        environment={"BFTRAINER_REPORT_EVERY_S": "0", "BFTRAINER_FORK_SERVER": "1", **environment},
+        environment={"BFTRAINER_REPORT_EVERY_S": "0", **environment},
     ) as trainer:
         player = _Player(trainer, random.Random(f"{name} {seed}"), size)
         player.play()

@@ -163,10 +163,6 @@ class WorkersConfig(ConfigTable):
     """Seconds without output after which a worker counts as hung."""
     warm: bool = True
     """Start the worker on a joining node before the running workers are notified of the node."""
-    fork_servers: Annotated[int, Field(ge=0, le=64)] = 0
-    """Pre-imported interpreters that a node keeps at most to fork workers from, such as 2; 0 starts every worker plainly."""
-    fork_server_mb: Count = 4000
-    """Maximum memory of such an interpreter, in MB; a larger one is not used."""
     log_bytes: Count = 1_000_000
     """Maximum size of the log of one worker, in bytes."""
     allow_root: bool = False

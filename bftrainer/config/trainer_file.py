@@ -93,6 +93,8 @@ class TrainerSpec(ConfigTable):
     global_batch: Count | None = None
     stop_s: Positive = 30.0
     """Seconds for the final checkpoint after a request to stop; then the workers are killed."""
+    hang_s: Positive | None = None
+    """Seconds without a report after which a worker counts as hung. Default: the pilot's ``workers.hang_s``."""
     stop_signal: str | None = None
     """Signal that requests a checkpoint and exit, for programs that do not read the control file."""
     group: str | None = None

@@ -19,6 +19,7 @@ from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
 from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
+from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.plugins import load_site, site_names
 
 
@@ -119,7 +120,7 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
     """The site that ``nodes.holder`` names, with the settings of every driver."""
     site = find_site(config.nodes.holder).build(config, state_dir, clock)
     _check_shared_cap(site, config)
-    site.driver.update(_driver_settings(config))
+    site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
     return site
 
 
@@ -130,7 +131,7 @@ def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
     """
     _check_shared_cap(site, config)
     kept = find_site(config.nodes.holder).reconfigure(site, config)
-    site.driver.update(_driver_settings(config))
+    site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
     return kept
 
 
@@ -177,21 +178,6 @@ def _is_gone_everywhere(job: str) -> bool | None:
     """Outside of a job it is unknown which scheduler has the other pilot's job: one that lists it decides."""
     answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
     return False if False in answers else True if True in answers else None
-
-
-def _driver_settings(config: PilotConfig) -> dict[str, object]:
-    workers = config.workers
-    return {
-        "interface": workers.interface,
-        "allow_from": list(workers.allow_from),
-        "hang_s": workers.hang_s,
-        "warm": workers.warm,
-        "fork_servers": workers.fork_servers,
-        "fork_server_mb": workers.fork_server_mb,
-        "log_bytes": workers.log_bytes,
-        "poll_s": config.times.file_poll_s,
-        "allow_stock_horovodrun": workers.allow_stock_horovodrun,
-    }
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:

@@ -40,27 +40,23 @@ class TrainerMessage:
 
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
-    """``driver.json``: how to start and watch workers at this site."""
+    """``driver.json``: how to start and watch workers at this site. The pilot gives all that its configuration sets."""
 
     driver: str
     """The launcher's name."""
+    interface: str
+    allow_from: tuple[str, ...]
+    """Networks from which the trainer's nodes connect."""
+    poll_s: float
+    """How often ``hosts`` and ``control`` are read."""
+    hang_s: float
+    """A worker counts as hung after this much silence of ``progress.jsonl``."""
+    warm: bool
+    """Start a joining node's workers before the node is announced."""
+    log_bytes: int
+    """Most that one worker's log takes on disk."""
+    allow_stock_horovodrun: bool
     prefix: tuple[str, ...] = ()
     """Put before every worker's command; ``{fragment_id}``, ``{job_id}`` and ``{node}`` are filled in."""
-    interface: str = "lo"
-    allow_from: tuple[str, ...] = ("127.0.0.0/8",)
-    """Networks from which the trainer's nodes connect."""
     drop_environment: tuple[str, ...] = ("SLURM_", "SBATCH_", "SRUN_")
     keep_environment: tuple[str, ...] = ("SLURM_CONF",)
-    poll_s: float = 0.2
-    """How often ``hosts`` and ``control`` are read."""
-    hang_s: float = 120.0
-    """A worker counts as hung after this much silence of ``progress.jsonl``."""
-    warm: bool = True
-    """Start a joining node's workers before the node is announced."""
-    fork_servers: int = 2
-    """Pre-imported interpreters that a node keeps at most; 0: none."""
-    fork_server_mb: int = 4000
-    """Most memory of such an interpreter, in MB; a larger one starts no workers."""
-    log_bytes: int = 20_000_000
-    """Most that one worker's log takes on disk."""
-    allow_stock_horovodrun: bool = False

@@ -93,10 +93,6 @@ class TrainerDirectory:
         """A worker's stdout and stderr."""
         return self.incarnation_logs(incarnation) / f"{host}.{fragment}.{slot}.log"
 
-    def fork_server_log(self, host: str, fragment: str) -> Path:
-        """What a fork server says on a host."""
-        return self.logs / f"fork-server.{host}.{fragment}.log"
-
     def last_incarnation(self) -> int:
         """The highest number in ``logs/``; 0 where there is none."""
         found = self.logs.iterdir() if self.logs.is_dir() else ()

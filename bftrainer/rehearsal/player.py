@@ -63,7 +63,7 @@ class Player:
         directory = TrainerDirectory(self.folder)
         self.lines: list[Line] = []
         self.events: list[Line] = []
-        self._launcher = DirectoryLauncher(root, {"poll_s": 0.05, "hang_s": patience_s, **settings})
+        self._launcher = DirectoryLauncher(root, settings)
         self._slots = slots
         self._steps = steps
         self._patience_s = patience_s

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
+from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.protocol.environment import REPORT_EVERY_S
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.rehearsal.copies import copy_folder, missing, moved
@@ -18,6 +20,7 @@ from bftrainer.rehearsal.writes import Writes
 
 TRIALS = 3
 """Number of files written in place that are tried with half of their bytes."""
+POLL_S = 0.05
 Tell = Callable[[str], None]
 
 
@@ -96,11 +99,11 @@ def _player(spec: TrainerSpec, options: Options, root: Path) -> Player:
     return Player(
         root,
         spec,
-        {"allow_stock_horovodrun": options.allow_stock_horovodrun},
+        driver_settings(WorkersConfig(allow_stock_horovodrun=options.allow_stock_horovodrun), POLL_S),
         slots=options.slots,
         steps=options.steps,
         window_s=options.window_s,
-        patience_s=options.patience_s,
+        patience_s=max(options.patience_s, spec.hang_s or 0.0),
     )
 
 

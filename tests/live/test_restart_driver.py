@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from horovod_trainer import SITE
 from live_machine import STEPPER, eventually
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
@@ -30,7 +31,7 @@ class Driven:
 
     def __init__(self, path: Path, **driver: object) -> None:
         self.path = path
-        self.launcher = DirectoryLauncher(path / "trainers", {"poll_s": 0.05, **driver})
+        self.launcher = DirectoryLauncher(path / "trainers", {**SITE, "poll_s": 0.05, **driver})
 
     def start(
         self,
@@ -217,7 +218,7 @@ def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Drive
     driven.start(stepper(driven.path))
     # A driver that just forks a worker would be seen twice.
     eventually(lambda: len(driven.pids()) == 2 and (driven.path / "steps").exists())
-    other = DirectoryLauncher(driven.path / "trainers", {})
+    other = DirectoryLauncher(driven.path / "trainers", SITE)
     assert other.look("t").alive
     other.start(driven.spec, TWO)
     drivers = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout

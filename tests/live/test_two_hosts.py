@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from horovod_trainer import SITE
 from live_machine import CONFIG, STEPPER, Machine, event_log, eventually
 from two_hosts import TwoHosts, two_hosts
 
@@ -102,7 +103,9 @@ def test_a_trainer_on_another_host_checkpoints_at_a_rescale_and_at_a_stop(hosts:
     work = tmp_path / "work"
     work.mkdir()
     directory = TrainerDirectory.of(hosts.one, "t")
-    launcher = DirectoryLauncher(hosts.one / "trainers", {"poll_s": 0.05, "prefix": hosts.prefix(), "warm": False})
+    launcher = DirectoryLauncher(
+        hosts.one / "trainers", {**SITE, "poll_s": 0.05, "prefix": hosts.prefix(), "warm": False}
+    )
     command = [sys.executable, str(STEPPER), str(work / "c.json"), str(work / "steps"), "1000000", "0.02"]
     table = {
         "name": "t", "command": command, "max_nodes": 4, "samples_per_s": 1.0, "stop_s": 600.0, "cwd": str(work),

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from horovod_trainer import SITE
 from patience import PATIENCE
 
 from bftrainer.config.trainer_file import TrainerSpec
@@ -28,7 +29,7 @@ from bftrainer.protocol.events import Running, parse_event
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import Ending
-from bftrainer.protocol.typed_json import OtherVersionError, write_json
+from bftrainer.protocol.typed_json import OtherVersionError, from_fields, write_json
 from bftrainer.system.processes import identify
 
 
@@ -36,7 +37,7 @@ from bftrainer.system.processes import identify
 def directory(tmp_path: Path) -> TrainerDirectory:
     made = TrainerDirectory(tmp_path / "t")
     write_json(made.trainer, TrainerMessage("t", (sys.executable, "-c", "pass"), tmp_path, 1, 1))
-    write_json(made.driver, DriverSettings("restart"))
+    write_json(made.driver, from_fields(DriverSettings, {**SITE, "driver": "restart"}, "test"))
     write_json(made.control, ControlMessage(ControlRequest.STOP, 1))
     write_own_pid(made.driver_pid)
     return made
@@ -78,7 +79,7 @@ def test_a_driver_of_another_version_is_ended_and_fails_its_trainer(
     directory: TrainerDirectory, foreign: Foreign
 ) -> None:
     """It is killed, since its pid and start time say that it is this process; then another may start."""
-    launcher = DirectoryLauncher(directory.path.parent, {})
+    launcher = DirectoryLauncher(directory.path.parent, SITE)
     assert launcher.look("t").alive
     assert foreign.process.wait(60 * PATIENCE) == -signal.SIGKILL
     view = launcher.look("t")
@@ -93,7 +94,7 @@ def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
     """Its file names no process that can be verified: nobody is killed, and no second driver starts beside it."""
     path = directory.driver_pid
     path.write_text(json.dumps(json.loads(path.read_text()) | {"start_ticks": 1}))
-    launcher = DirectoryLauncher(directory.path.parent, {})
+    launcher = DirectoryLauncher(directory.path.parent, SITE)
     for _ in range(3):
         view = launcher.look("t")
         assert view.alive
@@ -107,7 +108,7 @@ def test_a_driver_of_another_version_that_cannot_be_told_is_waited_for(
 
 def test_a_control_file_of_another_version_is_replaced_with_the_next_request(directory: TrainerDirectory) -> None:
     of_version(directory.control, VERSION + 1)
-    launcher = DirectoryLauncher(directory.path.parent, {})
+    launcher = DirectoryLauncher(directory.path.parent, SITE)
     assert launcher.look("t").alive
     launcher.ask_to_stop("t")
     assert is_stop_requested(directory.control)

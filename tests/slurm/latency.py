@@ -7,7 +7,7 @@
     python tests/slurm/latency.py --python OTHER/.venv/bin/python   the pilot of another version, measured alike
     python tests/slurm/latency.py --taken 1                         one node at a time: imports that do not compete
     python tests/slurm/latency.py --import-s 5                      with imports that take 5 s longer
-    python tests/slurm/latency.py --config FILE                     with FILE appended: 'fork_servers = 2' forks workers
+    python tests/slurm/latency.py --config FILE                     with FILE appended to the configuration
 
 A main job keeps 4 of the 8 nodes. A trainer has the other 4; in each run a main job takes 2 of these (--taken) and ends at
 a random moment of the pilot's polls. Times come from what each program writes itself, to the millisecond: slurmctld's log,

@@ -33,12 +33,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from impact import FORKED, FRAMEWORKS, WAYS, WORKERS, Impact, Start
+from impact import FRAMEWORKS, WAYS, WORKERS, Impact, Start
 from slurm_lab import DEFAULTS, Lab, Settings, missing_cgroups
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
 EMPTY, PLAIN, ALL = "", "plain jobs", "all workers"
-KINDS = [*WORKERS, *FRAMEWORKS, FORKED]
+KINDS = [*WORKERS, *FRAMEWORKS]
 TRACKING = {
     "linuxproc": {"proctrack": "linuxproc"},
     "cgroup": {"proctrack": "cgroup"},

@@ -90,7 +90,8 @@ class DirectoryLauncher:
         directory.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings = from_fields(DriverSettings, {**self._settings, "driver": spec.launcher}, "driver settings")
         write_json(directory.trainer, trainer_message(spec))
-        write_json(directory.driver, replace(settings, interface=interface or settings.interface))
+        own = replace(settings, interface=interface or settings.interface, hang_s=spec.hang_s or settings.hang_s)
+        write_json(directory.driver, own)
         driver = self._driver(spec.name)
         lock = driver.process.lock()
         if lock is None:

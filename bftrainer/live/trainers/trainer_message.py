@@ -1,7 +1,8 @@
-"""``trainer.json`` of a trainer file. Pure."""
+"""``trainer.json`` of a trainer file, and the site's part of ``driver.json``. Pure."""
 
 from __future__ import annotations
 
+from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.protocol.environment import FRAGMENT, TRAINER_DIR
 from bftrainer.protocol.messages import TrainerMessage
@@ -24,6 +25,19 @@ def trainer_message(spec: TrainerSpec) -> TrainerMessage:
         stop_s=spec.stop_s,
         stop_signal=spec.stop_signal,
     )
+
+
+def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
+    """The keys of ``driver.json`` that the configuration sets, for pilots and rehearsals alike."""
+    return {
+        "interface": workers.interface,
+        "allow_from": list(workers.allow_from),
+        "poll_s": poll_s,
+        "hang_s": workers.hang_s,
+        "warm": workers.warm,
+        "log_bytes": workers.log_bytes,
+        "allow_stock_horovodrun": workers.allow_stock_horovodrun,
+    }
 
 
 def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:

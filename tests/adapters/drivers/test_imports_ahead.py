@@ -1,4 +1,4 @@
-"""What is imported before a worker runs its script: read from the script, without running it."""
+"""What is imported before a worker runs its script."""
 
 from __future__ import annotations
 
@@ -11,53 +11,7 @@ import pytest
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import TrainerMessage
 from bftrainer_adapters.drivers.common import warm_start
-from bftrainer_adapters.drivers.common.forking.script import beginning_of, parse
 from bftrainer_adapters.drivers.torchrun.main import TorchProgram
-
-
-@pytest.mark.parametrize(
-    "command", [["bash", "x.sh"], ["python", "-c", "pass"], ["python", "-X", "dev", "x.py"], ["x.py"]]
-)
-def test_other_commands_are_started_plainly(command: list[str], tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text("import os")
-    assert beginning_of(command, tmp_path) is None
-
-
-def test_the_modules_of_a_script_and_of_a_module_without_importing_anything(tmp_path: Path) -> None:
-    package = tmp_path / "pack"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise SystemExit('imported')")
-    (package / "train.py").write_text(
-        "import torch, os.path as p\nfrom a.b import c\nfrom . import d\nif 1:\n    import e"
-    )
-    for command in (["python3", "-u", "-m", "pack.train"], ["python", "pack/train.py"]):
-        found = beginning_of(command, tmp_path)
-        assert found is not None
-        assert found.modules == ("torch", "os.path", "a.b")
-    assert beginning_of(["python", "missing.py"], tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        ("'a docstring'", True),
-        ("SIZE = 3", True),
-        ("def f():\n    print()", True),
-        ("os.environ['A'] = '1'", True),
-        ("os.environ.setdefault('A', '1')", True),
-        ("os.environ['A'] = str(1)", False),
-        ("sys.path.insert(0, 'src')", False),
-        ("matplotlib.use('agg')", False),
-        ("x = f()", False),
-        ("sys.dont_write_bytecode = True", False),
-        ("if 1:\n    pass", False),
-        ("@f\ndef g(): pass", False),
-        ("class A(f()): pass", False),
-        ("del os", False),
-    ],
-)
-def test_imports_after_a_statement_that_could_matter_to_them_are_left_to_the_script(first: str, then: bool) -> None:
-    assert parse(f"import os\n{first}\nimport torch").modules == (("os", "torch") if then else ("os",))
 
 
 def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

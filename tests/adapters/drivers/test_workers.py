@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from horovod_trainer import SITE
 from hypothesis import given
 from hypothesis import settings as drawn_with
 from hypothesis import strategies as st
@@ -46,7 +47,7 @@ def directory(tmp_path: Path) -> TrainerDirectory:
     made = TrainerDirectory(tmp_path)
     base = {"version": 1, "id": "t", "command": ["true"], "cwd": str(tmp_path), "min_nodes": 1, "max_nodes": 1}
     made.trainer.write_text(json.dumps({**base, "environment": {"MINE": "1"}}))
-    made.driver.write_text('{"version": 1, "driver": "horovod", "log_bytes": 1000}')
+    made.driver.write_text(json.dumps({"version": 1, "driver": "horovod", **SITE, "log_bytes": 1000}))
     made.new_incarnation()
     return made
 
@@ -143,7 +144,9 @@ def test_children_of_a_local_worker_end_when_it_does(starter: WorkerStarter, dir
 def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory, order: TrainerMessage) -> None:
     """srun starts a helper in its group; with both killed, Slurm would not end the step."""
     directory.driver.write_text(
-        json.dumps({"version": 1, "driver": "x", "prefix": ["sh", "-c", 'sleep 60 & echo $! > helper; "$@"', "prefix"]})
+        json.dumps(
+            {"version": 1, "driver": "x", **SITE, "prefix": ["sh", "-c", 'sleep 60 & echo $! > helper; "$@"', "prefix"]}
+        )
     )
     events = EventWriter(directory.events, 1)
     starter = WorkerStarter(directory, order, read_json(DriverSettings, directory.driver), events)

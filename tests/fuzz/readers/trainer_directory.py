@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fuzz.readers.reader import RECORDED, Reader, of_file
+from horovod_trainer import SITE
 
 
 def _recorded(name: str) -> tuple[bytes, ...]:
@@ -67,4 +69,5 @@ def readers() -> Iterator[Reader]:
     yield Reader("driver.pid", of_file(_driver_pid, "driver.pid"), _recorded("driver.pid"), is_json=True)
     yield Reader("control", of_file(_control, "control"), _recorded("control"), is_json=True)
     yield Reader("trainer.json", of_file(_message("TrainerMessage"), "t"), _recorded("trainer.json"), is_json=True)
-    yield Reader("driver.json", of_file(_message("DriverSettings"), "t"), _recorded("driver.json"), is_json=True)
+    settings = json.dumps({"version": 1, "driver": "restart", **SITE, "prefix": ["srun", "--jobid={job_id}"]}).encode()
+    yield Reader("driver.json", of_file(_message("DriverSettings"), "t"), (settings,), is_json=True)

@@ -12,8 +12,8 @@ _INTERPRETER = re.compile(r"python(3(\.\d+)?)?")
 _PLAIN_OPTIONS = {"-u", "-O", "-OO", "-B", "-E", "-s", "-q"}
 
 
-def option_count(command: Sequence[str]) -> int | None:
-    """The words before the script of ``python [plain options] SCRIPT ...`` or ``python -m MODULE ...``; None for others."""
+def warm_command(command: Sequence[str]) -> list[str] | None:
+    """The command for a warm start of ``python [plain options] SCRIPT ...`` or ``python -m MODULE ...``; None for others."""
     if not command or not _INTERPRETER.fullmatch(Path(command[0]).name):
         return None
     options = 1
@@ -21,13 +21,5 @@ def option_count(command: Sequence[str]) -> int | None:
         options += 1
     rest = command[options:]
     if not rest or (rest[0].startswith("-") and (rest[0] != "-m" or len(rest) < 2)):
-        return None
-    return options
-
-
-def warm_command(command: Sequence[str]) -> list[str] | None:
-    """The command for a warm start; None if there can be none."""
-    options = option_count(command)
-    if options is None:
         return None
     return [*command[:options], str(Path(warm_start.__file__).resolve()), *command[options:]]

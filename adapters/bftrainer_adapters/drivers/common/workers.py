@@ -18,7 +18,6 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.logs import CappedLog, Pump
 from bftrainer_adapters.drivers.common.reaper import Reaper
 
@@ -95,9 +94,7 @@ class WorkerStarter:
         trainer: TrainerMessage,
         settings: DriverSettings,
         events: EventWriter,
-        servers: ForkServers | None = None,
     ) -> None:
-        self._servers = servers
         self._directory = directory
         self._trainer = trainer
         self._settings = settings
@@ -120,9 +117,8 @@ class WorkerStarter:
         log = self._directory.worker_log(self._events.incarnation, host.node, host.fragment, slot)
         prefix = filled_prefix(self._settings.prefix, host)
         variables = {**environment, **own}
-        forked = self._servers and self._servers.command(host, command, inherited, variables)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
-            [*prefix, *inside_step(self._trainer.setup, forked or command)],
+            [*prefix, *inside_step(self._trainer.setup, command)],
             cwd=self._trainer.cwd,
             env=worker_environment(inherited, self._settings, self._trainer, variables),
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,

@@ -22,7 +22,6 @@ from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.network import interface_address
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.outcome import (
     CANNOT_START,
     MOST_ERRORS,
@@ -61,8 +60,7 @@ class ElasticRun:
         self.watch = HangWatch(settings.hang_s)
         self.progress = JsonTail(directory.progress)
         self.progress.skip()
-        self.servers = ForkServers(directory, trainer, settings)
-        self.starter = WorkerStarter(directory, trainer, settings, events, self.servers)
+        self.starter = WorkerStarter(directory, trainer, settings, events)
         self.warm = warm_command(trainer.command) if settings.warm else None
         self.waiting = WaitingWorkers(
             self.starter,
@@ -110,7 +108,6 @@ class ElasticRun:
             self.starter.kill_all()
             self._wait_for_last_exits(self.starter.live)
             self.starter.close()
-            self.servers.close()
 
     def end(self, reason: str) -> None:
         """Stop at once, without a checkpoint; called from another thread or a signal handler."""

@@ -24,7 +24,6 @@ from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.outcome import (
     CANNOT_START,
     MOST_ERRORS,
@@ -63,8 +62,7 @@ class ReplicaRun:
         self.settings = settings
         self.events = events
         self.checkpointed = False
-        self.servers = ForkServers(directory, trainer, settings)
-        self.starter = WorkerStarter(directory, trainer, settings, events, self.servers)
+        self.starter = WorkerStarter(directory, trainer, settings, events)
         self.progress = JsonTail(directory.progress)
         self.progress.skip()
         self.lighthouse = Lighthouse(Quorum(trainer.min_nodes), self._asked, self._formed)
@@ -113,7 +111,6 @@ class ReplicaRun:
                 await asyncio.sleep(0.02)
             await self.lighthouse.close()
             self.starter.close()
-            self.servers.close()
         return self.ended
 
     # --- inputs -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.restarting.cause import was_taken
 from bftrainer_adapters.drivers.common.warm_start import MARKER
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
@@ -32,10 +31,9 @@ class Ahead:
         command: Sequence[str],
         first_variables: Callable[[HostSlots], Mapping[str, str]],
         on_taken: Callable[[HostSlots, int], None],
-        servers: ForkServers | None,
     ) -> None:
         self.events = EventWriter(directory.events, directory.new_incarnation())
-        self.starter = WorkerStarter(directory, trainer, settings, self.events, servers)
+        self.starter = WorkerStarter(directory, trainer, settings, self.events)
         self._command = command
         self._first_variables = first_variables
         self._on_taken = on_taken

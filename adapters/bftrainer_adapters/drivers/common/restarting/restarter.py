@@ -18,7 +18,6 @@ from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.forking.servers import ForkServers
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
 from bftrainer_adapters.drivers.common.restarting.incarnation import Incarnation, has_checkpointed
 from bftrainer_adapters.drivers.common.restarting.program import Program
@@ -38,17 +37,9 @@ class Restarter:
     asked_to_end: Callable[[], bool]
     withheld: set[str] = field(default_factory=set)
     ahead: Ahead | None = None
-    servers: ForkServers | None = None
 
     def run(self) -> int:
         """The driver's exit status."""
-        self.servers = ForkServers(self.directory, self.trainer, self.settings)
-        try:
-            return self._run()
-        finally:
-            self.servers.close()
-
-    def _run(self) -> int:
         events, starter = self._next()
         events.write(Started(self.program.name, write_own_pid(self.directory.driver_pid)))
         while True:
@@ -88,8 +79,8 @@ class Restarter:
             return False
         if self.ahead is None:
             first, lost = self.program.first_variables, self._lost_ahead
-            warm, servers = self.program.warm, self.servers
-            self.ahead = Ahead(self.directory, self.trainer, self.settings, warm, first, lost, servers)
+            warm = self.program.warm
+            self.ahead = Ahead(self.directory, self.trainer, self.settings, warm, first, lost)
         self.ahead.aim(hosts)
         return not self.ahead.is_ready()
 
@@ -111,7 +102,7 @@ class Restarter:
         if self.ahead is not None:
             return self.ahead.events, self.ahead.starter
         events = EventWriter(self.directory.events, self.directory.new_incarnation())
-        return events, WorkerStarter(self.directory, self.trainer, self.settings, events, self.servers)
+        return events, WorkerStarter(self.directory, self.trainer, self.settings, events)
 
     def _lost_ahead(self, host: HostSlots, status: int) -> None:
         assert self.ahead is not None
