@@ -228,11 +228,6 @@ ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "squeue: 3,000 jobs planned on 199,999 nodes, one left out": (
         "slurm.text.parse_pending", lambda: _planned(*(f"n[1-{n},{n + 2}-199999]" for n in range(1, 3001)))
     ),
-    "squeue --json: 3,000 jobs planned on 199,999 nodes of other names": (
-        "slurm.json.parse_pending",
-        lambda: json.dumps({"jobs": [{"job_state": "PENDING", "job_id": n, "scheduled_nodes": f"{_letters(n)}[1-199999]"}
-            for n in range(3000)]}).encode(),
-    ),
     "reservations: 100 of 199,999 nodes of other names": (
         "slurm.text.parse_reservations",
         lambda: b"".join(b"ReservationName=r%d StartTime=1 EndTime=2 Nodes=%s[1-199999]\n" % (n, _letters(n).encode())

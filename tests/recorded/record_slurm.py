@@ -16,12 +16,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+import slurm_json
 from recorded_slurm import MARK, RECORDED
 from slurm_accounting import account_beside_pilots, limit, preemptible_qos, sacctmgr
 from slurm_gpus import A100, MIG, SHARD
@@ -32,8 +33,6 @@ from bftrainer.errors import CommandError
 from bftrainer_adapters.slurm import associations, limit_waits, observe, peers, pilot_job, setup
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
-from bftrainer_adapters.slurm.checks import JSON_SINCE
-from bftrainer_adapters.slurm.observe import AnswerFormat
 
 NODES = ("scontrol", "-a", "-o", "show", "node")
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -60,7 +59,7 @@ class Recorder:
     def folder(self) -> Path:
         return RECORDED / f"slurm-{self.lab.version.number}"
 
-    def text(self, name: str, argv: list[str], fails: bool = False) -> None:
+    def text(self, name: str, argv: Sequence[str], fails: bool = False) -> None:
         """What a command prints; of one that is to fail, its words on stderr."""
         done = subprocess.run(argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=not fails)
         assert bool(done.returncode) is fails, (argv, done)
@@ -70,19 +69,19 @@ class Recorder:
         head += f"# when: {when}  slurm: {self.lab.version.number}{ended}\n"
         self._write(f"{name}.txt", head.encode() + (done.stderr if fails else done.stdout))
 
-    def json(self, name: str, argv: list[str]) -> None:
+    def json(self, name: str, argv: Sequence[str]) -> None:
         done = subprocess.run(argv, env={**self.lab.environ(), **ENVIRONMENT}, capture_output=True, check=True)
         self._write(f"{name}.json", done.stdout)
 
     def look(self, moment: str) -> None:
         """What a poll asks, in text and in JSON, of a cluster in which nothing changes meanwhile."""
-        for form in AnswerFormat:
-            write = self.json if form is AnswerFormat.JSON else self.text
-            if form is AnswerFormat.JSON and self.lab.version.release < JSON_SINCE:
-                continue
-            write(f"{moment}.pending", observe.pending_argv(form, MARK))
-            write(f"{moment}.nodes", observe.nodes_argv(form))
-            write(f"{moment}.reservations", observe.reservations_argv(form))
+        self.text(f"{moment}.pending", observe.pending_argv(MARK))
+        self.text(f"{moment}.nodes", observe.NODES_ARGV)
+        self.text(f"{moment}.reservations", observe.RESERVATIONS_ARGV)
+        if self.lab.version.release >= slurm_json.SINCE:
+            self.json(f"{moment}.pending", slurm_json.PENDING)
+            self.json(f"{moment}.nodes", slurm_json.NODES)
+            self.json(f"{moment}.reservations", slurm_json.RESERVATIONS)
         self.text(f"{moment}.sdiag", ["sdiag"])
 
     def _write(self, name: str, content: bytes) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+import slurm_json
 from slurm_lab import Lab, wait_until
 from slurm_versions import SlurmVersion
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Availability
-from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+from bftrainer_adapters.slurm.observe import SlurmScheduler
 
 pytestmark = pytest.mark.every_slurm
 
@@ -26,9 +27,8 @@ def test_their_ids_are_those_of_slurm_itself_in_text_and_json(lab: Lab, slurm_ve
     waiting(lab, 3)
     text = {(job.id, job.size) for job in SlurmScheduler(env=lab.env).observe().pending}
     assert text == {(str(array), 2), (str(het), 1), (str(het + 1), 3)}
-    if slurm_version.release >= (23, 11):
-        by_json = SlurmScheduler(AnswerFormat.JSON, env=lab.env).observe().pending
-        assert {(job.id, job.size) for job in by_json} == text
+    if slurm_version.release >= slurm_json.SINCE:
+        assert {(job.id, job.size) for job in slurm_json.pending_by_json(lab.env)} == text
 
 
 def test_nodes_that_are_planned_for_another_task_of_an_array_are_not_free(lab: Lab) -> None:

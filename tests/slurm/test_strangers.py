@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import slurm_json
 from live_machine import Machine, eventually
 from slurm_lab import Lab
 from slurm_versions import SlurmVersion
@@ -22,7 +23,7 @@ from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import _Slurm
-from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots
 
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -145,9 +146,8 @@ def test_text_and_json_list_the_same_jobs_whatever_they_are_called(lab: Lab, slu
     by_text = SlurmScheduler(env=lab.env).observe().pending
     assert {(job.user, job.nodes, job.is_eligible) for job in by_text} == {("nobody", frozenset(), False)}
     assert len({job.id for job in by_text}) == len(names)
-    if slurm_version.release >= (23, 11):
-        by_json = SlurmScheduler(AnswerFormat.JSON, env=lab.env).observe().pending
-        assert {job.id for job in by_json} == {job.id for job in by_text}
+    if slurm_version.release >= slurm_json.SINCE:
+        assert {job.id for job in slurm_json.pending_by_json(lab.env)} == {job.id for job in by_text}
 
 
 @pytest.mark.every_slurm

@@ -35,7 +35,7 @@ def cost(argv: Sequence[str]) -> int:
     """The calls of a command."""
     match argv[0], argv[1:]:
         case "squeue", options:
-            return 1 if "--json" in options else 3 if "-u" in options else 2
+            return 3 if "-u" in options else 2
         case "scontrol", options:
             return 2 if {"node", "nodes", "config"} & set(options) else 1
         case "scancel", ["-s", "KILL", *steps]:

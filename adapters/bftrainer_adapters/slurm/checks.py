@@ -19,7 +19,6 @@ from bftrainer_adapters.slurm.several_nodes import several_nodes
 from bftrainer_adapters.slurm.site_limits import holders_of
 from bftrainer_adapters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
-JSON_SINCE = (23, 11)
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
 CALLS_A_MINUTE = 35
@@ -41,7 +40,7 @@ def judge(
     """
     config, has_cgroups = parse_config(config_text), parse_has_cgroups(config_text)
     return (
-        version(config, settings),
+        version(config),
         hidden(config_text, user, settings),
         *(holders(settings, config, partitions, qos) if settings is not None else ()),
         *(
@@ -61,13 +60,10 @@ def judge(
     )
 
 
-def version(config: Mapping[str, str], settings: SlurmSettings | None) -> Check:
+def version(config: Mapping[str, str]) -> Check:
     """Whether the output of this version is known."""
     text = config["SLURM_VERSION"]
-    number = parse_version(text)
-    if settings is not None and settings.format == "json" and number < JSON_SINCE:
-        return Check.broken("version", f"scontrol {text} has no JSON output", 'set slurm.format = "text"')
-    if found := trials.trial_of(number):
+    if found := trials.trial_of(parse_version(text)):
         return Check.ok("version", f"{text} ({found})")
     return Check.warning(
         "version",

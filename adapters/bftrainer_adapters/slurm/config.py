@@ -68,8 +68,6 @@ class SlurmSettings(ConfigTable):
     """Maximum hold time of a node. Required if the site hides other users' jobs (PrivateData)."""
     backend: Literal["commands", "pyslurm"] = "commands"
     """How nodes and jobs are read."""
-    format: Literal["text", "json"] = "text"
-    """Output format of the commands; json needs Slurm 23.11."""
     timeout_s: Positive = 10.0
     """Timeout of each command."""
     back_off_s: Positive = 10.0

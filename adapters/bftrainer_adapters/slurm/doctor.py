@@ -19,7 +19,7 @@ from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.configuration import config_text
-from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
 
 COMMANDS = ("sbatch", "srun", "scancel", "squeue", "scontrol", "sdiag")
@@ -47,10 +47,9 @@ def examine_slurm(settings: SlurmSettings | None, max_nodes: int = 1_000_000) ->
 
 def _look(settings: SlurmSettings | None, timeout_s: float) -> Iterable[Check]:
     """One observation as the pilot makes it, then a test-only submission of a holder."""
-    form = AnswerFormat.TEXT if settings is None else AnswerFormat(settings.format)
     began = time.monotonic()
     try:
-        seen = SlurmScheduler(format=form, timeout_s=timeout_s).observe()
+        seen = SlurmScheduler(timeout_s=timeout_s).observe()
         idle = [node.name for node in seen.nodes if node.availability is Availability.FREE]
     except BFTrainerError as error:
         remedy = _PING if isinstance(error, CommandError) else "please report this line as an issue"

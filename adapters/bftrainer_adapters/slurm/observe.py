@@ -1,21 +1,19 @@
 """The Scheduler port on Slurm's commands: a batch of four short calls, each 10 ms on an idle 22.05.8; and rarely a fifth.
 
-Slurm's manual asks not to call squeue in tight loops; every 10 s is often enough. Text is the default because one format serves
-all versions from 22.05 on; JSON needs 23.11.
+Slurm's manual asks not to call squeue in tight loops; every 10 s is often enough. The commands print text, in one format for
+all versions from 22.05 on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TypeVar
 
 from bftrainer.domain.cluster import LimitWait, NodeView, Observation, PendingJob
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import limit_waits
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls
@@ -27,35 +25,14 @@ from bftrainer_adapters.slurm.setup import config_argv
 _Parsed = TypeVar("_Parsed")
 
 
-class AnswerFormat(Enum):
-    """The output format of the commands."""
-
-    TEXT = "text"
-    JSON = "json"
+# All nodes and reservations, including those of hidden partitions.
+NODES_ARGV = ("scontrol", "-a", "-o", "show", "node")
+RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
 
 
-def nodes_argv(form: AnswerFormat) -> list[str]:
-    """All nodes, including those of hidden partitions."""
-    return (
-        ["scontrol", "-a", "show", "nodes", "--json"]
-        if form is AnswerFormat.JSON
-        else ["scontrol", "-a", "-o", "show", "node"]
-    )
-
-
-def pending_argv(form: AnswerFormat, mark: str) -> list[str]:
-    """All pending jobs, in text with ``mark`` after each. --noconvert: 1024 nodes would be ``1K``."""
-    argv = ["squeue", "-a", "-t", "PD"]
-    if form is AnswerFormat.JSON:
-        return [*argv, "--json"]
-    return [*argv, "--noconvert", "-o", marked(slurm_text.JOB_FORMAT, mark)]
-
-
-def reservations_argv(form: AnswerFormat) -> list[str]:
-    """All reservations."""
-    if form is AnswerFormat.JSON:
-        return ["scontrol", "-a", "show", "reservations", "--json"]
-    return ["scontrol", "-a", "-o", "show", "reservation"]
+def pending_argv(mark: str) -> list[str]:
+    """All pending jobs, with ``mark`` after each. --noconvert: 1024 nodes would be ``1K``."""
+    return ["squeue", "-a", "-t", "PD", "--noconvert", "-o", marked(slurm_text.JOB_FORMAT, mark)]
 
 
 @dataclass
@@ -65,7 +42,6 @@ class SlurmScheduler:
     ``shared_limits`` are those for which main-queue jobs count beside holders.
     """
 
-    format: AnswerFormat = AnswerFormat.TEXT
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     user: str = field(default_factory=own_name)
@@ -82,10 +58,9 @@ class SlurmScheduler:
         look shorter than they are, but never longer.
         """
         self.check_budget()
-        parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
         mark = new_mark()
-        pending = self._ask(pending_argv(self.format, mark), lambda text: parsers.parse_pending(text, mark))
-        nodes = self._ask(nodes_argv(self.format), parsers.parse_nodes)
+        pending = self._ask(pending_argv(mark), lambda text: slurm_text.parse_pending(text, mark))
+        nodes = self._ask(NODES_ARGV, slurm_text.parse_nodes)
         return self.observe_rest(nodes, pending)
 
     def check_budget(self) -> None:
@@ -95,8 +70,7 @@ class SlurmScheduler:
     def observe_rest(self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...]) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
         self.on_nodes(nodes)
-        parsers = slurm_json if self.format is AnswerFormat.JSON else slurm_text
-        reservations = self._ask(reservations_argv(self.format), parsers.parse_reservations)
+        reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations)
         config = self._calls.config(self.timeout_s)
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))
         if self._clock.is_due or self._calls.is_limited:
@@ -116,5 +90,5 @@ class SlurmScheduler:
         self._calls.count(text)
         return times
 
-    def _ask(self, argv: list[str], parse: Callable[[str], _Parsed]) -> _Parsed:
+    def _ask(self, argv: Sequence[str], parse: Callable[[str], _Parsed]) -> _Parsed:
         return command.parsed(argv, self._calls.run(argv, CallKind.LOOK, self.timeout_s), parse)

@@ -26,7 +26,7 @@ from bftrainer_adapters.slurm.doctor import examine_slurm
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
 from bftrainer_adapters.slurm.measured import measured
-from bftrainer_adapters.slurm.observe import AnswerFormat, SlurmScheduler
+from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_adapters.slurm.several_nodes import check_settings
@@ -56,9 +56,8 @@ class SlurmSite:
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
         commands = SlurmScheduler(
-            AnswerFormat(settings.format), settings.timeout_s,
-            calls=calls, on_nodes=holder.saw, shared_limits=holder.shared_limits,
-        )  # fmt: skip
+            settings.timeout_s, calls=calls, on_nodes=holder.saw, shared_limits=holder.shared_limits
+        )
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
             name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s, calls=calls
@@ -118,7 +117,7 @@ class SlurmBatch:
         scheduler, ours = SlurmScheduler(env=env), PilotJobs(assume_window_s=math.inf)
         if config.site_table(NAME):
             settings = _settings(config, where)
-            scheduler = SlurmScheduler(AnswerFormat(settings.format), settings.timeout_s, env)
+            scheduler = SlurmScheduler(settings.timeout_s, env)
             ours = _pilot_jobs(settings, math.inf)
         return ObservedSite(scheduler, ours, config.nodes, classes=config.classes)
 

@@ -16,7 +16,7 @@ from bftrainer_adapters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_adapters.slurm.records import fields_of, is_number, parse_records
 from bftrainer_adapters.slurm.states import node_view
 
-# Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: as in JSON, an array that is
+# Only what Slurm itself writes: names and comments of other users are not needed. %A, not %i: an array that is
 # pending and each component of a heterogeneous job have one id. The reason comes last: it may quote a plug-in's text.
 JOB_FORMAT = "%A|%u|%P|%S|%Y|%D|%r"
 _JOB_HEADER = "JOBID|USER|PARTITION|START_TIME|SCHEDNODES|NODES|REASON"

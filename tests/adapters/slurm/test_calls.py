@@ -13,7 +13,7 @@ from bftrainer.errors import CommandError, PostponedError
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
 from bftrainer_adapters.slurm import jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls, cost
-from bftrainer_adapters.slurm.observe import AnswerFormat, nodes_argv, pending_argv, reservations_argv
+from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV, pending_argv
 from bftrainer_adapters.slurm.rate_limit import RateLimit, parse_calls_of, rate_limit
 from bftrainer_adapters.slurm.server_clock import KEPT_S, ServerClock
 from bftrainer_adapters.slurm.setup import config_argv
@@ -25,9 +25,8 @@ CONFIG = f"SLURM_VERSION = 26.05.5\nSlurmUser = slurm(64030)\n{LIMITED}\n"
 @pytest.mark.parametrize(
     ("argv", "calls"),
     [
-        (pending_argv(AnswerFormat.TEXT, "m"), 2), (pending_argv(AnswerFormat.JSON, "m"), 1),
-        (nodes_argv(AnswerFormat.TEXT), 2), (nodes_argv(AnswerFormat.JSON), 2),
-        (reservations_argv(AnswerFormat.TEXT), 1), (config_argv(), 2), (["sdiag"], 1), (["sbatch", "-N1"], 1),
+        (pending_argv("m"), 2), (NODES_ARGV, 2), (RESERVATIONS_ARGV, 1), (config_argv(), 2),
+        (["sdiag"], 1), (["sbatch", "-N1"], 1),
         (jobs.list_argv("me", "m"), 3), (jobs.known_argv(["1"], "m"), 2), (jobs.steps_argv(["1"], "m"), 2),
         (jobs.cancel_argv(["1", "2", "3"]), 3), (jobs.kill_steps_argv(["1.0", "2.0"]), 8),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import slurm_json
 from recorded_slurm import MARK, RECORDED, VERSIONS, recorded
 
 from bftrainer.core.windows import PilotJobs, free_nodes
@@ -13,9 +14,8 @@ from bftrainer.domain.checks import CheckStatus
 from bftrainer.domain.cluster import Availability, Device, NodeView, Observation, PendingJob
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import associations, limit_waits
-from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import text as slurm_text
-from bftrainer_adapters.slurm.checks import JSON_SINCE, judge
+from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.hold import Listing
 from bftrainer_adapters.slurm.jobs import (
@@ -38,7 +38,7 @@ from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
 MOMENTS = ("empty", "planned", "reasons", "hostile", "kinds", "reserved", "states", "gpus", "mig", "shard")
-JSON_VERSIONS = [version for version in VERSIONS if parse_version(version) >= JSON_SINCE]
+JSON_VERSIONS = [version for version in VERSIONS if parse_version(version) >= slurm_json.SINCE]
 
 every_version = pytest.mark.parametrize("version", VERSIONS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +12,6 @@ from recorded_slurm import MARK
 
 from bftrainer.config.hosts import MOST_NODES
 from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm import json as slurm_json
 from bftrainer_adapters.slurm import setup, text
 from bftrainer_adapters.slurm.hostlists import MOST_LISTED, HostLists, parse_hostlist
 
@@ -99,22 +97,10 @@ def _partitions(lists: list[str]) -> str:
     return "".join(f"PartitionName=p{n} Nodes={each} {more}\n" for n, each in enumerate(lists))
 
 
-def _planned_json(lists: list[str]) -> str:
-    job = {"job_state": "PENDING", "node_count": 1, "user_name": "eve", "partition": "main"}
-    return json.dumps({"jobs": [{**job, "job_id": n, "scheduled_nodes": each} for n, each in enumerate(lists)]})
-
-
-def _reserved_json(lists: list[str]) -> str:
-    times = {"start_time": 1, "end_time": 2}
-    return json.dumps({"reservations": [{**times, "name": f"r{n}", "node_list": each} for n, each in enumerate(lists)]})
-
-
 ANSWERS: dict[str, Callable[[list[str]], object]] = {
     "pending": lambda lists: [job.nodes for job in text.parse_pending(_planned(lists), MARK)],
     "reservations": lambda lists: [each.nodes for each in text.parse_reservations(_reserved(lists))],
     "partitions": lambda lists: [each.nodes for each in setup.parse_partitions(_partitions(lists)).values()],
-    "pending, JSON": lambda lists: [job.nodes for job in slurm_json.parse_pending(_planned_json(lists))],
-    "reservations, JSON": lambda lists: [each.nodes for each in slurm_json.parse_reservations(_reserved_json(lists))],
 }
 
 

@@ -37,19 +37,12 @@ def _document(*records: dict[str, str]) -> bytes:
 
 # Shapes that no recording has: after the manuals of Slurm 26.05 and LSF 10.1, and the adapters' own argument lists.
 _JOB = {"JOBID": "17", "STAT": "RUN", "USER": "eve", "QUEUE": "idle", "PROJ_NAME": "default", "JOB_NAME": "pilot"}
-_PLANNED = {"job_id": {"set": True, "infinite": False, "number": 7}, "job_state": ["PENDING"], "user_name": "eve",
-    "partition": "main,big", "node_count": {"set": True, "infinite": False, "number": 3}, "scheduled_nodes": "n[1-2,07]",
-    "start_time": {"set": True, "infinite": False, "number": 1790000000}, "state_reason": "Priority"}  # fmt: skip
-_RESERVED = {"name": "maintenance", "node_list": "n[1-8]", "start_time": 1790000000,
-    "end_time": {"set": True, "infinite": True, "number": 0}}  # fmt: skip
 _WRITTEN: dict[str, tuple[bytes, ...]] = {
     "slurm.hostlists.parse_hostlist": (b"node[01-08,10],rack[1-2]n[08-09],login", b"(null)", b"cpn-f13-[01-20]"),
     "slurm.records.parse_records": (_lines(f"JOBID|STATE|{MARK}", f"1|RUNNING|{MARK}"),),
     "slurm.jobs.parse_submitted": (b"12\n", b"12;cluster\n"),
     "slurm.jobs.parse_holder": (f"17|RUNNING|n1|1790000000|None|{OURS}; hosts n[1-3],gpu*".encode(),
         f"18|PENDING||N/A|Resources|{OURS}".encode()),
-    "slurm.json.parse_pending": (json.dumps({"jobs": [_PLANNED, {**_PLANNED, "start_time": 0}], "errors": []}).encode(),),
-    "slurm.json.parse_reservations": (json.dumps({"reservations": [_RESERVED], "errors": []}).encode(),),
     "slurm.peers.parse_peers": (
         _lines(
             f"JOBID|USER|STATE|NAME|REASON|COMMENT|{MARK}",
