@@ -236,10 +236,12 @@ class FakeLauncher:
     def look(self, name: str) -> DriverView:
         return self.drivers[name].view if name in self.drivers else DriverView()
 
-    def progress(self, name: str, samples: float, **metrics: float) -> None:
+    def progress(
+        self, name: str, samples: float, *, step: int | None = None, loss: float | None = None, **metrics: float
+    ) -> None:
         """Rank 0 reports."""
         driver = self.drivers[name]
-        line = {"time": self.clock.now_s(), "samples": samples, "metrics": metrics, "loss": metrics.pop("loss", None)}
+        line = {"time": self.clock.now_s(), "samples": samples, "metrics": metrics, "loss": loss, "step": step}
         driver.view = after_progress(driver.view, [line])
 
     def finish(self, name: str) -> None:

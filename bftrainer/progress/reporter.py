@@ -10,12 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from bftrainer.errors import InputFileError
+from bftrainer.errors import InputFileError, UserError
 from bftrainer.progress.append import append_line
 from bftrainer.progress.ranks import Watch
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
-from bftrainer.protocol.messages import TrainerMessage
+from bftrainer.protocol.messages import StartedPer, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
 from bftrainer.protocol.typed_json import OtherVersionError, read_json
@@ -37,6 +37,17 @@ def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] 
     return Batches(trainer.scaling or scaling, trainer.global_batch or global_batch)
 
 
+def _group_size() -> int:
+    """The workers of the group that torch or Horovod has formed in this process; 1 without one."""
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        return int(dist.get_world_size())
+    for name in ("horovod.torch", "horovod.tensorflow", "horovod.keras"):
+        if (hvd := sys.modules.get(name)) is not None and hvd.is_initialized():
+            return int(hvd.size())
+    return 1
+
+
 class Reporter:
     """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer."""
 
@@ -51,6 +62,9 @@ class Reporter:
         self.incarnation = int(environment.get(INCARNATION, "1"))
         self.clock = clock
         given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
+        # Horovod's size changes within a process; its other variables name a group of torch's or of the script's own.
+        is_elastic = "HOROVOD_RANK" in environment
+        self._started_workers = 1 if self.directory is None or is_elastic else int(environment.get("WORLD_SIZE") or 1)
         self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
         self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
         self._written_at = -self._every_s
@@ -69,7 +83,7 @@ class Reporter:
         step: int | None,
         samples: int | None,
         loss: float | None = None,
-        world_size: int = 1,
+        world_size: int | None = None,
         at_s: float | None = None,
         force: bool = False,
         metrics: Mapping[str, float] = MappingProxyType({}),
@@ -80,7 +94,11 @@ class Reporter:
         Rank 0 writes a line about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
         ``force``. ``metrics`` (such as an accuracy) are in the next line, however soon that comes, and in ``bftrainer
         results``. After :meth:`watch`, every rank reports its weights and learning rate from time to time.
+
+        ``world_size`` is the number of workers; without it, the size of the process group of torch or Horovod. Raises
+        :class:`~bftrainer.errors.UserError` where a launcher has started several workers, and each trains alone.
         """
+        world_size = _group_size() if world_size is None else world_size
         if self._watch is not None:
             self._watch.step(self._rank, world_size, step)
         self._unwritten |= metrics
@@ -103,6 +121,8 @@ class Reporter:
         """As :meth:`step`, for a line that is not the end of a step. ``formed``: the first of a new group of workers."""
         now = self.clock() if at_s is None else at_s
         changed = self._last.world_size != world_size
+        if changed and world_size == 1 < self._started_workers:
+            self._check_alone()
         if formed and self._watch is not None:
             self._watch.formed()
         self._last = ProgressLine(
@@ -156,6 +176,16 @@ class Reporter:
     def act_as(self, rank: int) -> None:
         """Take another rank after a rescale; rank 0 writes."""
         self._rank = rank
+
+    def _check_alone(self) -> None:
+        """Raise for workers that form no group, unless the program starts its own workers (``started_per = "trainer"``)."""
+        assert self.directory is not None
+        if read_json(TrainerMessage, self.directory.trainer).started_per is StartedPer.WORKER:
+            raise UserError(
+                f"{self._started_workers} workers were started, but this one trains alone, so all train the same: form a group "
+                "(torch.distributed.init_process_group, hvd.init), or submit with max_nodes = 1. Workers that do form a "
+                "group of another kind report it: report.step(world_size=...)"
+            )
 
     def _asks(self, path: Path, number: int | None) -> bool:
         """Whether a file requests a stop; one that is missing, or not readable now, does not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -23,6 +24,8 @@ from bftrainer.system.printable import printable
 
 MAX_SENTENCE = 300
 MAX_PATH = 4096
+DIVERGED = ": training has diverged"
+"""The end of the problem of a loss that is no number."""
 
 
 class Phase(str, Enum):
@@ -108,7 +111,7 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
         checked("world_size", _world_size),
         checked("step", _step),
         checked("samples", _samples),
-        checked("loss", number),
+        checked("loss", lambda value: _loss(value, get("step"))),
         get("formed") is True,
         checked("ranks_disagree", _sentence),
         {},
@@ -128,6 +131,12 @@ def _time(value: object) -> float:
 
 def _samples(value: object) -> float:
     return number(value, 0.0, MAX_SAMPLES)
+
+
+def _loss(value: object, step: object) -> float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RefusedValueError(f"{shown(value)} at step {shown(step)}{DIVERGED}")
+    return number(value)
 
 
 def _step(value: object) -> int:

@@ -24,10 +24,12 @@ def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
     if len(last) < 2:
         return _CHECK.undecided("it ran at one size only")
     seen = ", ".join(f"{rate:.4g} with {size} worker{'s' * (size != 1)}" for size, rate in sorted(last.items()))
-    note = ""
     if scaling is Scaling.WEAK and len({line.rate for line in lines}) == 1:
-        note = "; it does not follow the global batch, which grows with the size (progress.LearningRate)"
-    return _CHECK.passed(f"last values: {seen}{note}")
+        return _CHECK.undecided(
+            f"{seen}: the rate does not follow the global batch, which grows with the size",
+            'intended? Else use progress.LearningRate, or scaling = "strong" with a global batch that stays',
+        )
+    return _CHECK.passed(f"last values: {seen}")
 
 
 def _restored(record: Record, lines: list[RankLine]) -> str | None:

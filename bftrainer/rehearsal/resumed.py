@@ -8,11 +8,13 @@ the stop. If they do not, or if the data arrive in another order, only a loss th
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bftrainer.protocol.bounds import shown
 from bftrainer.rehearsal.finding import CheckVerdict
 from bftrainer.rehearsal.record import Line
 
@@ -34,6 +36,12 @@ class Comparison:
     verdict: CheckVerdict
     seen: str
     remedy: str = ""
+
+
+def not_finite(lines: Iterable[Line]) -> str:
+    """The first loss that is no number; empty if there is none."""
+    found = next((line for line in lines if (loss := _loss(line)) is not None and not math.isfinite(loss)), None)
+    return "" if found is None else f"the loss is {shown(found['loss'])} at step {found.get('step')}"
 
 
 def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[Line]) -> Comparison:
@@ -112,6 +120,7 @@ def _difference(old: Line, new: Line, keys: Sequence[str] | None = None) -> floa
     worst = 0.0
     for key in own:
         a, b = old.get(key), new.get(key)
-        if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a != b:
-            worst = max(worst, abs(a - b) / max(abs(a), abs(b)))
+        if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a != b and str(a) != str(b):
+            apart = abs(a - b) / max(abs(a), abs(b))
+            worst = max(worst, apart if math.isfinite(apart) else math.inf)
     return worst

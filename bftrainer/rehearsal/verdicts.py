@@ -265,6 +265,10 @@ def _half(record: Record) -> RehearsalFinding:
 def _state(record: Record) -> RehearsalFinding:
     check = RehearsalCheck("state", "weights and optimizer are restored")
     starts = [p.at_s for p in record.of(ActKind.START)]
+    if wrong_loss := resumed.not_finite((*record.lines, *(record.reference or ()))):
+        return check.failed(
+            wrong_loss, "training has diverged: lower the learning rate, clip gradients, check the data"
+        )
     if _checkpoint(record).verdict is not CheckVerdict.PASS:
         return check.undecided("it did not resume from a checkpoint")
     if len(starts) >= 2 and (wrong := weights.of_another_step(record)) is not None:

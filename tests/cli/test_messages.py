@@ -10,6 +10,8 @@ import pytest
 from command_line import bftrainer, complaint
 from live_house import house, spec
 
+from bftrainer import trainer
+
 
 def submitted(tmp_path: Path, launcher: str, *command: str, config: str = "", text: str = "") -> tuple[str, str]:
     """The submission of a trainer file: its complaint, or else the notes."""
@@ -117,3 +119,28 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
     assert '"repeated_samples": 60.0' in bftrainer("show", "a", "--json", *state).out, (
         "no restart: its counter starts again"
     )
+
+
+@pytest.mark.parametrize(
+    ("loss", "samples", "remark"),
+    [
+        (float("nan"), 1000, "the loss is NaN at step 7: training has diverged"),
+        (float("-inf"), 1000, "the loss is -Infinity at step 7: training has diverged"),
+        (0.5, 0, "ended with status 0 after 0 of 1,000 samples"),
+        (0.5, 995, ""),
+    ],
+)
+def test_a_remark_stays_after_the_end(tmp_path: Path, loss: float, samples: float, remark: str) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1, samples_total=1000.0))
+    home.at(10, lambda: home.launcher.progress("a", samples, step=7, loss=loss))
+    home.at(20, lambda: home.launcher.finish("a"))
+    home.pilot(30)
+    state = ("--state", home.path)
+    for command in ("list", "--all"), ("results",):
+        said = bftrainer(*command, *state).out
+        assert "done" in said
+        assert remark in said
+    (row,) = map(json.loads, bftrainer("results", "--json", *state).out.splitlines())
+    assert row["remark"] == trainer("a", state=home.path).view().reason == remark

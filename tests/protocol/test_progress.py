@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from bftrainer import progress
+from bftrainer.errors import UserError
+from bftrainer.protocol.messages import StartedPer, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import parse_progress
 from bftrainer.protocol.reports import DriverView, after_progress
+from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
 
 
@@ -117,6 +120,21 @@ def test_one_line_a_second_and_one_for_every_change(folder: Path, clock: Clock, 
     report.checkpointed()
     report.done()
     assert [line["phase"] for line in lines(folder)[-2:]] == ["checkpointed", "done"]
+
+
+def test_workers_that_form_no_group_are_told_so_at_the_first_report(folder: Path, clock: Clock) -> None:
+    here = {"BFTRAINER_TRAINER_DIR": str(folder), "RANK": "0", "WORLD_SIZE": "2"}
+    for started_per in StartedPer:
+        message = TrainerMessage("t", ("python", "t.py"), folder, 1, 2, started_per=started_per)
+        write_json(TrainerDirectory(folder).trainer, message)
+        if started_per is StartedPer.WORKER:
+            with pytest.raises(UserError, match="2 workers were started, but this one trains alone"):
+                progress.Reporter(here, clock).step(step=1, samples=1)
+        else:
+            progress.Reporter(here, clock).step(step=1, samples=1)
+    progress.Reporter(here, clock).step(step=2, samples=2, world_size=2)
+    progress.Reporter({**here, "HOROVOD_RANK": "0"}, clock).step(step=3, samples=3)
+    assert [line["world_size"] for line in lines(folder)] == [1, 2, 1]
 
 
 def test_only_rank_0_writes(folder: Path, clock: Clock, report: progress.Reporter) -> None:

@@ -297,6 +297,7 @@ def test_the_rate_of_the_old_size_that_a_checkpoint_brought_back_fails() -> None
     assert judged("rate", followed).verdict is CheckVerdict.PASS
     constant = [line._replace(made_with=0.02, wanted=None) for line in (old, new)]
     assert "does not follow the global batch" in judged("rate", constant).seen
+    assert judged("rate", constant).verdict is CheckVerdict.CANNOT_TELL
     assert "does not follow" not in judged("rate", constant, scaling="strong", global_batch=32).seen
     assert judged("rate", []).verdict is judged("rate", [old]).verdict is CheckVerdict.CANNOT_TELL
 
@@ -452,3 +453,11 @@ def test_a_checkpoint_that_is_a_folder_counts_as_saved(tmp_path: Path) -> None:
             writes.forget()
         (tmp_path / "ckpt/shards/0.bin").write_text("now in place")
         assert writes.saved() == Saved(("ckpt/shards/0.bin",), ())
+
+
+def test_a_loss_that_is_no_number_is_not_restored() -> None:
+    story = Story().act(ActKind.START, range(1, 11)).act(ActKind.STOP).act(ActKind.START, range(11, 21), samples=320)
+    for line in story.lines:
+        line["loss"] = math.nan if line["step"] > 4 else 1.0
+    found = story.findings()["state"]
+    assert (found.verdict, found.seen) == (CheckVerdict.FAIL, "the loss is NaN at step 5")

@@ -27,6 +27,7 @@ FOUND_BY = {
     "forgets-optimizer": {"state"},
     "counts-twice": {"samples"},
     "own-rate": {"ranks"},
+    "alone": {"starts", "order"},
 }
 """The checks that fail, for each fault."""
 OPTIONS = {
@@ -78,6 +79,8 @@ def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -
     status, found = rehearsed(planted(tmp_path, fault, **keys), "--quick")
     assert verdicts(found, "FAIL") == FOUND_BY[fault], found
     assert status == 1
+    if fault == "alone":
+        assert "2 workers were started, but this one trains alone" in found["checks"][0]["seen"]
     assert found["passed"] is False
     assert all(check["remedy"] for check in found["checks"] if check["verdict"] == "FAIL")
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from bftrainer.progress import Batches, LearningRate, Reporter, Sampler, Scaling
 
-FAULTS = ("no-checkpoint", "not-atomic", "ignores-sigterm", "forgets-optimizer", "counts-twice", "own-rate")
+FAULTS = ("no-checkpoint", "not-atomic", "ignores-sigterm", "forgets-optimizer", "counts-twice", "own-rate", "alone")
 fault = sys.argv[1]
 assert fault == "sound" or fault in FAULTS
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+rank, size = int(os.environ["RANK"]), 1 if fault == "alone" else int(os.environ["WORLD_SIZE"])
 report, checkpoint, counter = Reporter(), Path("checkpoint.json"), Path("samples.txt")
 state = {"step": 0, "samples": 0, "weights": [0.0] * 4, "velocity": [0.0] * 4, "sampler": None, "rate": None}
-sampler, rate = Sampler(100_000, Batches(Scaling.WEAK, 8), rank, size), LearningRate(base=0.002, base_batch=8)
+sampler, rate = Sampler(100_000, Batches(Scaling.WEAK, 8), rank % size, size), LearningRate(base=0.002, base_batch=8)
 
 
 class Weights:

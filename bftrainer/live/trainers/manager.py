@@ -22,7 +22,7 @@ from bftrainer.live.trainers.for_core import due_by, least_rescale_s, retry_time
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
 from bftrainer.live.trainers.ports import ClassLookup, Launcher
-from bftrainer.live.trainers.remarks import disagreement_text, refused_text, remark, repeat_text
+from bftrainer.live.trainers.remarks import closing_remark, disagreement_text, refused_text, remark, repeat_text
 from bftrainer.live.trainers.steps import (
     AskToStop,
     ChangeHosts,
@@ -359,7 +359,8 @@ class TrainerManager:
         self._write_usage_of(name)  # first: listeners that hear of the end have heard of all its usage
         match it.view.ending:
             case Ending.DONE:
-                self.change(name, replace(change, status=TrainerStatus.DONE, reason="", finished_s=now_s))
+                reason = closing_remark(it.view, record.spec.samples_total)
+                self.change(name, replace(change, status=TrainerStatus.DONE, reason=reason, finished_s=now_s))
                 self._forget(name)
             case _ if record.status.is_final:
                 self.change(name, replace(change, finished_s=now_s))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
+from bftrainer.protocol.progress_line import DIVERGED
 from bftrainer.protocol.reports import DriverView, Ending
 
 REPORTS_WITHIN_S = 60.0
+COMPLETE = 0.99
+"""A trainer that is done has processed this share of ``samples_total``: the last batches may have been dropped."""
 NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/quickstart.md)"
 _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
 
@@ -25,6 +29,16 @@ def remark(view: DriverView, now_s: float) -> str:
     return ""
 
 
+def closing_remark(view: DriverView, samples_total: float | None) -> str:
+    """The remark that stays with a trainer whose program has ended with status 0."""
+    if (text := remark(view, -math.inf)) or not samples_total:
+        return text
+    samples = view.samples or 0.0
+    if samples >= COMPLETE * samples_total:
+        return ""
+    return f"ended with status 0 after {samples:,.0f} of {samples_total:,.0f} samples"
+
+
 def disagreement_text(what: str) -> str:
     """Ranks that train different models: the result is worth nothing, though no process fails."""
     return f"training is wrong, {what} (docs/training.md)"
@@ -32,6 +46,8 @@ def disagreement_text(what: str) -> str:
 
 def refused_text(key: str, problem: str) -> str:
     """A value of the trainer's lines that is not used."""
+    if problem.endswith(DIVERGED):
+        return f"the loss is {problem}"
     return f"report not used: {key}: {problem}"
 
 
