@@ -174,6 +174,8 @@ class FakeHolder:
                 self.cluster.holders[fragment.name] = (self.pilot, ready)
         return shown
 
+    def observed(self, without_a_job: frozenset[str]) -> None: ...
+
     def release(self, names: frozenset[str]) -> None:
         mine = sorted(self._mine())
         self.cluster.end([name for name in mine if name in names], "released")

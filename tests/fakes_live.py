@@ -70,6 +70,7 @@ class FakeCluster:
     refuses: set[str] = field(default_factory=set)
     observations: int = 0
     acquired: list[str] = field(default_factory=list)
+    without_a_job: frozenset[str] = frozenset()
     renewals: int = 0
     cleared: set[str] = field(default_factory=set)
     cannot_clear: bool = False
@@ -118,6 +119,9 @@ class FakeCluster:
             if fragment.phase is FragmentPhase.GONE:
                 del self.fragments[fragment.name]
         return found
+
+    def observed(self, without_a_job: frozenset[str]) -> None:
+        self.without_a_job = without_a_job
 
     def release(self, names: frozenset[str]) -> None:
         for name in sorted(names):

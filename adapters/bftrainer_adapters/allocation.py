@@ -77,6 +77,8 @@ class Allocation:
         gone += [Fragment(f.name, FragmentPhase.GONE, why="not a node of this job") for f in lost]
         return tuple(sorted([*(f for f in held if f not in lost), *gone], key=lambda f: f.name))
 
+    def observed(self, without_a_job: frozenset[str]) -> None: ...
+
     def release(self, names: frozenset[str]) -> None:
         """End the workers and delete the folder."""
         self.clear(names)
@@ -114,9 +116,6 @@ class AllocationSite:
         found = next((job for job in around if job is not None), JobNodes(("localhost",)))
         allocation = Allocation(state_dir, found.nodes, clock)
         return Site(allocation, allocation, driver={"prefix": list(found.prefix)})
-
-    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
-        return ()
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return []

@@ -92,6 +92,9 @@ class NodeHolder(Protocol):
         predecessor. While the scheduler does not answer, the last known state of a fragment stays: silence is not GONE.
         """
 
+    def observed(self, without_a_job: frozenset[str]) -> None:
+        """The scheduler was just observed, and shows no job on these nodes. A fragment there may be lost."""
+
     def release(self, names: frozenset[str]) -> None:
         """End these fragments: foreign processes, worker steps, then the holder. Unknown names are ignored."""
 

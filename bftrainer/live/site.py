@@ -27,7 +27,7 @@ from bftrainer.plugins import load_site, site_names
 class Site:
     """What a pilot runs on. ``driver`` is what drivers find in driver.json, such as the prefix that starts a worker.
 
-    ``settings`` is the site's own table as it is in effect.
+    ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that wait for the next start.
     """
 
     scheduler: Scheduler
@@ -35,7 +35,7 @@ class Site:
     ours: PilotJobs = field(default_factory=PilotJobs)
     driver: dict[str, object] = field(default_factory=dict)
     peers: PeerPilots | None = None
-    settings: ConfigTable | None = None
+    reconfigure: Callable[[PilotConfig], tuple[str, ...]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,6 @@ class SitePlugin(Protocol):
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         """The site of a configuration. Raises ``UserError`` where its table has a mistake."""
 
-    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
-        """Apply what can change while a pilot runs; the keys (``slurm.partition``) that wait for the next start."""
-
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         """Whether a pilot with this configuration (of file ``where``) could work here; reads only.
 
@@ -130,7 +127,7 @@ def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
     The settings of drivers change for trainers that start from now on.
     """
     _check_shared_cap(site, config)
-    kept = find_site(config.nodes.holder).reconfigure(site, config)
+    kept = site.reconfigure(config)
     site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
     return kept
 

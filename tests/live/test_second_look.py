@@ -67,3 +67,13 @@ def test_a_node_between_two_jobs_is_not_requested(tmp_path: Path) -> None:
     it.at(25.0, lambda: setattr(it.cluster, "observe", between))
     it.pilot(60.0)
     assert it.cluster.claims == []
+
+
+def test_the_holder_is_told_which_nodes_have_no_job(tmp_path: Path) -> None:
+    it = waiting(tmp_path)
+    it.cluster.refuses = {"n1"}
+    it.at(25.0, lambda: it.cluster.give("n1"))
+    it.pilot(20.0)
+    assert it.cluster.without_a_job == frozenset()
+    it.pilot(60.0)
+    assert it.cluster.without_a_job == {"n1"}

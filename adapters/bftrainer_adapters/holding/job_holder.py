@@ -57,7 +57,6 @@ class JobHolder:
         self._acquiring = Acquiring(jobs, files, clock, self._held, self._admission, self._times)
         self._shared = SharedJobs(jobs, self._held, self._release)
         self._ask_failure = ""
-        self._without_a_job: frozenset[str] = frozenset()
         self._is_one_suspected = False
 
     @property
@@ -94,9 +93,9 @@ class JobHolder:
             self._files.remove(name)
         return shown
 
-    def without_a_job(self, nodes: frozenset[str]) -> None:
-        """The scheduler shows no job on these nodes. May be called by another thread."""
-        self._without_a_job = nodes
+    def observed(self, without_a_job: frozenset[str]) -> None:
+        """Suspect a holder at rest on one of these nodes until the next list."""
+        self._is_one_suspected = self._is_one_suspected or self._held.rests_on(without_a_job)
 
     def _is_time_to_ask(self, now_s: float) -> bool:
         """At rest, marks tell what happens; lists, of a node that fails, are asked for less often or when one has no job."""
@@ -104,9 +103,6 @@ class JobHolder:
             return now_s >= self._next_ask_s
         if self._is_change_near(now_s):
             return True
-        if nodes := self._without_a_job:
-            self._without_a_job = frozenset()
-            self._is_one_suspected = self._held.rests_on(nodes)
         rests = 0 if self._held.moving or self._is_one_suspected else self._traits.polls_at_rest - 1
         return now_s >= self._next_ask_s + rests * self._poll_s
 

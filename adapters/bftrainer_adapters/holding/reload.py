@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
+from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 from bftrainer.errors import InputFileError
 
@@ -33,8 +34,19 @@ def check_times(table: str, timeout_s: float, lease_s: float, where: str) -> Non
         )
 
 
-def reloaded(was: ConfigTable | None, fresh: _Table, keys: Collection[str]) -> tuple[_Table, tuple[str, ...]]:
-    """The settings to go on with: of ``fresh`` those ``keys`` that may change; and the others that differ."""
-    before = dict(was or ())
-    back = {key: value for key, value in before.items() if key not in keys and value != getattr(fresh, key)}
-    return fresh.model_copy(update=back), tuple(sorted(back))
+def reloader(
+    table: str,
+    was: _Table,
+    keys: Collection[str],
+    read: Callable[[PilotConfig], _Table],
+    apply: Callable[[_Table, float], None],
+) -> Callable[[PilotConfig], tuple[str, ...]]:
+    """``Site.reconfigure`` of a site: applies those ``keys`` of its table that may change; the others that differ wait."""
+
+    def reconfigure(config: PilotConfig) -> tuple[str, ...]:
+        fresh = read(config)
+        back = {key: value for key, value in was if key not in keys and value != getattr(fresh, key)}
+        apply(fresh.model_copy(update=back), config.times.poll_s)
+        return tuple(f"{table}.{key}" for key in sorted(back))
+
+    return reconfigure

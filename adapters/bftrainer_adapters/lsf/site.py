@@ -17,7 +17,7 @@ from bftrainer.errors import SchedulerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
-from bftrainer_adapters.holding.reload import check_times, pilot_name, reloaded
+from bftrainer_adapters.holding.reload import check_times, pilot_name, reloader
 from bftrainer_adapters.lsf import pilot_job
 from bftrainer_adapters.lsf import text as lsf_text
 from bftrainer_adapters.lsf.allocation import HOSTFILE, nodes_of_job, prefix_of_job
@@ -50,13 +50,10 @@ class LsfSite:
         times = config.times
         holder = LsfHolder(settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s)
         ours = PilotJobs(partitions=frozenset({settings.queue}))
-        return Site(LsfScheduler(settings, clock), holder, ours, driver, settings=settings)
-
-    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
-        fresh, kept = reloaded(site.settings, _settings(config, "configuration"), RELOADED)
-        assert isinstance(site.holder, LsfHolder)
-        site.holder.reconfigure(fresh, config.times.poll_s)
-        return tuple(f"{NAME}.{key}" for key in kept)
+        reconfigure = reloader(
+            NAME, settings, RELOADED, lambda fresh: _settings(fresh, "configuration"), holder.reconfigure
+        )
+        return Site(LsfScheduler(settings, clock), holder, ours, driver, reconfigure=reconfigure)
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return [] if config is None else examine_lsf(_settings(config, where), keep)

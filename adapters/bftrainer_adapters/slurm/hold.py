@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from bftrainer.domain.cluster import Availability, NodeRequest, NodeView
+from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.fragments import is_one_of_several, job_of, node_of
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError
@@ -67,10 +67,6 @@ class SlurmHolder(JobHolder):
             self._slurm.settings = settings
             self._slurm.calls.reconfigure(settings.calls_per_minute)
             self._slurm.limit.update()
-
-    def saw(self, nodes: tuple[NodeView, ...]) -> None:
-        """What an observation showed; called from its thread."""
-        self.without_a_job(frozenset(node.name for node in nodes if node.availability is not Availability.BUSY))
 
     def shared_limits(self) -> SharedLimits:
         """Limits for which main-queue jobs count, too; called from the thread of observations."""

@@ -37,7 +37,7 @@ def pending_argv(mark: str) -> list[str]:
 
 @dataclass
 class SlurmScheduler:
-    """Slurm as its commands show it. ``env`` is added to the environment of each; ``on_nodes`` is told of every node.
+    """Slurm as its commands show it. ``env`` is added to the environment of each.
 
     ``shared_limits`` are those for which main-queue jobs count beside holders.
     """
@@ -46,7 +46,6 @@ class SlurmScheduler:
     env: Mapping[str, str] = field(default_factory=dict)
     user: str = field(default_factory=own_name)
     calls: SlurmCalls | None = None
-    on_nodes: Callable[[tuple[NodeView, ...]], None] = lambda _: None
     shared_limits: Callable[[], SharedLimits] = SharedLimits
 
     def __post_init__(self) -> None:
@@ -69,7 +68,6 @@ class SlurmScheduler:
 
     def observe_rest(self, nodes: tuple[NodeView, ...], pending: tuple[PendingJob, ...]) -> Observation:
         """Complete an observation of nodes and jobs that were read just before."""
-        self.on_nodes(nodes)
         reservations = self._ask(RESERVATIONS_ARGV, slurm_text.parse_reservations)
         config = self._calls.config(self.timeout_s)
         hidden = command.parsed(config_argv(), config, lambda text: slurm_text.parse_hidden(text, self.user))

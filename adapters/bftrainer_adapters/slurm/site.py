@@ -18,7 +18,7 @@ from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget
-from bftrainer_adapters.holding.reload import check_times, pilot_name, reloaded
+from bftrainer_adapters.holding.reload import check_times, pilot_name, reloader
 from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
@@ -55,9 +55,7 @@ class SlurmSite:
         calls = SlurmCalls(budget=CallBudget(settings.calls_per_minute, clock.elapsed_s))
         name, times = pilot_name(state_dir), config.times
         holder = SlurmHolder(settings, state_dir / _HOLDERS, name, clock, times.lease_s, times.poll_s, calls=calls)
-        commands = SlurmScheduler(
-            settings.timeout_s, calls=calls, on_nodes=holder.saw, shared_limits=holder.shared_limits
-        )
+        commands = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits)
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
             name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s, calls=calls
@@ -68,14 +66,8 @@ class SlurmSite:
             _pilot_jobs(settings, settings.assume_window_s),
             {"prefix": prefix},
             peers,
-            settings,
+            reloader(NAME, settings, RELOADED, lambda fresh: _settings(fresh, "configuration"), holder.reconfigure),
         )
-
-    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
-        fresh, kept = reloaded(site.settings, _settings(config, "configuration"), RELOADED)
-        assert isinstance(site.holder, SlurmHolder)
-        site.holder.reconfigure(fresh, config.times.poll_s)
-        return tuple(f"{NAME}.{key}" for key in kept)
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         if config is None:

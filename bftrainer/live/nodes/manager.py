@@ -172,6 +172,7 @@ class NodeManager:
         end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
         if self._survey.attend(self._config, frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
+            self._holder.observed(self._survey.without_a_job)
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
         """Request nodes that trainers can use; give back those that they do not use or that the scheduler needs."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
-from bftrainer.domain.cluster import NodeRequest
+from bftrainer.domain.cluster import Availability, NodeRequest
 from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock, Scheduler
@@ -65,6 +65,7 @@ class Survey:
         self._candidates: Table[Candidate] = Table()
         self._window_ends: tuple[tuple[str, float], ...] = ()
         self._asleep: frozenset[str] = frozenset()
+        self._without_a_job: frozenset[str] = frozenset()
         self._limit_waits = LimitWaits()
         self._clock_offset_s: float | None = None
         self._seen_s = -math.inf
@@ -123,6 +124,11 @@ class Survey:
     def asleep(self) -> frozenset[str]:
         """Nodes that are powered down, among those that the configuration allows."""
         return self._asleep
+
+    @property
+    def without_a_job(self) -> frozenset[str]:
+        """Nodes on which the last observation showed no job."""
+        return self._without_a_job
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Idle nodes that the configuration allows and that have not been requested since the last poll."""
@@ -213,6 +219,7 @@ class Survey:
         free = offered(seen, pilot_jobs, config.nodes, self._classes.of_node)
         self._window_ends = tuple(window_ends_here(seen, pilot_jobs, answer.at_s).items())
         self._asleep = asleep(seen, config.nodes)
+        self._without_a_job = frozenset(n.name for n in seen.nodes if n.availability is not Availability.BUSY)
         self._limit_waits = LimitWaits(answer.at_s, seen.limit_waits) if seen.limit_waits else LimitWaits()
         # Nothing above offers a node; nothing below fails.
         self._seen_s, offset_s = answer.at_s, answer.at_s - seen.at_s

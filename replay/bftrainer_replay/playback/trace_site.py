@@ -149,6 +149,8 @@ class TraceCluster:
             ensure_running(self._holders, self._lease_s)
         return tuple(found)
 
+    def observed(self, without_a_job: frozenset[str]) -> None: ...
+
     def release(self, names: frozenset[str]) -> None:
         for name in sorted(names):
             if (self._holders / name).is_dir():
@@ -180,9 +182,6 @@ class TraceSite:
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         cluster = TraceCluster(state_dir, read_timeline(config.trace), config.times.lease_s, clock)
         return Site(cluster, cluster)
-
-    def reconfigure(self, site: Site, config: PilotConfig) -> tuple[str, ...]:
-        return ()
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return []

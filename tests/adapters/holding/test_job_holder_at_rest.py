@@ -159,9 +159,9 @@ def test_lists_are_rare_at_rest_until_a_node_has_no_job(tmp_path: Path) -> None:
 
     lists_in(3)
     assert lists_in(9) == 3
-    held.holder.without_a_job(frozenset({"another"}))
+    held.holder.observed(frozenset({"another"}))
     assert lists_in(1) == 0
-    held.holder.without_a_job(frozenset({"n0003"}))
+    held.holder.observed(frozenset({"n0003"}))
     assert lists_in(1) == 1
     assert lists_in(2) == 0
 
