@@ -54,7 +54,7 @@ WIDTH = 110
 @click.option(
     "--patience-s",
     type=click.FloatRange(1),
-    default=120.0,
+    default=150.0,
     show_default=True,
     metavar="S",
     help="Timeout for one step.",

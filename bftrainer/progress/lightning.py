@@ -110,6 +110,10 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
             self.save(trainer)
         trainer.should_stop = self.sampler.epoch >= self._epochs
 
+    def on_validation_batch_end(self, *_: Any, **__: Any) -> None:
+        """Report a sign of life."""
+        self.report.busy()
+
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Write the last checkpoint and report the end."""
         self.save(trainer)

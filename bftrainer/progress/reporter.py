@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
@@ -68,6 +69,7 @@ class Reporter:
         self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
         self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
         self._written_at = -self._every_s
+        self._is_written = True
         self._asked_at = -CONTROL_EVERY_S
         self._stop = False
         self._complaint = ""
@@ -76,6 +78,7 @@ class Reporter:
         self._watch: Watch | None = None
         if self.directory is not None:
             self._watch = Watch(self.directory, self.incarnation, clock, every_step=self._every_s == 0)
+            atexit.register(self._write_last)
 
     def step(
         self,
@@ -129,6 +132,7 @@ class Reporter:
             now, Phase.RUNNING, self.incarnation, world_size, step, samples, loss, formed,
             None if self._watch is None else self._watch.disagreement, further,
         )  # fmt: skip
+        self._is_written = False
         if force or changed or now - self._written_at >= self._every_s:
             self._written_at = now
             self._write(self._last)
@@ -147,8 +151,20 @@ class Reporter:
             self._watch.begin(model, optimizer, sampler, rate)
 
     def metrics(self, **values: float) -> None:
-        """Report values between steps, such as those of a validation: ``report.metrics(accuracy=0.93)``."""
+        """Report values between steps, such as those of a validation: ``report.metrics(accuracy=0.93)``. A sign of life."""
         self._unwritten |= values
+        self.busy()
+
+    def busy(self) -> bool:
+        """Report a sign of life where no step is made, such as in each batch of a validation; return as :meth:`step`.
+
+        Rank 0 writes a line about once a second. Without one for ``hang_s``, the trainer counts as hung, and fails.
+        """
+        now = self.clock()
+        if now - self._written_at >= self._every_s:
+            self._written_at = now
+            self._write(ProgressLine(now, Phase.BUSY, self.incarnation))
+        return self.stop_requested()
 
     def checkpointed(self, path: str | Path | None = None) -> None:
         """Report that the state of the last reported step is on disk: in ``path``, relative to the working directory."""
@@ -200,8 +216,14 @@ class Reporter:
             return False
         return message.request is ControlRequest.STOP and number in (None, message.number)
 
+    def _write_last(self) -> None:
+        """At the end of the process: the last step came less than a second after the line before."""
+        if not self._is_written:
+            self._write(self._last)
+
     def _write(self, line: ProgressLine) -> None:
         if self.directory is None or self._rank != 0:
             return
+        self._is_written |= line.phase is not Phase.BUSY
         line, self._unwritten = line._replace(metrics=self._unwritten), {}
         append_line(self.directory.progress, format_progress(line), PROGRESS_BYTES, "progress")

@@ -76,6 +76,10 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         """Remember the loss."""
         self._loss = (logs or {}).get("loss", self._loss)
 
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report a sign of life."""
+        self.report.busy()
+
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
         """Report the metrics of an evaluation."""
         self.report.metrics(**{k: v for k, v in (metrics or {}).items() if isinstance(v, (int, float))})

@@ -35,6 +35,8 @@ class Phase(str, Enum):
     CHECKPOINTED = "checkpointed"
     """The state of the last reported step is on disk."""
     DONE = "done"
+    BUSY = "busy"
+    """No step was made, such as during an evaluation; the script lives."""
 
 
 class ProgressLine(NamedTuple):

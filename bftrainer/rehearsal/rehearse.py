@@ -33,7 +33,7 @@ class Options:
     slots: int = 1
     steps: int = 5
     window_s: float = 1.0
-    patience_s: float = 120.0
+    patience_s: float = 150.0
     copy_bytes: int = 1_000_000_000
     allow_stock_horovodrun: bool = False
 
@@ -103,7 +103,7 @@ def _player(spec: TrainerSpec, options: Options, root: Path) -> Player:
         slots=options.slots,
         steps=options.steps,
         window_s=options.window_s,
-        patience_s=max(options.patience_s, spec.hang_s or 0.0),
+        patience_s=max(options.patience_s, 1.25 * (spec.hang_s or 0.0)),
     )
 
 

@@ -81,6 +81,8 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
             remedy = _missing(record)
         elif not parts and bad.outcome is TrialOutcome.TIMEOUT:
             remedy = _no_step(record, spec)
+        elif bad.reason.startswith(DriverEvent.HUNG.value):
+            remedy = "call report.busy() in each batch of a long evaluation, or raise hang_s in the trainer file"
         else:
             remedy = "read the logs (--keep), or allow more time (--patience-s)"
         return check.failed(f"{bad.act}: {bad.reason or bad.outcome.value}{_log_end(bad.tail)}", remedy)

@@ -78,6 +78,10 @@ def test_a_worker_that_is_killed_or_stopped_does_not_end_the_trainer(
     count = len(events(on, "a"))
     assert send(worker(on, "a", rank), how)
     eventually(lambda: any(e["event"] == "worker_exited" for e in events(on, "a")[count:]), 60)
+    if how == signal.SIGSTOP:
+        why = "hung: no report for 8 s (hang_s)"
+        eventually(lambda: any(why in str(row) for row in on.rows("list")), 60)
+        assert any(why in str(row) for row in on.rows("events", "-n", 500))
     trains_on(on, "a")
     eventually(lambda: world_size(on, "a") == 2, 60)
     trains_on(on, "a", 5)

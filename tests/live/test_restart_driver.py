@@ -180,14 +180,47 @@ def test_a_program_that_does_not_listen_is_killed_after_stop_s(driven: Driven) -
     assert driven.events("withheld") == [], "killed by us, not taken"
 
 
-def test_a_worker_that_hangs_is_killed_and_the_program_started_again(impatient: Driven) -> None:
+def test_a_program_that_hangs_is_killed_and_has_failed(impatient: Driven) -> None:
     # A line for each step: silence is a stopped worker, not a slow machine.
     impatient.start(stepper(impatient.path), env={"BFTRAINER_REPORT_EVERY_S": "0"})
     eventually(lambda: len(impatient.pids()) == 2 and (impatient.path / "steps").exists())
     for pid in impatient.pids():
         os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: len(impatient.events("running")) == 2)
+    assert impatient.ends(Ending.FAILED).reason == "hung: no report for 6 s (hang_s)"
     assert {e["fragment"] for e in impatient.events("hung")} == {"f1", "f2"}
+    assert impatient.events("withheld") == [], "its nodes are not to blame"
+
+
+EVALUATES = """
+import sys, time
+from bftrainer.progress import Reporter
+report = Reporter()
+report.step(step=1, samples=1, world_size=1)
+for _ in range(60):
+    time.sleep(0.1)
+    if sys.argv[1] == "busy":
+        report.busy()
+    elif sys.argv[1] == "metrics":
+        report.metrics(accuracy=0.5)
+report.step(step=2, samples=2, world_size=1)
+print("evaluated")
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize(("calls", "ending"), [("busy", Ending.DONE), ("metrics", Ending.DONE), ("", Ending.FAILED)])
+def test_a_long_evaluation_that_gives_signs_of_life_is_no_hang(driven: Driven, calls: str, ending: Ending) -> None:
+    """Of 6 s, with ``hang_s = 3`` in the trainer file; the site's is 120."""
+    driven.start([sys.executable, "-c", EVALUATES, calls], TWO[:1], hang_s=3.0)
+    view = driven.ends(ending)
+    assert view.reason == ("" if calls else "hung: no report for 3 s (hang_s)")
+    assert view.samples == (2 if calls else 1), "the last report is not lost"
+
+
+def test_what_a_worker_prints_is_in_its_log_at_once(driven: Driven) -> None:
+    driven.start("import time; print('begins'); time.sleep(3600)", TWO[:1])
+    logs = driven.path / "trainers/t/logs/1"
+    eventually(lambda: [log.read_text() for log in logs.glob("*.log")] == ["begins\n"])
 
 
 def test_once_per_trainer_for_programs_that_start_their_own_workers(driven: Driven) -> None:

@@ -61,8 +61,8 @@ def test_file_names_and_words_stand_in_one_package() -> None:
     names = file_names() | {f"{name}.1" for name in file_names()}
     assert {"trainer.json", "driver.json", "events.jsonl", "progress.jsonl", "driver.pid"} | NAMES <= names
     words = {event.value for event in DriverEvent} | {phase.value for phase in Phase}
-    # "warm" is a key of driver.json, "started" a column of CSV files; both are in everybody's mouth.
-    looked_for = (names | words) - {"warm", "started", "done", "stopped"} | {"checkpointed"}
+    # "warm" is a key of driver.json, "started" a column of CSV files; all are in everybody's mouth.
+    looked_for = (names | words) - {"warm", "started", "done", "stopped", "busy"} | {"checkpointed"}
     found = {}
     for path in (path for root in PRODUCT for path in root.rglob("*.py") if not path.is_relative_to(HOME)):
         there = {text for text in texts(path) if text in looked_for or text.rpartition("/")[2] in names - NAMES}

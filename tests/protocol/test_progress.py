@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -135,6 +136,37 @@ def test_workers_that_form_no_group_are_told_so_at_the_first_report(folder: Path
     progress.Reporter(here, clock).step(step=2, samples=2, world_size=2)
     progress.Reporter({**here, "HOROVOD_RANK": "0"}, clock).step(step=3, samples=3)
     assert [line["world_size"] for line in lines(folder)] == [1, 2, 1]
+
+
+def test_a_sign_of_life_is_a_line_without_a_step_at_most_once_a_second(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
+    report.step(step=7, samples=56)
+    for number in range(25):
+        clock.now_s += 0.1
+        assert not report.busy()
+        report.metrics(accuracy=number)
+    written = lines(folder)
+    assert [line["phase"] for line in written] == ["running", "busy", "busy"]
+    assert (written[1]["step"], written[1]["metrics"]) == (None, {"accuracy": 8})
+    ask(folder, "control", 1)
+    clock.now_s += 1
+    assert report.busy(), "a stop request is obeyed in an evaluation as well"
+
+
+@pytest.mark.parametrize(("end", "phase"), [("pass", "running"), ("report.done()", "done"), ("1 / 0", "running")])
+def test_the_last_step_of_a_process_is_reported(folder: Path, end: str, phase: str) -> None:
+    script = "from bftrainer.progress import Reporter\nreport = Reporter()\n"
+    script += f"for step in range(5):\n    report.step(step=step, samples=step * 8)\n{end}"
+    subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "BFTRAINER_TRAINER_DIR": str(folder)},
+        check=False,
+        timeout=60,
+    )
+    written = lines(folder)
+    assert [line["samples"] for line in written] == [0, 32]
+    assert written[-1]["phase"] == phase
 
 
 def test_only_rank_0_writes(folder: Path, clock: Clock, report: progress.Reporter) -> None:

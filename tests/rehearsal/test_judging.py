@@ -12,6 +12,7 @@ import pytest
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
+from bftrainer.live.trainers.remarks import last_words
 from bftrainer.protocol.rank_line import RankLine
 from bftrainer.rehearsal.copies import copy_folder, missing, moved, outside, written_since
 from bftrainer.rehearsal.finding import CheckVerdict, RehearsalFinding
@@ -405,6 +406,13 @@ def test_the_last_words_of_a_log_are_never_empty() -> None:
         == "start on 1 node: status 1; its log ends: ValueError: no data"
     )
     assert failing(("", " ")).seen == failing(()).seen == "start on 1 node: status 1"
+
+
+def test_the_last_words_are_the_script_s_and_not_those_of_srun() -> None:
+    trailer = "srun: error: node01: task 0: Exited with exit code 2"
+    usage = "train.py: error: unrecognized arguments: --epoch"
+    for tail in ((usage, trailer), ("ValueError: boom", "slurmstepd: error: x", trailer), (trailer,)):
+        assert last_words(tail) == tail[0]
 
 
 def test_data_beside_the_working_directory_are_named() -> None:

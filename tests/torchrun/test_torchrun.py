@@ -137,13 +137,17 @@ def test_a_killed_worker_costs_its_fragment_and_the_steps_since_the_checkpoint(t
     check_continuity(trainer, lost=20)
 
 
-def test_a_stopped_worker_is_found_and_all_start_again(tmp_path: Path) -> None:
+def test_a_stopped_worker_is_found_and_the_trainer_has_failed(tmp_path: Path) -> None:
     # A line for each step: silence is a stopped worker, not a slow machine.
     with torch_trainer(tmp_path / "trainer", hang_s=10, environment={"BFTRAINER_REPORT_EVERY_S": "0"}) as trainer:
         trainer.start("a:1:1 b:1:2")
         trainer.steps(2, count=30)
         stopped_s = trainer.kill("2", signal.SIGSTOP)
         trainer.event("hung", stopped_s, fragment="2")
+        assert trainer.wait() == 1
+        assert trainer.event("failed")["reason"] == "hung: no report for 10 s (hang_s)"
+        assert trainer.left() == []
+        trainer.start()
         trainer.event("running", stopped_s, fragments=["1", "2"])
         trainer.steps(2)
         check_continuity(trainer, lost=60)

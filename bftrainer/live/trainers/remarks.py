@@ -13,6 +13,8 @@ REPORTS_WITHIN_S = 60.0
 COMPLETE = 0.99
 """A trainer that is done has processed this share of ``samples_total``: the last batches may have been dropped."""
 NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/quickstart.md)"
+_TRAILER = re.compile(r"(srun|slurmstepd): .*")
+"""Follows the script's own last line."""
 _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
 
 
@@ -60,4 +62,5 @@ def repeat_text(samples: float, lost_nodes: int) -> str:
 def last_words(tail: Sequence[str]) -> str:
     """The line of a log's end that says most: the last one that names an error, else the last one; empty without any."""
     lines = [line.strip() for line in tail if line.strip()]
+    lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
     return next((line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else "")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from bftrainer.protocol.progress_line import ProgressLine
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.logs import last_exception
 from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of, outcome
+from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
 
@@ -16,29 +18,46 @@ TWO = {("a", 0), ("b", 0)}
 LOG = Path("worker.log")
 
 
+def watching(hang_s: float) -> HangWatch:
+    return HangWatch(Silence(hang_s))
+
+
 def test_a_script_that_reports_nothing_is_never_hung() -> None:
-    assert HangWatch(60).hung(TWO, False, 1e9) == set()
+    assert not Silence(60).is_hung(1e9)
 
 
-def test_silence_of_hang_s_makes_all_suspect() -> None:
-    watch = HangWatch(60)
-    watch.heard(100)
-    assert watch.hung(TWO, False, 159.9) == set()
-    assert watch.hung(TWO, False, 160) == TWO
-    watch.regrouped(150)
-    assert watch.hung(TWO, False, 209.9) == set()
+def test_a_silence_of_hang_s_is_a_hang_and_a_new_group_begins_another() -> None:
+    silence = Silence(60)
+    silence.heard(100)
+    assert (silence.is_hung(159.9), silence.is_hung(160)) == (False, True)
+    assert silence.reason == "hung: no report for 60 s (hang_s)"
+    silence.begun(150)
+    assert (silence.is_hung(209.9), silence.is_hung(210)) == (False, True)
+
+
+def test_the_longest_silence_that_ended_well_is_doubled() -> None:
+    silence = Silence(60)
+    for now_s in (0, 50, 52):
+        silence.heard(now_s)
+    assert (silence.is_hung(151.9), silence.is_hung(152)) == (False, True)
+    assert silence.reason == "hung: no report for 100 s (hang_s)"
+
+
+def test_a_driver_learns_from_the_lines_that_the_one_before_it_saw() -> None:
+    lines = [ProgressLine(at_s, incarnation=number) for at_s, number in ((0, 1), (40, 1), (900, 2), (903, 2))]
+    assert longest_silence_s(lines) == 40, "the time between two incarnations is no silence of the script"
 
 
 def test_the_straggler_that_others_wait_for_gets_a_tenth_and_5_s_at_least() -> None:
     for hang_s, given_s in ((120, 12.0), (10, 5.0)):
-        watch = HangWatch(hang_s)
+        watch = watching(hang_s)
         assert watch.hung({("b", 0)}, True, 10) == set()
         assert watch.hung({("b", 0)}, True, 10 + given_s - 0.1) == set()
         assert watch.hung({("b", 0)}, True, 10 + given_s) == {("b", 0)}
 
 
 def test_the_wait_begins_anew_when_nobody_waits() -> None:
-    watch = HangWatch(10)
+    watch = watching(10)
     watch.hung({("b", 0)}, True, 0)
     watch.hung(TWO, False, 3)
     assert watch.hung({("b", 0)}, True, 5) == set()
@@ -96,7 +115,7 @@ def test_others_start_cold(command: list[str]) -> None:
 
 
 def test_survivors_of_a_loss_are_told_at_once_and_then_every_second() -> None:
-    watch = HangWatch(60)
+    watch = watching(60)
     assert not watch.must_free(TWO, False, 0.0)
     watch.member_lost = True
     assert [now_s for now_s in (1.0, 1.5, 2.0, 2.9, 3.0) if watch.must_free(TWO, True, now_s)] == [1.0, 2.0, 3.0]
@@ -106,12 +125,12 @@ def test_survivors_of_a_loss_are_told_at_once_and_then_every_second() -> None:
 
 
 def test_workers_that_left_without_a_loss_free_the_others_after_a_second() -> None:
-    watch = HangWatch(60)
+    watch = watching(60)
     assert [now_s for now_s in (1.0, 1.9, 2.0, 2.5) if watch.must_free({("b", 0)}, True, now_s)] == [2.0]
 
 
 def test_a_survivor_that_answers_is_not_hung_and_one_that_does_not_is() -> None:
-    watch = HangWatch(60)
+    watch = watching(60)
     watch.member_lost = True
     assert watch.hung(TWO, True, 0.0, {("a", 0)}) == set()
     assert watch.hung(TWO, True, 6.0, {("a", 0)}) == {("b", 0)}

@@ -113,7 +113,8 @@ def test_the_job_of_the_pilot_is_not_inherited(settings: DriverSettings, order: 
         "MINE": "0",
     }
     found = worker_environment(inherited, settings, order, {"HOROVOD_RANK": "0"})
-    assert found == {"SLURM_CONF": "/c", "PATH": "/bin", "MINE": "1", "HOROVOD_RANK": "0"}
+    mine = {"SLURM_CONF": "/c", "PATH": "/bin", "MINE": "1", "HOROVOD_RANK": "0"}
+    assert found == {"PYTHONUNBUFFERED": "1", **mine}
 
 
 def test_a_worker_is_logged_and_reported(starter: WorkerStarter, directory: TrainerDirectory) -> None:

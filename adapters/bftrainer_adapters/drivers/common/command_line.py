@@ -35,6 +35,8 @@ def worker_environment(
 ) -> dict[str, str]:
     """The inherited environment without variables that disturb a step, then the trainer's variables, then ``further``.
 
+    Python writes its output as it comes: into a pipe it would come in blocks of 8 KiB, minutes apart.
+
     srun takes the SLURM variables of the pilot's own job for options: with SLURM_MEM_PER_NODE, 22.05 rejected steps; with
     SLURM_HINT a worker saw one core of two.
     """
@@ -43,4 +45,4 @@ def worker_environment(
         for name, value in inherited.items()
         if name in settings.keep_environment or not name.startswith(settings.drop_environment)
     }
-    return {**kept, **dict(trainer.environment), **further}
+    return {"PYTHONUNBUFFERED": "1", **kept, **dict(trainer.environment), **further}

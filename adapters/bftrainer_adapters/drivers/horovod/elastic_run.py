@@ -31,6 +31,8 @@ from bftrainer_adapters.drivers.common.outcome import (
     exit_of,
     outcome,
 )
+from bftrainer_adapters.drivers.common.reported import latest_progress
+from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
@@ -57,7 +59,8 @@ class ElasticRun:
         self.messages: queue.Queue[Callable[[], None]] = queue.Queue()
         self.membership = Membership()
         self.members: dict[str, Member] = {}
-        self.watch = HangWatch(settings.hang_s)
+        self.silence = Silence(settings.hang_s, longest_silence_s(latest_progress(directory)))
+        self.watch = HangWatch(self.silence)
         self.progress = JsonTail(directory.progress)
         self.progress.skip()
         self.starter = WorkerStarter(directory, trainer, settings, events)
@@ -140,12 +143,12 @@ class ElasticRun:
         for line in map(parse_progress, self.progress.read()):
             if line.incarnation != self.events.incarnation:
                 continue
-            self.watch.heard(now)
+            self.silence.heard(now)
             if line.phase is Phase.CHECKPOINTED and self.leave_reason is not None:
                 self.checkpointed = True
             if line.world_size == self._group_size():
                 self._running()
-        if self.watch.heard_s is None and self.unreported_since_s is not None and now - self.unreported_since_s > 10:
+        if self.silence.heard_s is None and self.unreported_since_s is not None and now - self.unreported_since_s > 10:
             self._running()  # the script reports nothing
 
     # --- what happened -------------------------------------------------------------------------------------------------
@@ -254,6 +257,9 @@ class ElasticRun:
         if self.leave_reason is not None and now >= self.leave_by_s:
             self._finish(DriverOutcome(Ending.STOPPED, f"{self.leave_reason}; killed after {self.trainer.stop_s:g} s"))
             return
+        if self.leave_reason is None and self.silence.is_hung(now):
+            self._fail_hung(now)
+            return
         stragglers, others_wait = self.driver.stragglers() if self.started else (set(), False)
         if self.watch.must_free(stragglers, others_wait, now):
             self.driver.free_survivors(self.group)
@@ -261,7 +267,7 @@ class ElasticRun:
         group = {member.label for member in self.membership.group}
         for (label, slot), (worker, told_to_end) in list(self.training.items()):
             if (label, slot) in hung:
-                silent_s = round(now - (self.watch.heard_s or now), 1)
+                silent_s = round(self.silence.seconds(now), 1)
                 host = worker.host
                 self.events.write(Hung(host.node, host.fragment, silent_s))
                 if self.watch.member_lost:  # a survivor that could not leave the group: its node is not to blame
@@ -274,6 +280,13 @@ class ElasticRun:
             ):
                 worker.planned = True
                 worker.kill()
+
+    def _fail_hung(self, now_s: float) -> None:
+        log = None
+        for worker, _ in self.training.values():
+            log = log or worker.log
+            self.events.write(Hung(worker.host.node, worker.host.fragment, round(self.silence.seconds(now_s), 1)))
+        self._finish(DriverOutcome(Ending.FAILED, self.silence.reason, 1, log))
 
     def _refuge(self, lost: Member) -> HostSlots | None:
         """A host of the group on which a worker still trains; called from Horovod's threads."""

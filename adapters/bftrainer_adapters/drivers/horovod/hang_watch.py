@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from bftrainer_adapters.drivers.common.silence import Silence
+
 Key = tuple[str, int]
 """A worker: host label, slot."""
 
@@ -19,25 +21,19 @@ FREE_EVERY_S = 1.0
 
 @dataclass(slots=True)
 class HangWatch:
-    """Armed by the first progress line; the workers of a script that reports nothing never count as hung."""
+    """Stragglers of a group, by ``silence.hang_s``; a group of which all are silent is the silence's own matter."""
 
-    hang_s: float
-    heard_s: float | None = None
+    silence: Silence
     waiting_since_s: float | None = None
     member_lost: bool = False
     """Whether a worker of this group has ended on its own: those that have not left the group are its survivors."""
     _freed_s: float | None = None
 
-    def heard(self, now_s: float) -> None:
-        """Note a progress line."""
-        self.heard_s = now_s
-
     def regrouped(self, now_s: float) -> None:
         """Note a new group, whose first step may take a while."""
         self.waiting_since_s = self._freed_s = None
         self.member_lost = False
-        if self.heard_s is not None:
-            self.heard_s = now_s
+        self.silence.begun(now_s)
 
     def must_free(self, stragglers: set[Key], others_wait: bool, now_s: float) -> bool:
         """Whether to tell the stragglers now that their group is broken: at once after a loss, then every second."""
@@ -56,16 +52,15 @@ class HangWatch:
         """Workers to kill now.
 
         If the others have left the group after an error and wait, the stragglers get a tenth of ``hang_s``, at least 5 s.
-        Survivors of a loss that answered the notice are alive and may be in a long step: they get ``hang_s``. If nobody has
-        left, all workers count as hung after a silence of ``hang_s``.
+        Survivors of a loss that answered the notice are alive and may be in a long step: they get ``hang_s``.
         """
         self._note_waiting(stragglers, others_wait, now_s)
-        if self.waiting_since_s is not None and now_s - self.waiting_since_s >= max(ARRIVED_S, self.hang_s / 10):
+        if self.waiting_since_s is not None and now_s - self.waiting_since_s >= max(
+            ARRIVED_S, self.silence.hang_s / 10
+        ):
             silent = stragglers - freed if self.member_lost else stragglers
-            if silent or now_s - self.waiting_since_s >= self.hang_s:
+            if silent or now_s - self.waiting_since_s >= self.silence.hang_s:
                 return silent or stragglers
-        if self.heard_s is not None and now_s - self.heard_s >= self.hang_s:
-            return stragglers
         return set()
 
     def _note_waiting(self, stragglers: set[Key], others_wait: bool, now_s: float) -> None:

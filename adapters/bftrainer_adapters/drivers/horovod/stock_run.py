@@ -31,6 +31,8 @@ from bftrainer_adapters.drivers.common.command_line import worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome, Exit, exit_of, outcome
 from bftrainer_adapters.drivers.common.reaper import Reaper
+from bftrainer_adapters.drivers.common.reported import latest_progress
+from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0
@@ -67,7 +69,7 @@ class StockRun:
         self.leave_by_s = 0.0
         self.checkpointed = False
         self.told_to_end: str | None = None
-        self.heard_s: float | None = None
+        self.silence = Silence(settings.hang_s, longest_silence_s(latest_progress(directory)))
         self.process: subprocess.Popen[bytes] | None = None
         self.reaper = Reaper()
 
@@ -81,8 +83,8 @@ class StockRun:
                     return outcome(self.exits, self.leave_reason)
                 if self.leave_reason is not None and (self.process is None or time.monotonic() >= self.leave_by_s):
                     return DriverOutcome(Ending.STOPPED, self.leave_reason)
-                if self.heard_s is not None and time.monotonic() - self.heard_s >= self.settings.hang_s:
-                    return DriverOutcome(Ending.STOPPED, f"silent for {self.settings.hang_s:g} s")
+                if self.leave_reason is None and self.silence.is_hung(time.monotonic()):
+                    return DriverOutcome(Ending.FAILED, self.silence.reason, 1)
                 time.sleep(self.settings.poll_s)
             return DriverOutcome(Ending.STOPPED, self.told_to_end)
         finally:
@@ -146,9 +148,9 @@ class StockRun:
         for line in map(parse_progress, self.progress.read()):
             if line.incarnation != self.events.incarnation:
                 continue
-            self.heard_s = time.monotonic()
+            self.silence.heard(time.monotonic())
             self.checkpointed |= line.phase is Phase.CHECKPOINTED and self.leave_reason is not None
-            if self.settled or self.taken_back_s is not None:
+            if self.settled or self.taken_back_s is not None or line.phase is Phase.BUSY:
                 continue
             if line.world_size != sum(host.slots for host in self.announced):
                 self.deaf_commits += time.monotonic() - self.announced_s > NOTICE_S

@@ -91,7 +91,6 @@ class WorkerLauncher:
     def _environment(self, slot: Any) -> dict[str, str]:
         interface = self._settings.interface
         found = {
-            "PYTHONUNBUFFERED": "1",
             **create_run_env_vars(
                 self._rendezvous.address_for_workers, [interface], self._rendezvous.port, elastic=True
             ),

@@ -33,6 +33,8 @@ from bftrainer_adapters.drivers.common.outcome import (
     exit_of,
     outcome,
 )
+from bftrainer_adapters.drivers.common.reported import latest_progress
+from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 from bftrainer_adapters.drivers.torchft.lighthouse import Lighthouse
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum
@@ -77,7 +79,7 @@ class ReplicaRun:
         self.completing = False
         """Whether a worker has come to the end of the script: no more are started."""
         self.missing_since: dict[str, float] = {}
-        self.heard_s: float | None = None
+        self.silence = Silence(settings.hang_s, longest_silence_s(latest_progress(directory)))
         self.leave_reason: str | None = None
         self.leave_by_s = math.inf
         self.ended: DriverOutcome | None = None
@@ -148,7 +150,7 @@ class ReplicaRun:
     def _follow_progress(self) -> None:
         for line in map(parse_progress, self.progress.read()):
             if line.incarnation == self.events.incarnation:
-                self.heard_s = time.monotonic()
+                self.silence.heard(time.monotonic())
                 self.checkpointed |= line.phase is Phase.CHECKPOINTED and self.leave_reason is not None
 
     def _watch(self) -> None:
@@ -156,7 +158,15 @@ class ReplicaRun:
         now = time.monotonic()
         if now >= self.leave_by_s:
             self._finish(DriverOutcome(Ending.STOPPED, f"{self.leave_reason}; killed after {self.trainer.stop_s:g} s"))
+        if self.leave_reason is None and self.silence.is_hung(now):
+            for stay in self.stays:
+                self.events.write(Hung(stay.host.node, stay.host.fragment, round(self.silence.seconds(now), 1)))
+            log = next((worker.log for stay in self.stays for worker in stay.replicas.values()), None)
+            self._finish(DriverOutcome(Ending.FAILED, self.silence.reason, 1, log))
+            return
         missing = self.lighthouse.quorum.missing() if self.lighthouse.quorum.asked else set()
+        if self.silence.heard_s is not None:
+            missing -= {*self.lighthouse.quorum.group[:1]}  # rank 0, which reports: its silence is the trainer's
         self.missing_since = {replica: self.missing_since.get(replica, now) for replica in missing}
         hung = {replica for replica, since_s in self.missing_since.items() if now - since_s >= self.settings.hang_s}
         for stay in self.stays:
@@ -260,7 +270,6 @@ class ReplicaRun:
             "NCCL_SOCKET_IFNAME": self.settings.interface,
             "LOCAL_RANK": str(slot),
             "LOCAL_WORLD_SIZE": str(host.slots),
-            "PYTHONUNBUFFERED": "1",
         }
         if host.slots > 1:
             given["OMP_NUM_THREADS"] = "1"  # as torchrun sets it: workers on one node share its cores

@@ -17,9 +17,11 @@ from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.logs import last_exception, last_lines
+from bftrainer_adapters.drivers.common.reported import latest_progress
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
 from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause, was_taken
 from bftrainer_adapters.drivers.common.restarting.program import Program
+from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
 GATHER_S = 2.0
@@ -70,7 +72,7 @@ class Incarnation:
         self._starter = starter
         self._progress = JsonTail(orders.directory.progress)
         self._progress.skip()
-        self._heard_s: float | None = None
+        self._silence = Silence(orders.settings.hang_s, longest_silence_s(latest_progress(orders.directory)))
         self._leave_s: float | None = None
         self._crashed_s: float | None = None
         self._asked_s = 0.0
@@ -134,13 +136,11 @@ class Incarnation:
         if self._crashed_s is not None and now - self._crashed_s > GATHER_S and waits:
             self._kill_all()
         if any(line.incarnation == self._events.incarnation for line in map(parse_progress, self._progress.read())):
-            self._heard_s = now
-        if self._heard_s is not None and now - self._heard_s > self._orders.settings.hang_s:
+            self._silence.heard(now)
+        if self._leave_s is None and not self._hung and self._silence.is_hung(now):
             for worker in self._workers:
-                self._events.write(Hung(worker.host.node, worker.host.fragment, round(now - self._heard_s, 1)))
-            self._heard_s = None
+                self._events.write(Hung(worker.host.node, worker.host.fragment, round(self._silence.seconds(now), 1)))
             self._hung = True
-            self._leave_s = self._leave_s or now
             self._kill_all()
 
     def _leave(self, reason: str) -> None:
@@ -178,7 +178,11 @@ class Incarnation:
         return bool(lines) and lines[-1].phase is Phase.CHECKPOINTED
 
     def _own_latest(self) -> list[ProgressLine]:
-        return [line for line in _latest(self._orders.directory) if line.incarnation == self._events.incarnation]
+        return [
+            line
+            for line in latest_progress(self._orders.directory)[-50:]
+            if line.incarnation == self._events.incarnation
+        ]
 
     def _outcome(self) -> int | None:
         if self._stop_is_final and not self._says_done():
@@ -195,16 +199,13 @@ class Incarnation:
             worker, status = self._exits[first.number]
             self._events.write(Failed(first.reason, status or 1, tuple(last_lines(worker.log))))
             return 1
+        if self._hung and not self._orders.must_stop():
+            self._events.write(Failed(self._silence.reason, 1, tuple(last_lines(self._exits[0][0].log))))
+            return 1
         return None
 
 
 def has_checkpointed(directory: TrainerDirectory, since_s: float) -> bool:
     """Whether the program reported a checkpoint, or its end, since a time (seconds since 1970)."""
     saved = (Phase.CHECKPOINTED, Phase.DONE)
-    return any(line.phase in saved and line.at_s >= since_s for line in _latest(directory))
-
-
-def _latest(directory: TrainerDirectory) -> list[ProgressLine]:
-    tail = JsonTail(directory.progress)
-    tail.skip(1 << 16)
-    return [parse_progress(line) for line in tail.read()[-50:]]
+    return any(line.phase in saved and line.at_s >= since_s for line in latest_progress(directory)[-50:])
