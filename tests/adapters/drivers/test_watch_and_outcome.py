@@ -10,7 +10,7 @@ from bftrainer.protocol.progress_line import ProgressLine
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.logs import last_exception
 from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of, outcome
-from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
+from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
 
@@ -19,15 +19,15 @@ LOG = Path("worker.log")
 
 
 def watching(hang_s: float) -> HangWatch:
-    return HangWatch(Silence(hang_s))
+    return HangWatch(ReportSilence(hang_s))
 
 
 def test_a_script_that_reports_nothing_is_never_hung() -> None:
-    assert not Silence(60).is_hung(1e9)
+    assert not ReportSilence(60).is_hung(1e9)
 
 
 def test_a_silence_of_hang_s_is_a_hang_and_a_new_group_begins_another() -> None:
-    silence = Silence(60)
+    silence = ReportSilence(60)
     silence.heard(100)
     assert (silence.is_hung(159.9), silence.is_hung(160)) == (False, True)
     assert silence.reason == "hung: no report for 60 s (hang_s)"
@@ -36,7 +36,7 @@ def test_a_silence_of_hang_s_is_a_hang_and_a_new_group_begins_another() -> None:
 
 
 def test_the_longest_silence_that_ended_well_is_doubled() -> None:
-    silence = Silence(60)
+    silence = ReportSilence(60)
     for now_s in (0, 50, 52):
         silence.heard(now_s)
     assert (silence.is_hung(151.9), silence.is_hung(152)) == (False, True)

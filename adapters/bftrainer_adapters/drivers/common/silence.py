@@ -22,7 +22,7 @@ def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
 
 
 @dataclass(slots=True)
-class Silence:
+class ReportSilence:
     """Armed by the first report: a script that reports nothing never counts as hung."""
 
     hang_s: float

@@ -32,7 +32,7 @@ from bftrainer_adapters.drivers.common.outcome import (
     outcome,
 )
 from bftrainer_adapters.drivers.common.reported import latest_progress
-from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
+from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 from bftrainer_adapters.drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
@@ -59,7 +59,7 @@ class ElasticRun:
         self.messages: queue.Queue[Callable[[], None]] = queue.Queue()
         self.membership = Membership()
         self.members: dict[str, Member] = {}
-        self.silence = Silence(settings.hang_s, longest_silence_s(latest_progress(directory)))
+        self.silence = ReportSilence(settings.hang_s, longest_silence_s(latest_progress(directory)))
         self.watch = HangWatch(self.silence)
         self.progress = JsonTail(directory.progress)
         self.progress.skip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from bftrainer_adapters.drivers.common.silence import Silence
+from bftrainer_adapters.drivers.common.silence import ReportSilence
 
 Key = tuple[str, int]
 """A worker: host label, slot."""
@@ -23,7 +23,7 @@ FREE_EVERY_S = 1.0
 class HangWatch:
     """Stragglers of a group, by ``silence.hang_s``; a group of which all are silent is the silence's own matter."""
 
-    silence: Silence
+    silence: ReportSilence
     waiting_since_s: float | None = None
     member_lost: bool = False
     """Whether a worker of this group has ended on its own: those that have not left the group are its survivors."""

@@ -32,7 +32,7 @@ from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome, Exit, exit_of, outcome
 from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.common.reported import latest_progress
-from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
+from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0
@@ -69,7 +69,7 @@ class StockRun:
         self.leave_by_s = 0.0
         self.checkpointed = False
         self.told_to_end: str | None = None
-        self.silence = Silence(settings.hang_s, longest_silence_s(latest_progress(directory)))
+        self.silence = ReportSilence(settings.hang_s, longest_silence_s(latest_progress(directory)))
         self.process: subprocess.Popen[bytes] | None = None
         self.reaper = Reaper()
 

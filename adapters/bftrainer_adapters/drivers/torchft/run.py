@@ -34,7 +34,7 @@ from bftrainer_adapters.drivers.common.outcome import (
     outcome,
 )
 from bftrainer_adapters.drivers.common.reported import latest_progress
-from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
+from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 from bftrainer_adapters.drivers.torchft.lighthouse import Lighthouse
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum
@@ -79,7 +79,7 @@ class ReplicaRun:
         self.completing = False
         """Whether a worker has come to the end of the script: no more are started."""
         self.missing_since: dict[str, float] = {}
-        self.silence = Silence(settings.hang_s, longest_silence_s(latest_progress(directory)))
+        self.silence = ReportSilence(settings.hang_s, longest_silence_s(latest_progress(directory)))
         self.leave_reason: str | None = None
         self.leave_by_s = math.inf
         self.ended: DriverOutcome | None = None

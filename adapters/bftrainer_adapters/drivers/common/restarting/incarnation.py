@@ -21,7 +21,7 @@ from bftrainer_adapters.drivers.common.reported import latest_progress
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
 from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause, was_taken
 from bftrainer_adapters.drivers.common.restarting.program import Program
-from bftrainer_adapters.drivers.common.silence import Silence, longest_silence_s
+from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.workers import WorkerProcess, WorkerStarter
 
 GATHER_S = 2.0
@@ -72,7 +72,7 @@ class Incarnation:
         self._starter = starter
         self._progress = JsonTail(orders.directory.progress)
         self._progress.skip()
-        self._silence = Silence(orders.settings.hang_s, longest_silence_s(latest_progress(orders.directory)))
+        self._silence = ReportSilence(orders.settings.hang_s, longest_silence_s(latest_progress(orders.directory)))
         self._leave_s: float | None = None
         self._crashed_s: float | None = None
         self._asked_s = 0.0
