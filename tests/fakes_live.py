@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -202,9 +202,6 @@ class FakeLauncher:
     drivers: dict[str, FakeDriver] = field(default_factory=dict)
     orders: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
-
-    def reconfigure(self, settings: Mapping[str, object]) -> None:
-        self.settings = dict(settings)
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
         name, there = spec.name, tuple(hosts)

@@ -17,8 +17,12 @@ from bftrainer.core.loop import run
 from bftrainer.domain.state import State
 from bftrainer.live.hints import HintListener, Hints
 from bftrainer.live.nodes.manager import NodeManager
+from bftrainer.live.notices import Notices
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
+from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Request, RequestKind, Spool
@@ -84,9 +88,8 @@ class House:
                 reconfigure=(lambda _: ()) if self.reconfigures else None,
             )  # fmt: skip
             until_s = self.clock.elapsed_s() + seconds
-            self.running = HousePilot(self, parts, Registry(store), until_s, hints)
-            it = self.running
-            return run(it.world, it.state, it.decisions.policy, it)
+            self.running = it = HousePilot(self, parts, store, until_s, hints)
+            return run(it.world, it.state, it.decisions.policy, it.decisions)
         finally:
             store.close()
             if hints is not None:
@@ -131,11 +134,14 @@ class HousePilot(PilotRuntime):
     """The real one, but for its drivers. It ends at a time, and lets the test look on."""
 
     def __init__(
-        self, home: House, parts: PilotDependencies, registry: Registry, until_s: float, hints: Hints | None = None
+        self, home: House, parts: PilotDependencies, store: Store, until_s: float, hints: Hints | None = None
     ) -> None:
         self._home, self._until_s = home, until_s
+        cell, clock = ConfigCell(home.config), SteadyClock(parts.clock)
+        notices = Notices(cell, Registry(store), parts.state_dir, parts.clock)
+        recorder = Recorder(store, clock, [notices.hear])
         super().__init__(
-            parts, home.config, registry, [], home.launcher, Signals(), lambda: configuration(home.fresh), hints=hints
+            parts, cell, recorder, clock, notices, home.launcher, Signals(), lambda: configuration(home.fresh), hints
         )
 
     @property

@@ -108,7 +108,15 @@ def adopt(state: State, plan: Plan) -> State:
         a if a.nodes is nodes else _with_nodes(a, nodes, state.at_s)
         for a, nodes in zip(state.active, plan.nodes, strict=True)
     )
-    after = replace(state, active=active, memory=plan.memory, wake_at_s=plan.decision.wake_at_s)
+    decision = plan.decision
+    after = replace(
+        state,
+        active=active,
+        memory=plan.memory,
+        wake_at_s=decision.wake_at_s,
+        kept=decision.kept,
+        blamed=decision.blamed,
+    )
     due_s = wake_s(after)
     if due_s is None or (after.wake_at_s is not None and after.wake_at_s <= due_s):
         return after

@@ -13,7 +13,7 @@ def run(world: World, state: State, policy: Policy, journal: Journal) -> State:
     A preemption never waits for the policy: trainers give up nodes that left before anything is decided. A plan is in the
     journal before it is carried out.
     """
-    while (event := world.next_event(state.wake_at_s)) is not None:
+    while (event := world.next_event(state)) is not None:
         forced = observe(state, event)
         world.apply(rescales(state, forced, forced=True))
         plan = decide(forced, policy, event)

@@ -8,6 +8,7 @@ from bftrainer.domain.cluster import Acquired, Fragment, NodeRequest, Observatio
 from bftrainer.domain.events import Event
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import Decision, Plan, Rescale, State
+from bftrainer.domain.times import ElapsedS, HostS
 
 
 class Allocator(Protocol):
@@ -39,8 +40,8 @@ class Policy(Protocol):
 class World(Protocol):
     """The source of events, which also carries out decisions: a live cluster or a replayed log."""
 
-    def next_event(self, wake_at_s: float | None) -> Event | None:
-        """The next event, at ``wake_at_s`` at the latest if given; None at the end."""
+    def next_event(self, state: State) -> Event | None:
+        """The next event after ``state``, at ``state.wake_at_s`` at the latest if set; None at the end."""
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
         """Carry out rescales in order."""
@@ -56,10 +57,10 @@ class Journal(Protocol):
 class Clock(Protocol):
     """The only source of time outside the core."""
 
-    def now_s(self) -> float:
+    def now_s(self) -> HostS:
         """Seconds since the epoch, for display and journals. It may jump."""
 
-    def elapsed_s(self) -> float:
+    def elapsed_s(self) -> ElapsedS:
         """Monotonic seconds from an arbitrary origin, for timeouts and backoffs."""
 
     def sleep(self, seconds: float) -> None: ...

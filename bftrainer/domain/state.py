@@ -71,6 +71,8 @@ class State:
 
     Invariants: the node sets of trainers are disjoint, within the pool, and each within one class. At most ``max_parallel``
     (P_jmax) trainers are admitted (None: all); when it is lowered, admitted trainers stay.
+
+    ``kept`` is the error of the policy, if the last decision kept the sizes, and ``blamed`` are the trainers that cause it.
     """
 
     max_parallel: int | None
@@ -83,6 +85,8 @@ class State:
     classes: Classes = ()
     window_ends: tuple[tuple[str, float], ...] = ()
     measurements: tuple[tuple[str, Measurements], ...] = ()
+    kept: str = ""
+    blamed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,21 @@
-"""Policy, solver and journal of a running pilot: exchanged together when the configuration is reloaded."""
+"""Policy and solver of a running pilot, exchanged together when the configuration is reloaded; and the record of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from bftrainer.allocation.chain import build_allocator
+from bftrainer.allocation.two_costs import MOST, is_limited
 from bftrainer.config.pilot import PilotConfig
+from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Problem, TrainerDemand
-from bftrainer.live.facts import Listener, TellingJournal
+from bftrainer.domain.state import Plan, State
+from bftrainer.live.recorder import Recorder
 from bftrainer.persistence import codec
-from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Settings, TimedPolicy
-from bftrainer.persistence.store import Store
+from bftrainer.persistence.journal import RecordingAllocator, Settings, TimedPolicy
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer.policies.gather import unwrapped
 from bftrainer.policies.keeping import Keeping
@@ -57,30 +59,55 @@ class Prepared:
 
 
 class DecisionMaker:
-    """The policy with its journal. Listeners hear of each decision once it is on disk."""
+    """The policy, and the loop's Journal: it records each decision with the answers of the solvers behind it."""
 
-    def __init__(self, config: PilotConfig, store: Store, listeners: list[Listener]) -> None:
-        settings = settings_of(config)
-        self._recorder = RecordingAllocator(build_allocator(settings.solver, config.decisions.solve_s))
-        self._chosen = policy_of(settings, self._recorder)
+    def __init__(self, config: PilotConfig, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._settings = settings_of(config)
+        self._allocator = RecordingAllocator(build_allocator(self._settings.solver, config.decisions.solve_s))
+        self._chosen = policy_of(self._settings, self._allocator)
         self.policy = TimedPolicy(_keeping(self._chosen))
-        self._journal = LiveJournal(store, self._recorder, self.policy, settings)
-        self.journal = TellingJournal(self._journal, self.policy, listeners)
+        self._kept = ""
+        self._limited: set[str] = set()  # trainers of which it was told that decisions do not look far enough ahead
+        recorder.settings(self._settings)
 
     def prepare(self, config: PilotConfig, trainers: Iterable[Trainer]) -> Prepared:
         """Build what a new configuration asks for, for these trainers. Raises ``UserError``, and changes nothing."""
-        return _prepared(config, trainers, self._recorder)
+        return _prepared(config, trainers, self._allocator)
 
-    def use(self, prepared: Prepared, now_s: float) -> None:
+    def use(self, prepared: Prepared) -> None:
         """Decide by this from now on."""
-        self._journal.begin(prepared.settings, now_s)
-        self._recorder.exchange(prepared.allocator)
-        self._chosen = prepared.policy
-        self.policy.exchange(_keeping(prepared.policy))
+        self._recorder.settings(prepared.settings)
+        self._settings, self._chosen = prepared.settings, prepared.policy
+        self._allocator.allocator = prepared.allocator
+        self.policy.policy = _keeping(prepared.policy)
 
     def refusal(self, trainer: Trainer) -> str | None:
         """Why the present policy cannot serve a trainer."""
         return refusal(self._chosen, trainer)
+
+    def record(self, event: Event, state: State, plan: Plan) -> None:
+        """Write a decision to the journal; note the failure of a policy, and costs longer than decisions look ahead."""
+        self._recorder.decision(event, state, plan, self._allocator.taken(), self.policy.took_s)
+        before, self._kept = self._kept, plan.decision.kept
+        if self._kept and self._kept != before:
+            self._recorder.note("decision failed", "", f"trainers keep their sizes: {self._kept}")
+        for trainer, text in limited_costs(state, self._settings.forward_s, self._limited):
+            self._limited.add(trainer)
+            self._recorder.note("cost", trainer, text)
+
+
+def limited_costs(state: State, forward_s: float, told: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Trainers whose learned costs are longer than T_fwd and count as less (allocation/two_costs.py), each with a note."""
+    for active in state.active:
+        trainer = active.trainer
+        if trainer.start_s is not None and trainer.id not in told and is_limited(trainer, forward_s):
+            yield (
+                trainer.id,
+                f"a rescale takes {trainer.growth_s:.0f} s (start {trainer.start_s:.0f} s, switch {trainer.scale_up_s:.0f} s), "
+                f"but decisions look {forward_s:g} s ahead: it counts as {MOST * forward_s:.0f} s; set decisions.forward_s "
+                "higher",
+            )
 
 
 def check_decisions(config: PilotConfig, trainers: Iterable[Trainer]) -> None:

@@ -81,7 +81,7 @@ class HintListener:
         self._clock = clock
         self._file = state_dir / FILE
         self._counts = self._written = HintCounts(address, self._socket.getsockname()[1], clock.now_s())
-        self._next_write_s = clock.elapsed_s()
+        self._next_write_s: float = clock.elapsed_s()
         self._write()
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bftrainer.config.pilot import TimesConfig
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import BFTrainerError
+from bftrainer.live.reload import ConfigCell
 
 AGAIN_S = 30.0
 RARELY_S = 300.0
@@ -35,16 +35,13 @@ class JobChain:
     """Asked in every tick; asks the scheduler only every ``RARELY_S``, near the end every ``AGAIN_S``."""
 
     _job: OwnJob
-    _times: TimesConfig
+    _config: ConfigCell
     _clock: Clock
     _note: Callable[[str], None]
     _successor: str = field(default="", init=False)
     _next_look_s: float = field(default=-math.inf, init=False)
     _ends_s: float | None = field(default=None, init=False)
     _warned: bool = field(default=False, init=False)
-
-    def reconfigure(self, times: TimesConfig) -> None:
-        self._times = times
 
     def warn(self) -> None:
         """The scheduler has sent its notice of the end of the job; it comes even if the scheduler answers no questions."""
@@ -66,7 +63,7 @@ class JobChain:
             self._next_look_s = self._clock.elapsed_s() + rest_s
         if self._ends_s is None:
             return self._warned
-        return now_s >= self._ends_s - self._times.shutdown_s - SPARE_S
+        return now_s >= self._ends_s - self._config.now.times.shutdown_s - SPARE_S
 
     def call_off(self) -> None:
         """Cancel the successor: the pilot was told to end."""
@@ -80,7 +77,7 @@ class JobChain:
 
     def _is_near(self, now_s: float) -> bool:
         """Whether the end is unknown, or near enough that a change of it would matter before the next question."""
-        return self._ends_s is None or now_s >= self._ends_s - self._times.hand_over_s - 2 * RARELY_S
+        return self._ends_s is None or now_s >= self._ends_s - self._config.now.times.hand_over_s - 2 * RARELY_S
 
     def _is_due(self, now_s: float) -> bool:
-        return self._warned or (self._ends_s is not None and now_s >= self._ends_s - self._times.hand_over_s)
+        return self._warned or (self._ends_s is not None and now_s >= self._ends_s - self._config.now.times.hand_over_s)

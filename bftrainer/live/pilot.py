@@ -9,10 +9,12 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.loop import run
 from bftrainer.errors import PilotFailedError, UserError
 from bftrainer.live.decision_maker import check_decisions
-from bftrainer.live.facts import Fact, Listener, TellingRegistry
 from bftrainer.live.hints import HintListener
 from bftrainer.live.metrics import Metrics
 from bftrainer.live.metrics_server import MetricsServer, is_served
+from bftrainer.live.notices import Notices
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
 from bftrainer.live.steady_clock import SteadyClock
@@ -40,35 +42,30 @@ def run_pilot(
     hints: HintListener | None = None
     runs = False
     try:
-        check_decisions(config, [r.spec.trainer() for r in Registry(store).trainers() if not r.status.is_final])
+        registry = Registry(store)
+        check_decisions(config, [r.spec.trainer() for r in registry.trainers() if not r.status.is_final])
         store.take_lease(this_process(), parts.job_id, parts.clock.now_s(), config.times.lease_s, parts.job_is_gone)
-        running: PilotRuntime | None = None
-
-        def log(fact: Fact) -> None:
-            parts.log(fact, (config if running is None else running.config).log.format)
-
-        listeners: list[Listener] = [log]
+        cell = ConfigCell(config)
+        notices = Notices(cell, registry, parts.state_dir, parts.clock)
+        metrics = Metrics(registry) if is_served(config.metrics) else None
+        subscribers = [lambda fact: parts.log(fact, cell.now.log.format), notices.hear]
         clock = SteadyClock(parts.clock)
-        registry = TellingRegistry(store, parts.clock.now_s, listeners, clock.to_wall)
-        registry.note(clock.now_s(), "pilot", "", f"started with pid {os.getpid()}")
-        launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
+        recorder = Recorder(store, clock, subscribers if metrics is None else [*subscribers, metrics.hear])
+        recorder.note("pilot", "", f"started with pid {os.getpid()}")
         if config.hints.port is not None:
             hints = HintListener(config.hints, config.workers, parts.state_dir, parts.clock)
-            registry.note(
-                clock.now_s(), "hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}"
-            )
-        running = PilotRuntime(parts, config, registry, listeners, launcher, signals, reread, clock, hints)
-        if is_served(config.metrics):
-            metrics = Metrics(registry)
-            listeners.append(metrics.hear)
+            recorder.note("hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}")
+        launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
+        running = PilotRuntime(parts, cell, recorder, clock, notices, launcher, signals, reread, hints)
+        if metrics is not None:
             served = MetricsServer(metrics, config.metrics, parts.state_dir)
             for place in served.places:
-                registry.note(clock.now_s(), "metrics", "", place)
+                recorder.note("metrics", "", place)
         runs = True
         with running.heartbeat.running():
-            run(running.world, running.state, running.decisions.policy, running)
+            run(running.world, running.state, running.decisions.policy, running.decisions)
         running.close()
-        registry.note(clock.now_s(), "pilot", "", "has ended")
+        recorder.note("pilot", "", "has ended")
         store.drop_lease()
     except UserError as error:
         if runs:

@@ -1,6 +1,8 @@
-"""Which keys of a reloaded configuration (SIGHUP) a running pilot applies, and which keep their old value. Pure."""
+"""Which keys of a reloaded configuration (SIGHUP) a running pilot applies, and which keep their old value."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
@@ -14,6 +16,13 @@ FIXED: dict[str, frozenset[str]] = {
     "hints": frozenset({"port", "address"}),
     "trace": frozenset({"log", "nodes", "days", "seed", "start_h", "speedup"}),
 }
+
+
+@dataclass(slots=True)
+class ConfigCell:
+    """The configuration in effect. Its readers take from ``now`` what they need when they need it; only a reload sets it."""
+
+    now: PilotConfig
 
 
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:

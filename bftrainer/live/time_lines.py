@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from bftrainer.domain.fragments import id_of
 from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds
 from bftrainer.domain.state import Plan, State
-from bftrainer.persistence.stages import StageReached
+from bftrainer.domain.times import HostS
+from bftrainer.persistence.registry import StageReached
 from bftrainer.persistence.time_lines import TimeLine
 from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
 
@@ -22,24 +23,24 @@ class TimeLineBook:
     """
 
     def __init__(self, open_lines: Iterable[TimeLine], complete: Complete) -> None:
-        self._instants: dict[str, dict[NodeStage, float]] = {it.fragment: dict(it.instants) for it in open_lines}
+        self._instants: dict[str, dict[NodeStage, HostS]] = {it.fragment: dict(it.instants) for it in open_lines}
         self._names = {id_of(name): name for name in self._instants}
         self._given = {name for name, instants in self._instants.items() if NodeStage.GIVEN in instants}
-        self._empty: dict[str, tuple[float, str]] = {}  # since when no worker runs there, and whose it was
+        self._empty: dict[str, tuple[HostS, str]] = {}  # since when no worker runs there, and whose it was
         self._unwritten: list[StageReached] = []
         self._complete = complete
 
-    def begin(self, fragment: str, at_s: float) -> None:
+    def begin(self, fragment: str, at_s: HostS) -> None:
         """The pilot decides to hold a node."""
         self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
         self._names[id_of(fragment)] = fragment
 
-    def audited(self, fragment: str, stage: NodeStage, at_s: float) -> None:
+    def audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
         """An instant that the audit contains."""
         if (instants := self._instants.get(fragment)) is not None:
             instants.setdefault(stage, at_s)
 
-    def reached(self, fragment: str, stage: NodeStage, at_s: float, trainer: str = "") -> None:
+    def reached(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
         """Any other instant."""
         instants = self._instants.get(fragment)
         if instants is None or stage in instants:
@@ -49,7 +50,7 @@ class TimeLineBook:
         if stage is NodeStage.FIRST_STEP:
             self._complete(fragment, stage_seconds(instants, TO_TRAINING))
 
-    def decided(self, state: State, plan: Plan, at_s: float) -> None:
+    def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
         """A decision is in the journal."""
         for active, nodes in zip(state.active, plan.nodes, strict=True):
             for name in sorted(nodes - self._given):
@@ -69,7 +70,7 @@ class TimeLineBook:
             if it.stepped_s is not None and (known is None or known.stepped_s is None):
                 self._stepped(name, trainer, it)
             if it.gone_s is not None:
-                self._empty[name] = it.gone_s, trainer
+                self._empty[name] = HostS(it.gone_s), trainer
             else:
                 self._empty.pop(name, None)
 
@@ -83,9 +84,9 @@ class TimeLineBook:
         )
         for stage, at_s in columns:
             if at_s is not None:
-                self.reached(name, stage, at_s, trainer)
+                self.reached(name, stage, HostS(at_s), trainer)
 
-    def end(self, fragment: str, at_s: float) -> None:
+    def end(self, fragment: str, at_s: HostS) -> None:
         """The holder job is over."""
         if (empty := self._empty.pop(fragment, None)) is not None:
             self.reached(fragment, NodeStage.WORKERS_GONE, *empty)

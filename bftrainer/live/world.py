@@ -20,19 +20,21 @@ from bftrainer.domain.events import (
     TrainerSubmitted,
 )
 from bftrainer.domain.model import Trainer
-from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import Nodes, Rescale, State
+from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.derived import Derived
 from bftrainer.live.facts import TickStage
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
+from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.ticks import TickTimer
 from bftrainer.live.trainers.for_core import for_core
 from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.live.trainers.requests import carry_out, submit
-from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 
 REQUESTS_AT_ONCE = 40
@@ -99,19 +101,20 @@ class LiveWorld:
 
     def __init__(
         self,
-        registry: Registry,
+        config: ConfigCell,
+        recorder: Recorder,
         spool: Spool,
         nodes: NodeManager,
         trainers: TrainerManager,
         classes: NodeClassifier,
-        clock: Clock,
+        clock: SteadyClock,
         told: State,
         control: Control,
         heartbeat: Heartbeat,
-        timer: TickTimer,
         refusal: Callable[[Trainer], str | None] = lambda _: None,
     ) -> None:
-        self._registry = registry
+        self._config = config
+        self._recorder = recorder
         self._spool = spool
         self._nodes = nodes
         self._trainers = trainers
@@ -119,18 +122,21 @@ class LiveWorld:
         self._clock = clock
         self._control = control
         self._heartbeat = heartbeat
-        self._timer = timer
+        self._timer = TickTimer(clock, recorder)
         self._refusal = refusal
         self._told = Told(told)
         self._next_beat = clock.elapsed_s()
-        self._drains_since: float | None = None
+        self._drains_since: ElapsedS | None = None
         self._told_all_joined = True
         self._has_cleared = False
         for active in told.active:
             trainers.adopt_orders(active.trainer.id, active.nodes, told.pool, clock.now_s())
 
-    def next_event(self, wake_at_s: float | None) -> Event | None:
+    def next_event(self, state: State) -> Event | None:
         """Wait until something has happened. None once the pilot was told to end and everything is released."""
+        self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
+        for name in state.blamed:
+            self._trainers.quarantine(name, state.kept)
         timer = self._timer
         timer.passed(TickStage.DECISION)  # on the event before; with that its tick is over
         timer.ends()
@@ -140,12 +146,12 @@ class LiveWorld:
                 if self._is_drained():
                     return None
             elif self._nodes.settled:
-                event = self._difference(wake_at_s)
+                event = self._difference(state.wake_at_s)
                 timer.passed(TickStage.EVENTS)
                 if event is not None:
                     return event
             timer.ends()
-            rest_s = self._nodes.config.times.file_poll_s
+            rest_s = self._config.now.times.file_poll_s
             self._clock.sleep(rest_s if self._drains_since is not None else min(rest_s, self._nodes.next_look_s))
             timer.begins()
 
@@ -156,10 +162,6 @@ class LiveWorld:
             self._trainers.desire(step.trainer_id, step.after, now_s)
         self._trainers.step(now_s)
 
-    def decided(self, state: State) -> None:
-        """A decision is in the journal: note which trainers have been admitted."""
-        self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
-
     def _tick(self) -> None:
         """Look at everything that is due, and take the next steps."""
         timer = self._timer
@@ -168,7 +170,7 @@ class LiveWorld:
         self._beat(elapsed, now_s)
         if self._control.must_end and self._drains_since is None:
             self._drains_since = elapsed
-            self._registry.note(now_s, "pilot", "", "shutting down: trainers checkpoint, then nodes are released")
+            self._recorder.note("pilot", "", "shutting down: trainers checkpoint, then nodes are released")
             self._trainers.drain()
         timer.passed(TickStage.JOURNAL)
         self._nodes.look()
@@ -201,18 +203,18 @@ class LiveWorld:
         self._nodes.release(self._trainers.held(now_s))
         timer.passed(TickStage.RELEASES)
 
-    def _beat(self, elapsed: float, now_s: float) -> None:
+    def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the journal can be written."""
         self._trainers.account(now_s)
         if elapsed >= self._next_beat:
-            self._next_beat = elapsed + self._heartbeat.interval_s
-            self._trainers.write_usage(now_s)
+            self._next_beat = ElapsedS(elapsed + self._heartbeat.interval_s)
+            self._trainers.write_usage()
             self._heartbeat.wrote()
         self._heartbeat.renew_if_due()
 
     @property
     def _max_parallel(self) -> int:
-        return self._nodes.config.decisions.max_parallel
+        return self._config.now.decisions.max_parallel
 
     def _difference(self, wake_at_s: float | None) -> Event | None:
         """What the core has not been told yet, as one event."""
@@ -226,11 +228,11 @@ class LiveWorld:
         changes += [TrainerFinished(name) for name in gone]
         room = self._max_parallel + QUEUED_TOLD - len(told) + len(gone)
         new = list(islice((record for name, record in known.items() if name not in told), max(room, 0)))
-        submitted = [for_core(record, self._nodes.config.learning) for record in new]
+        submitted = [for_core(record, self._config.now.learning) for record in new]
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         all_joined = self._nodes.all_joined
         # A wait for other nodes (policies/gather.py) ends as soon as none is about to join.
-        early_s = self._nodes.config.decisions.gather_s if all_joined and not self._told_all_joined else 0.0
+        early_s = self._config.now.decisions.gather_s if all_joined and not self._told_all_joined else 0.0
         if wake_at_s is not None and wake_at_s <= now_s + early_s:
             changes.append(TimerDue())
         if not changes:
@@ -244,7 +246,7 @@ class LiveWorld:
         self._told_all_joined = all_joined
         return Event(now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined)
 
-    def _read_spool(self, now_s: float) -> None:
+    def _read_spool(self, now_s: PilotS) -> None:
         """Carry out some requests, in order. Each is in the registry before its file is removed, so that none is lost.
 
         However many there are, a tick takes a few of them: no release waits for a bulk of submissions.
@@ -253,37 +255,37 @@ class LiveWorld:
         submissions: list[tuple[str, Request]] = []
         for received in self._spool.take(REQUESTS_AT_ONCE):
             if received.request is None:
-                self._registry.note(now_s, "spool", received.name[:80], f"request rejected: {received.refused}")
+                self._recorder.note("spool", received.name[:80], f"request rejected: {received.refused}")
                 self._spool.put_aside(received.name)
             elif received.request.kind is RequestKind.SUBMIT:
                 submissions.append((received.name, received.request))
             else:
                 self._submit(submissions, now_s)
                 submissions = []
-                self._carry_out(received.name, received.request, now_s)
+                self._carry_out(received.name, received.request)
             if self._clock.elapsed_s() - began_s >= REQUESTS_S:
                 break
         self._submit(submissions, now_s)
 
-    def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: float) -> None:
-        for name, why in submit(submissions, self._registry, self._trainers, now_s, self._refusal):
-            self._registry.note(now_s, "spool", name, why)
+    def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: PilotS) -> None:
+        for name, why in submit(submissions, self._recorder, self._trainers, now_s, self._refusal):
+            self._recorder.note("spool", name, why)
         self._spool.take_away(*(spool_name for spool_name, _ in submissions))
 
-    def _carry_out(self, spool_name: str, request: Request, now_s: float) -> None:
+    def _carry_out(self, spool_name: str, request: Request) -> None:
         try:
-            carry_out(spool_name, request, self._registry, self._trainers, now_s)
+            carry_out(spool_name, request, self._recorder, self._trainers)
         except BFTrainerError as error:
             if error.exit_status != 2:
                 raise
-            self._registry.note(now_s, "spool", request.trainer, str(error))
+            self._recorder.note("spool", request.trainer, str(error))
         self._spool.take_away(spool_name)
 
     def _is_drained(self) -> bool:
         """Whether all trainers have stopped and all holders have ended, or the time for that is over."""
         assert self._drains_since is not None
         passed_s = self._clock.elapsed_s() - self._drains_since
-        shutdown_s = self._nodes.config.times.shutdown_s
+        shutdown_s = self._config.now.times.shutdown_s
         if self._trainers.anybody_alive():
             if passed_s > 0.8 * shutdown_s:
                 self._trainers.kill_all()
@@ -292,5 +294,5 @@ class LiveWorld:
         self._nodes.release(frozenset(), at_once=True)
         if not self._nodes.empty and passed_s <= shutdown_s:
             return False
-        self._trainers.write_usage(self._clock.now_s())
+        self._trainers.write_usage()
         return True

@@ -76,6 +76,7 @@ RENAMED: Mapping[type, Mapping[str, str]] = {
 ADDED: Mapping[type, frozenset[str]] = {
     events.Event: frozenset({"all_joined"}),
     state.Decision: frozenset({"kept", "blamed", "nodes"}),
+    state.State: frozenset({"kept", "blamed"}),
     state.Active: frozenset({"rescaling"}),
     model.Trainer: frozenset({"start_s", "from_zero_s"}),
     events.StallSeen: frozenset({"start_s", "from_zero"}),

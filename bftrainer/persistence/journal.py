@@ -12,6 +12,7 @@ from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Answer, Problem
 from bftrainer.domain.state import Decision, Plan, State
+from bftrainer.domain.times import HostS
 from bftrainer.errors import InvalidValueError
 from bftrainer.persistence import codec
 from bftrainer.persistence.store import Store
@@ -52,13 +53,14 @@ class RecordingAllocator:
     allocator: Allocator
     answers: list[Answer] = field(default_factory=list)
 
+    def taken(self) -> tuple[Answer, ...]:
+        """The answers since the last call."""
+        answers, self.answers = tuple(self.answers), []
+        return answers
+
     @property
     def name(self) -> str:
         return self.allocator.name
-
-    def exchange(self, allocator: Allocator) -> None:
-        """Use this allocator from now on."""
-        self.allocator = allocator
 
     def solve(self, problem: Problem) -> Answer:
         answer = self.allocator.solve(problem)
@@ -77,10 +79,6 @@ class TimedPolicy:
     def name(self) -> str:
         return self.policy.name
 
-    def exchange(self, policy: Policy) -> None:
-        """Use this policy from now on."""
-        self.policy = policy
-
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         began = time.perf_counter()
         answer = self.policy.decide(state, event)
@@ -88,17 +86,14 @@ class TimedPolicy:
         return answer
 
 
-class LiveJournal:
-    """Port Journal over the store. Each row comes with the state after it, from which a restarted pilot resumes."""
+class JournalWriter:
+    """Writes the journal. Each row comes with the state after it, from which a restarted pilot resumes."""
 
-    def __init__(self, store: Store, recorder: RecordingAllocator, policy: TimedPolicy, settings: Settings) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._recorder = recorder
-        self._policy = policy
         self._settings_number = 0
-        self.begin(settings, time.time())
 
-    def begin(self, settings: Settings, at_s: float) -> None:
+    def begin(self, settings: Settings, at_s: HostS) -> None:
         """From now on decisions are made with these settings."""
         with self._store.writing("settings") as db:
             cursor = db.execute(
@@ -112,19 +107,16 @@ class LiveJournal:
             assert cursor.lastrowid is not None
             self._settings_number = cursor.lastrowid
 
-    def record(self, event: Event, state: State, plan: Plan) -> None:
+    def record(self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float) -> None:
         """Write event, plan and the state after it in one commit. Raises :class:`~bftrainer.errors.StoreError`."""
-        answers, self._recorder.answers = tuple(self._recorder.answers), []
         if plan.decision.kept:
             answers = ()  # those of trials, which nothing was decided on
         with self._store.writing("decision") as db:
+            texts = codec.dumps(event), codec.dumps(plan), codec.dumps(answers)
             cursor = db.execute(
                 "INSERT INTO journal (at_s, settings, event, plan, answers, took_s) VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    event.at_s, self._settings_number, codec.dumps(event), codec.dumps(plan), codec.dumps(answers),
-                    self._policy.took_s,
-                ),
-            )  # fmt: skip
+                (event.at_s, self._settings_number, *texts, took_s),
+            )
             assert cursor.lastrowid is not None
             after = cursor.lastrowid, codec.dumps(adopt(state, plan))
             db.execute("INSERT OR REPLACE INTO last_state VALUES (1, ?, ?)", after)

@@ -1,10 +1,10 @@
-"""The registry of trainers and the audit of fragments, in the store. Every change is one transaction."""
+"""The registry of trainers and the audit of fragments, read from the store. Times are those of the host's clock."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -13,12 +13,11 @@ from pydantic import ValidationError
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.node_stages import NodeStage
+from bftrainer.domain.times import HostS
 from bftrainer.errors import StoreError, UserError
-from bftrainer.persistence.stages import StageReached, add_stages
 from bftrainer.persistence.store import Store
 from bftrainer.protocol.bounds import MAX_SAMPLES
 from bftrainer.protocol.metrics import Metric
-from bftrainer.protocol.worker_times import TrainingTimes
 
 
 class TrainerStatus(Enum):
@@ -47,14 +46,14 @@ class TrainerRecord:
     owner: str
     status: TrainerStatus
     reason: str
-    submitted_s: float
-    admitted_s: float | None
-    started_s: float | None
-    finished_s: float | None
+    submitted_s: HostS
+    admitted_s: HostS | None
+    started_s: HostS | None
+    finished_s: HostS | None
     samples_done: float
     failures: int
     samples_at_failure: float | None
-    not_before_s: float
+    not_before_s: HostS
     ended_incarnation: int
     held_node_s: float
     trained_node_s: float
@@ -86,18 +85,31 @@ class FragmentRecord:
 
     name: str
     node: str
-    asked_s: float
-    taken_s: float | None
-    asked_back_s: float | None
-    released_s: float | None
+    asked_s: HostS
+    taken_s: HostS | None
+    asked_back_s: HostS | None
+    released_s: HostS | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageReached:
+    """A fragment has reached an instant of its time line that the audit has no column for.
+
+    ``trainer`` is the one that it concerns; empty if there is none.
+    """
+
+    fragment: str
+    stage: NodeStage
+    at_s: HostS
+    trainer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """An event other than a decision."""
 
-    at_s: float
+    at_s: HostS
     kind: str
     subject: str
     text: str
@@ -117,43 +129,8 @@ class Usage:
     repeated_samples: float = 0.0
 
 
-_ADD_METRIC = (
-    "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (trainer, name) DO UPDATE SET last = excluded.last, "
-    # A pilot that starts again has read the latest lines only: what was reached before stays.
-    "least_samples = CASE WHEN excluded.least < least THEN excluded.least_samples ELSE least_samples END, "
-    "least = min(least, excluded.least), "
-    "most_samples = CASE WHEN excluded.most > most THEN excluded.most_samples ELSE most_samples END, "
-    "most = max(most, excluded.most)"
-)
-_ADD_REPEATED = (
-    "INSERT INTO repeated VALUES (?, ?) ON CONFLICT (trainer) "
-    "DO UPDATE SET repeated_samples = repeated_samples + excluded.repeated_samples"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainerChange:
-    """New values for columns of one trainer; None leaves a column as it is."""
-
-    status: TrainerStatus | None = None
-    reason: str | None = None
-    admitted_s: float | None = None
-    started_s: float | None = None
-    finished_s: float | None = None
-    samples_done: float | None = None
-    failures: int | None = None
-    samples_at_failure: float | None = None
-    not_before_s: float | None = None
-    ended_incarnation: int | None = None
-
-    def columns(self) -> dict[str, Any]:
-        """The columns that change."""
-        found = {column.name: getattr(self, column.name) for column in fields(self)}
-        return {name: value for name, value in found.items() if value is not None}
-
-
 class Registry:
-    """Reads and writes over a :class:`Store`."""
+    """Reads over a :class:`Store`."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -198,58 +175,8 @@ class Registry:
             found[r["trainer"]] = (*found.get(r["trainer"], ()), one)
         return found
 
-    def add(self, spec: TrainerSpec, owner: str, spool_name: str, at_s: float) -> bool:
-        """Register a submission. False if the name is taken; the same spool file twice is one submission."""
-        return self.add_all((Submission(spec, owner, spool_name),), at_s)[0]
-
-    def add_all(self, submissions: Sequence[Submission], at_s: float) -> tuple[bool, ...]:
-        """Register submissions in one commit; of each whether its name was free, or it is the same submission."""
-        added = []
-        with self.store.writing("submission") as db:
-            for one in submissions:
-                db.execute(
-                    "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) VALUES (?, ?, ?, ?, ?, ?) "
-                    "ON CONFLICT DO NOTHING",
-                    (
-                        one.spec.name, one.spec.model_dump_json(), one.owner, one.spool_name, at_s,
-                        TrainerStatus.QUEUED.value,
-                    ),
-                )  # fmt: skip
-                row = db.execute("SELECT spool_name FROM trainers WHERE name = ?", (one.spec.name,)).fetchone()
-                added.append(row is not None and bool(row[0] == one.spool_name))
-        return tuple(added)
-
-    def change(self, name: str, change: TrainerChange) -> None:
-        """Change one trainer."""
-        columns = change.columns()
-        sets = ", ".join(f"{column} = ?" for column in columns)
-        values = [v.value if isinstance(v, Enum) else _text(v) for v in columns.values()]
-        with self.store.writing("trainer") as db:
-            db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, name))  # noqa: S608  # field names
-
     def was_carried_out(self, spool_name: str) -> bool:
         return bool(self.store.read("SELECT 1 FROM commands WHERE spool_name = ?", spool_name))
-
-    def carried_out(self, spool_name: str, at_s: float) -> None:
-        """Record a command, so that it is not carried out twice."""
-        with self.store.writing("command") as db:
-            db.execute("INSERT OR IGNORE INTO commands VALUES (?, ?)", (spool_name, at_s))
-
-    def add_usage(self, usage: tuple[Usage, ...], beat_s: float) -> None:
-        """Write usage since the last call, and the heartbeat, in one commit."""
-        with self.store.writing("usage") as db:
-            for u in usage:
-                db.execute(
-                    "UPDATE trainers SET held_node_s = held_node_s + ?, trained_node_s = trained_node_s + ?, "
-                    "stalled_node_s = stalled_node_s + ?, samples_done = ? WHERE name = ?",
-                    (u.held_node_s, u.trained_node_s, u.stalled_node_s, u.samples_done, u.name),
-                )
-                if u.repeated_samples:
-                    db.execute(_ADD_REPEATED, (u.name, u.repeated_samples))
-                for m in u.metrics:
-                    values = m.last, m.least, m.least_samples, m.most, m.most_samples
-                    db.execute(_ADD_METRIC, (u.name, m.name, *values))
-            db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
 
     def fragments(self, *, open_only: bool = False, last: int = 1_000_000) -> tuple[FragmentRecord, ...]:
         """The audit, oldest first."""
@@ -264,49 +191,6 @@ class Registry:
             )
             for r in rows
         )
-
-    def fragment_asked(self, name: str, node: str, at_s: float) -> None:
-        with self.store.writing("fragment asked") as db:
-            db.execute("INSERT OR IGNORE INTO fragments (name, node, asked_s) VALUES (?, ?, ?)", (name, node, at_s))
-
-    def fragment_taken(self, name: str, at_s: float) -> None:
-        with self.store.writing("fragment taken") as db:
-            db.execute("UPDATE fragments SET taken_s = ? WHERE name = ? AND taken_s IS NULL", (at_s, name))
-
-    def fragment_asked_back(self, name: str, at_s: float, reason: str) -> None:
-        """The scheduler preempts the fragment, or the pilot releases it."""
-        with self.store.writing("fragment asked back") as db:
-            db.execute(
-                "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND asked_back_s IS NULL",
-                (at_s, reason, name),
-            )
-
-    def fragment_released(self, name: str, at_s: float, reason: str) -> None:
-        with self.store.writing("fragment released") as db:
-            db.execute(
-                "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), reason = CASE "
-                # Only when the job is over does the scheduler say that a user has canceled it.
-                "WHEN reason = '' OR (reason LIKE 'preempted%' AND ?2 LIKE 'canceled%') THEN ?2 ELSE reason END "
-                "WHERE name = ?3 AND released_s IS NULL",
-                (at_s, reason, name),
-            )
-
-    def fragments_reached(self, reached: Sequence[StageReached]) -> None:
-        """Instants of fragments that the audit has no column for, by the host's clock."""
-        if reached:
-            add_stages(self.store, reached)
-
-    def fragment_seen(self, name: str, instants: Mapping[NodeStage, float]) -> None:
-        """Such instants of one fragment, by the caller's clock."""
-        self.fragments_reached([StageReached(name, stage, at_s) for stage, at_s in instants.items()])
-
-    def trainer_reported(self, name: str, was: TrainingTimes, now: TrainingTimes) -> None:
-        """A driver has reported when its nodes came to train. Only a running pilot keeps count of that."""
-
-    def note(self, at_s: float, kind: str, subject: str, text: str) -> None:
-        with self.store.writing("note") as db:
-            values = at_s, kind, _text(subject), _text(text)
-            db.execute("INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)", values)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""
@@ -346,8 +230,3 @@ def _trainer(row: object) -> TrainerRecord:
 
 def _samples(value: float | None) -> float | None:
     return value if value is not None and 0 <= value <= MAX_SAMPLES else None
-
-
-def _text(value: object) -> object:
-    """Text that SQLite takes: file names and JSON may contain halves of surrogate pairs."""
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

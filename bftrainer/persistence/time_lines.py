@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer.persistence.registry import FragmentRecord, Registry
-from bftrainer.persistence.stages import StageReached
+from bftrainer.domain.times import HostS
+from bftrainer.persistence.registry import FragmentRecord, Registry, StageReached
 from bftrainer.persistence.store import Store
 
 _BY_WORD = {stage.value: stage for stage in NodeStage}
@@ -23,7 +23,7 @@ class TimeLine:
     fragment: str
     node: str
     trainer: str = ""
-    instants: dict[NodeStage, float] = field(default_factory=dict)
+    instants: dict[NodeStage, HostS] = field(default_factory=dict)
 
 
 def time_lines(registry: Registry, *, open_only: bool = False, last: int = MOST) -> tuple[TimeLine, ...]:
@@ -50,7 +50,7 @@ def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached
 
 
 def _from_audit(it: FragmentRecord) -> TimeLine:
-    columns: Sequence[tuple[NodeStage, float | None]] = (
+    columns: Sequence[tuple[NodeStage, HostS | None]] = (
         (NodeStage.DECIDED, it.asked_s),
         (NodeStage.OFFERED, it.taken_s),
         (NodeStage.NOTICE, it.asked_back_s),

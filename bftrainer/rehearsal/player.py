@@ -67,7 +67,7 @@ class Player:
         self._slots = slots
         self._steps = steps
         self._patience_s = patience_s
-        self._meter = MeterBook(window_s)
+        self._meter, self._window_s = MeterBook(), window_s
         self._stalls: list[float] = []
         self._measured = False
         self._places: tuple[HostSlots, ...] = ()
@@ -122,7 +122,7 @@ class Player:
     def look(self) -> DriverView:
         """The current state of the driver; reads all new lines."""
         view = self._launcher.look(self.spec.name)
-        self._meter.hear(self.spec.name, view)
+        self._meter.hear(self.spec.name, view, self._window_s)
         for seen in self._meter.taken(lambda _: True):
             if isinstance(seen, StallSeen):
                 self._stalls.append(seen.seconds)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+from bftrainer.domain.times import ElapsedS, HostS
+
 
 class SystemClock:
     """Wall time, monotonic time, and a sleep that another thread can end."""
@@ -12,13 +14,13 @@ class SystemClock:
     def __init__(self) -> None:
         self._woken = threading.Event()
 
-    def now_s(self) -> float:
+    def now_s(self) -> HostS:
         """Seconds since the epoch."""
-        return time.time()
+        return HostS(time.time())
 
-    def elapsed_s(self) -> float:
+    def elapsed_s(self) -> ElapsedS:
         """Seconds from some fixed moment, monotonic."""
-        return time.monotonic()
+        return ElapsedS(time.monotonic())
 
     def sleep(self, seconds: float) -> None:
         """Sleep until then, or until something has happened (:meth:`wake`); return at once if ``seconds`` is not positive."""

@@ -143,7 +143,7 @@ def held(
     for it in sorted(found, key=lambda it: it.since_s):
         by_node[it.node].append(it)
     for node, periods in by_node.items():
-        backoff = NodeBackoff(FLAP_S)
+        backoff = NodeBackoff()
         for it in periods:
             at = int(np.searchsorted(polls, it.since_s))
             polled_s = float(polls[min(at + looks - 1, len(polls) - 1)])

@@ -14,7 +14,7 @@ from live_house import House, house, spec
 
 from bftrainer.cli.pilot_log import print_fact
 from bftrainer.live.facts import NoteAdded
-from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.reports import Ending
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> House:
     home.at(10, lambda: home.launcher._end("a", Ending.FAILED, EVIL, (EVIL,)))
     home.pilot(12)
     with closing(home.store(writes=True)) as store:
-        Registry(store).note(home.clock.now_s(), "spool", EVIL, EVIL)
+        RegistryWriter(store).note(home.clock.now_s(), "spool", EVIL, EVIL)
     directory = TrainerDirectory.of(home.path, "a")
     directory.incarnation_logs(1).mkdir(parents=True)
     directory.worker_log(1, "n1", "7", 0).write_text(f"tab\tis kept\n{EVIL}\n")

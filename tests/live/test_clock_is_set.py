@@ -11,11 +11,13 @@ import pytest
 from fakes_live import START_S, FakeClock
 from live_house import house, spec
 
-from bftrainer.live.facts import TellingRegistry
+from bftrainer.live.facts import FragmentEvent
+from bftrainer.live.recorder import Recorder
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.persistence.journal import entries
-from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
+from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
+from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 
@@ -63,18 +65,25 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_users_and_other_hosts_read_the_hosts_time(store: Store) -> None:
     clock = FakeClock()
     steady = SteadyClock(clock)
-    registry = TellingRegistry(store, clock.now_s, [], steady.to_wall)
+    recorder = Recorder(store, steady)
     clock.set_by = HOUR_S
     clock.sleep(10.0)
     assert steady.now_s() == pytest.approx(START_S + 10.0)
     assert clock.now_s() == pytest.approx(START_S + 10.0 + HOUR_S)
-    registry.add(spec("a"), "me", "x", steady.now_s())
-    registry.change("a", TrainerChange(started_s=steady.now_s(), not_before_s=0.0))
-    registry.note(steady.now_s(), "kind", "", "text")
-    registry.add_usage((), steady.now_s())
-    found = registry.trainer("a")
-    assert found.submitted_s == found.started_s == registry.notes()[0].at_s == pytest.approx(clock.now_s())
-    assert found.not_before_s == 0.0
+    recorder.submissions([Submission(spec("a"), "me", "x")])
+    recorder.trainer(recorder.registry.trainer("a"), TrainerChange(status=TrainerStatus.RUNNING, retry_s=5.0))
+    recorder.note("kind", "", "text")
+    recorder.usage(())
+    recorder.fragment("n1#1", FragmentEvent.ASKED, steady.now_s())
+    found, (held,) = recorder.registry.trainer("a"), recorder.registry.fragments()
+    times = (
+        found.submitted_s,
+        found.started_s,
+        found.not_before_s - 5.0,
+        recorder.registry.notes()[0].at_s,
+        held.asked_s,
+    )
+    assert times == pytest.approx([clock.now_s()] * 5)
     holder = store.holder()
     assert holder is not None
     assert holder.heartbeat_s == pytest.approx(clock.now_s())
@@ -84,7 +93,7 @@ def test_a_clock_that_is_kept_in_step_changes_nothing() -> None:
     clock = FakeClock()
     steady = SteadyClock(clock)
     clock.set_by = 0.3
-    assert steady.to_wall(5.0) == 5.0
+    assert steady.to_host(5.0) == 5.0
 
 
 def learned(path: Path, off_s: float) -> tuple[list[str], list[str]]:
@@ -118,3 +127,25 @@ def test_the_clock_of_a_node_does_not_inflate_what_is_learned_of_stalls(tmp_path
         assert "RateSeen" in seen, "rates are between two times of one clock"
         assert "StallSeen" not in seen
         assert [where in note for note in notes] == [True]
+
+
+def test_a_set_clock_is_no_clock_of_a_node_that_is_off_and_starves_nobody(tmp_path: Path) -> None:
+    """All hosts are set together: the lines of rank 0 are as young as before, and no hour has passed without nodes."""
+    tell = ["sh", "-c", "cat > told"]
+    home = house(tmp_path, learning={"window_s": 5.0}, notices={"on_event": tell, "starved_after_s": 600.0})
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1), spec("waits", max_nodes=1))
+    home.at(20, lambda: setattr(home.clock, "set_by", HOUR_S))
+
+    def report() -> None:
+        if (driver := home.launcher.drivers.get("a")) is not None and driver.view.on:
+            home.launcher.progress("a", 10.0 * home.clock.elapsed_s())
+
+    for at_s in range(1, 60):
+        home.at(at_s, report)
+    home.pilot(60)
+    with closing(home.store()) as store:
+        kinds = [(note.kind, note.subject) for note in Registry(store).notes(1000)]
+    assert ("clock", "") in kinds
+    assert ("clock", "a") not in kinds
+    assert ("notice", "waits") not in kinds

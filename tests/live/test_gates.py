@@ -18,7 +18,8 @@ from bftrainer.config.pilot import PilotConfig, TimesConfig, commented_default, 
 from bftrainer.config.trainer_file import read_trainer_file
 from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
-from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
+from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus
+from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.persistence.spool import Spool
 from bftrainer.persistence.store import open_store
 from bftrainer.system.processes import identify
@@ -135,15 +136,15 @@ def _taken(state: Path) -> None:
     assert received.request.spec is not None
     with closing(open_store(state, create=True)) as store:
         store.take_lease(identify(os.getpid()), "", time.time(), 60.0, lambda job: None)
-        registry = Registry(store)
-        registry.add(received.request.spec, "me", received.name, 1.0)
+        writer = RegistryWriter(store)
+        writer.add_all([Submission(received.request.spec, "me", received.name)], 1.0)
         Spool(state).take_away(received.name)
         logs = state / "trainers" / "b" / "logs"
         logs.mkdir(parents=True)
         _until_said(2)  # a folder for logs, and no log in it
         (logs / "1").mkdir()
         (logs / "1" / "n1.0.log").write_text("trained\n")
-        registry.change("b", TrainerChange(status=TrainerStatus.DONE, finished_s=2.0))
+        writer.change(Registry(store).trainer("b"), TrainerChange(status=TrainerStatus.DONE, finished=True), 2.0)
 
 
 def _until_said(count: int) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from fakes_live import START_S, FakeClock
 
-from bftrainer.config.pilot import TimesConfig
+from bftrainer.config.pilot import PilotConfig, TimesConfig
 from bftrainer.errors import SchedulerError
 from bftrainer.live.job_chaining import JobChain
+from bftrainer.live.reload import ConfigCell
 from bftrainer_adapters.slurm.pilot_job import SlurmJobFacts, SlurmPilotJob, job_is_gone, parse_job
 
 
@@ -42,10 +43,14 @@ class Job:
         self.withdrawn.append(successor)
 
 
+def times(**keys: float) -> ConfigCell:
+    return ConfigCell(PilotConfig(times=TimesConfig(**keys)))
+
+
 @pytest.mark.parametrize(("fails", "at_s"), [(0, 700), (25, 750)])
 def test_one_successor_in_time_then_the_end(fails: int, at_s: float) -> None:
     job, notes = Job(fails=fails), []
-    hand_over = JobChain(job, TimesConfig(hand_over_s=300, shutdown_s=60), job.clock, notes.append)
+    hand_over = JobChain(job, times(hand_over_s=300, shutdown_s=60), job.clock, notes.append)
     while not hand_over.is_time_to_end():
         job.clock.sleep(1.0)
     assert len(job.submitted) == 1
@@ -57,7 +62,7 @@ def test_one_successor_in_time_then_the_end(fails: int, at_s: float) -> None:
 def test_a_far_end_is_asked_for_rarely() -> None:
     """Two calls to slurmctld each: sites may allow a user four a minute."""
     job = Job(START_S + 86_400)
-    hand_over = JobChain(job, TimesConfig(), job.clock, lambda _: None)
+    hand_over = JobChain(job, times(), job.clock, lambda _: None)
     for _ in range(3600):
         assert not hand_over.is_time_to_end()
         job.clock.sleep(1.0)
@@ -70,7 +75,7 @@ def test_a_far_end_is_asked_for_rarely() -> None:
 
 def test_a_loop_that_waits_for_a_silent_scheduler_waits_in_few_ticks() -> None:
     job = Job(fails=100, fails_after_s=40)
-    hand_over = JobChain(job, TimesConfig(), job.clock, lambda _: None)
+    hand_over = JobChain(job, times(), job.clock, lambda _: None)
     for _ in range(25):
         hand_over.is_time_to_end()
         job.clock.sleep(1.0)
@@ -79,7 +84,7 @@ def test_a_loop_that_waits_for_a_silent_scheduler_waits_in_few_ticks() -> None:
 
 def test_without_a_known_end_it_goes_on() -> None:
     job = Job(end_s=None)
-    hand_over = JobChain(job, TimesConfig(), job.clock, lambda _: None)
+    hand_over = JobChain(job, times(), job.clock, lambda _: None)
     for _ in range(100):
         assert not hand_over.is_time_to_end()
         job.clock.sleep(60)
@@ -89,7 +94,7 @@ def test_without_a_known_end_it_goes_on() -> None:
 @pytest.mark.parametrize("end_s", [START_S + 200, None], ids=["the end is known", "squeue does not answer"])
 def test_the_notice_of_the_end_is_enough(end_s: float | None) -> None:
     job, notes = Job(end_s), []
-    hand_over = JobChain(job, TimesConfig(hand_over_s=30, shutdown_s=60), job.clock, notes.append)
+    hand_over = JobChain(job, times(hand_over_s=30, shutdown_s=60), job.clock, notes.append)
     assert not hand_over.is_time_to_end()
     job.clock.sleep(5)
     hand_over.warn()
@@ -102,7 +107,7 @@ def test_the_notice_of_the_end_is_enough(end_s: float | None) -> None:
 
 def test_told_to_end_it_wants_no_successor() -> None:
     job, notes = Job(START_S + 200), []
-    hand_over = JobChain(job, TimesConfig(), job.clock, notes.append)
+    hand_over = JobChain(job, times(), job.clock, notes.append)
     assert not hand_over.is_time_to_end()
     hand_over.call_off()
     hand_over.call_off()

@@ -66,8 +66,8 @@ def assert_usable(view: DriverView) -> None:
         it.encode() is not None and len(it) <= 2000 for name in view.__slots__ for it in texts(getattr(view, name))
     )
     assert sum(len(it) for name in view.__slots__ for it in texts(getattr(view, name))) < 200_000
-    book = MeterBook(1.0)
-    book.hear("t", view)
+    book = MeterBook()
+    book.hear("t", view, 1.0)
     for seen in book.taken(lambda _: True):
         json.loads(codec.dumps(seen), parse_constant=lambda text: pytest.fail(text))
 

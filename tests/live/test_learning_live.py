@@ -13,16 +13,15 @@ from command_line import bftrainer
 from live_house import House, house, spec
 
 from bftrainer.allocation.exact import Exact
-from bftrainer.domain.events import Event, Measured, RateSeen, StallSeen, WorkLost
+from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
 from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Active, Decision, Plan, State
-from bftrainer.live.decision_maker import policy_of
-from bftrainer.live.facts import DecisionMade
+from bftrainer.domain.state import Active, State
+from bftrainer.live.decision_maker import limited_costs, policy_of
 from bftrainer.live.rerun import decide_again
-from bftrainer.live.short_horizon import ShortHorizon
 from bftrainer.live.trainers.meter import MeterBook, MeterReading, read
 from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
-from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.registry import Submission
+from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.protocol.events import EventLine, Running
 from bftrainer.protocol.reports import DriverView, after_event, after_progress
 from bftrainer.system.users import own_name
@@ -149,10 +148,10 @@ def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
 
 
 def test_the_book_gives_what_is_asked_for_once() -> None:
-    book = MeterBook(10.0)
+    book = MeterBook()
     for view in steady("a", 100, 130, 0.0):
-        book.hear("a", view)
-        book.hear("b", view)
+        book.hear("a", view, 10.0)
+        book.hear("b", view, 10.0)
     assert {s.trainer_id for s in book.taken(lambda name: name == "a")} == {"a"}
     assert book.taken(lambda name: True) == ()
 
@@ -249,7 +248,7 @@ def test_what_one_user_measured_is_not_anothers(home: House) -> None:
     home.pilot(40)
     other = blank("b", model="net")
     with closing(home.store(writes=True)) as store:  # the spool knows one owner only: the user of the pilot
-        assert Registry(store).add(other, "them", "b.json", home.clock.now_s())
+        assert all(RegistryWriter(store).add_all([Submission(other, "them", "b.json")], home.clock.now_s()))
     home.launcher.finish("a")
     home.pilot(40)
     with closing(home.store()) as store:
@@ -315,12 +314,10 @@ def test_work_that_was_lost_since_a_checkpoint_is_told_beside_the_replay(home: H
 
 def test_costs_beyond_the_forward_time_are_noted_once_per_trainer() -> None:
     notes: list[tuple[str, str]] = []
-    short = ShortHorizon(lambda: 60.0, lambda name, text: notes.append((name, text)))
     slow = Trainer("slow", line(10.0), 1, 4, 10.0, 1.0, start_s=55.0)
     state = State(2, active=(Active(slow), Active(replace(slow, id="quick", start_s=5.0))))
-    event, plan = Event(0.0, ()), Plan(Decision((0, 0)), (frozenset(), frozenset()), None)
     for _ in range(2):
-        short.hear(DecisionMade(0.0, event, state, plan, 0.001))
+        notes += limited_costs(state, 60.0, [name for name, _ in notes])
     assert [name for name, _ in notes] == ["slow"]
     assert "a rescale takes 65 s (start 55 s, switch 10 s)" in notes[0][1]
     assert "counts as 54 s" in notes[0][1]

@@ -9,7 +9,6 @@ import re
 import resource
 import socket
 import sqlite3
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fakes_live import FakeClock
 from live_house import spec
 from live_machine import CONFIG, Machine, eventually, machine
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -26,10 +26,13 @@ from strangers import crowd
 from bftrainer.config.pilot import MetricsConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, UserError
-from bftrainer.live.facts import Listener, TellingRegistry
+from bftrainer.live.facts import FragmentEvent
 from bftrainer.live.metrics import Metrics
 from bftrainer.live.metrics_server import SOCKET, MetricsServer
-from bftrainer.persistence.registry import TrainerChange, TrainerStatus, Usage
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.persistence.registry import Registry, Submission, TrainerStatus, Usage
+from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 
@@ -64,23 +67,24 @@ def get(port: int, path: str = "/metrics", **headers: str) -> tuple[int, str]:
 
 
 def test_numbers_follow_what_is_written_down(store: Store) -> None:
-    listeners: list[Listener] = []
-    registry = TellingRegistry(store, lambda: 100.0, listeners)
-    registry.add(spec("before"), "me", "before", 1.0)
-    registry.fragment_asked("n0#1", "n0", 1.0)
-    registry.fragment_taken("n0#1", 2.0)
-    metrics = Metrics(registry)
-    listeners.append(metrics.hear)
-    registry.add(spec("a"), "me", "a", 3.0)
-    registry.change("a", TrainerChange(status=TrainerStatus.RUNNING))
-    registry.fragment_asked("n1#2", "n1", 3.0)
-    registry.fragment_asked("n2#3", "n2", 3.0)
-    registry.fragment_taken("n2#3", 4.0)
-    registry.fragment_asked_back("n0#1", 5.0, "preempted")
-    registry.fragment_released("n0#1", 5.3, "preempted")
-    registry.add_usage((Usage("a", 640.0, 10.0, 8.0, 2.0),), 6.0)
-    registry.note(6.0, "failure", "a", "status 1")
-    registry.note(6.0, "refused", "n3", "QOSMaxJobs")
+    clock = FakeClock(100.0)
+    steady = SteadyClock(clock)
+    before = Recorder(store, steady)
+    before.submissions([Submission(spec("before"), "me", "before")])
+    before.fragment("n0#1", FragmentEvent.ASKED, 1.0)
+    before.fragment("n0#1", FragmentEvent.TAKEN, 2.0)
+    metrics = Metrics(before.registry)
+    recorder = Recorder(store, steady, [metrics.hear])
+    recorder.submissions([Submission(spec("a"), "me", "a")])
+    a = recorder.trainer(recorder.registry.trainer("a"), TrainerChange(status=TrainerStatus.RUNNING))
+    recorder.fragment("n1#2", FragmentEvent.ASKED, 3.0)
+    recorder.fragment("n2#3", FragmentEvent.ASKED, 3.0)
+    recorder.fragment("n2#3", FragmentEvent.TAKEN, 4.0)
+    recorder.fragment("n0#1", FragmentEvent.ASKED_BACK, 5.0, "preempted")
+    recorder.fragment("n0#1", FragmentEvent.RELEASED, 5.3, "preempted")
+    recorder.usage((Usage("a", 640.0, 10.0, 8.0, 2.0),))
+    recorder.note("failure", "a", "status 1")
+    recorder.note("refused", "n3", "QOSMaxJobs")
     found = numbers(metrics.text().decode())
     expected = {
         "bftrainer_trainers_running": 1, "bftrainer_trainers_queued": 1, "bftrainer_trainers_done": 0,
@@ -92,7 +96,7 @@ def test_numbers_follow_what_is_written_down(store: Store) -> None:
         "bftrainer_holders_refused_total": 1,
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
-    registry.change("a", TrainerChange(status=TrainerStatus.DONE))
+    recorder.trainer(a, TrainerChange(status=TrainerStatus.DONE))
     found = numbers(metrics.text().decode())
     assert (found["bftrainer_trainers_done"], found["bftrainer_trainers_running"]) == (1, 0)
     assert "bftrainer_trainer_samples{trainer=a}" not in found, "no series for ever for every trainer there was"
@@ -126,7 +130,7 @@ def get_from_socket(path: Path) -> tuple[int, str]:
 
 def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp_path: Path) -> None:
     config = MetricsConfig(port=0, token_file=given_token(tmp_path), socket=False)
-    served = MetricsServer(Metrics(TellingRegistry(store, time.time, [])), config, tmp_path)
+    served = MetricsServer(Metrics(Registry(store)), config, tmp_path)
     (place,) = served.places
     port = port_of(place)
     try:
@@ -143,7 +147,7 @@ def test_a_token_is_asked_for_and_only_get_metrics_is_answered(store: Store, tmp
 
 
 def test_the_socket_is_the_owners_and_is_the_default(store: Store, tmp_path: Path) -> None:
-    served = MetricsServer(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(), tmp_path)
+    served = MetricsServer(Metrics(Registry(store)), MetricsConfig(), tmp_path)
     path = tmp_path / SOCKET
     try:
         assert served.places == (str(path),)
@@ -158,7 +162,7 @@ def test_the_socket_is_the_owners_and_is_the_default(store: Store, tmp_path: Pat
 
 def test_a_file_system_without_sockets_does_not_stop_a_pilot(store: Store, tmp_path: Path) -> None:
     (tmp_path / SOCKET).mkdir()  # as good a reason as any
-    served = MetricsServer(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(), tmp_path)
+    served = MetricsServer(Metrics(Registry(store)), MetricsConfig(), tmp_path)
     served.end()
     (place,) = served.places
     assert "not served: Is a directory" in place
@@ -177,7 +181,7 @@ def test_a_bad_token_file_is_refused(store: Store, tmp_path: Path, text: str, mo
     token.write_text(text)
     token.chmod(mode)
     with pytest.raises(UserError, match=words):
-        MetricsServer(Metrics(TellingRegistry(store, time.time, [])), MetricsConfig(port=0, token_file=token), tmp_path)
+        MetricsServer(Metrics(Registry(store)), MetricsConfig(port=0, token_file=token), tmp_path)
 
 
 @pytest.mark.parametrize(("address", "who"), [("127.0.0.1", "every user of this host"), ("0.0.0.0", "other hosts")])
@@ -189,7 +193,7 @@ def test_a_port_needs_a_token(address: str, who: str) -> None:
 
 
 def test_a_port_that_is_taken_is_said(store: Store, tmp_path: Path) -> None:
-    metrics = Metrics(TellingRegistry(store, time.time, []))
+    metrics = Metrics(Registry(store))
     token = given_token(tmp_path)
     served = MetricsServer(metrics, MetricsConfig(port=0, token_file=token, socket=False), tmp_path)
     port = port_of(served.places[0])
@@ -259,10 +263,7 @@ def test_a_real_pilot_answers_and_its_log_has_a_line_per_decision(tmp_path: Path
 
 
 def test_the_dashboard_asks_only_for_what_there_is(store: Store) -> None:
-    there = {
-        family.name
-        for family in text_string_to_metric_families(Metrics(TellingRegistry(store, time.time, [])).text().decode())
-    }
+    there = {family.name for family in text_string_to_metric_families(Metrics(Registry(store)).text().decode())}
     panels = json.loads(DASHBOARD.read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     assert len(queries) >= 10

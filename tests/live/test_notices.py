@@ -7,16 +7,21 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fakes_live import FakeClock
 from live_house import spec
 from live_machine import CONFIG, Machine, eventually, machine
 
-from bftrainer.config.pilot import NoticesConfig
+from bftrainer.config.pilot import NoticesConfig, PilotConfig
 from bftrainer.config.validation import check_table
-from bftrainer.live.facts import Listener, TellingRegistry
-from bftrainer.live.notices import Notices
-from bftrainer.persistence.registry import Registry, TrainerChange, TrainerStatus
+from bftrainer.live.notices import NOTE, Notices
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
+from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
+from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 
@@ -34,23 +39,30 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 class Desk:
-    """A registry with notices that listen, and times that are set: ``elapsed_s`` is by which commands are too late."""
+    """A recorder with notices that listen, and a clock that is set to ``now_s``."""
 
     def __init__(self, store: Store, folder: Path, now_s: float = 100.0, **keys: object) -> None:
-        self.now_s, self.elapsed_s = now_s, 0.0
-        listeners: list[Listener] = []
-        self.registry = TellingRegistry(store, lambda: self.now_s, listeners)
         config = check_table({"on_event": [sys.executable, "-c", KEEP], **keys}, NoticesConfig, "test")
-        self.notices = Notices(config, self.registry, folder, now_s, lambda: self.elapsed_s)
-        listeners.append(self.notices.hear)
+        self.clock = FakeClock(now_s)
+        self.registry = Registry(store)
+        self.notices = Notices(ConfigCell(PilotConfig(notices=config)), self.registry, folder, self.clock)
+        self.recorder = Recorder(store, SteadyClock(self.clock), [self.notices.hear])
         self.folder = folder
 
     def add(self, name: str) -> None:
-        self.registry.add(spec(name), "me", name, self.now_s)
+        self.recorder.submissions([Submission(spec(name), "me", name)])
+
+    def change(self, name: str, status: TrainerStatus, **keys: Any) -> None:
+        change = TrainerChange(status=status, finished=status.is_final, **keys)
+        self.recorder.trainer(self.registry.trainer(name), change)
+
+    def look(self) -> None:
+        for trainer, text in self.notices.look():
+            self.recorder.note(NOTE, trainer, text)
 
     def until(self, holds: Callable[[], object]) -> None:
         def looked() -> bool:
-            self.notices.look(self.now_s)
+            self.look()
             return bool(holds())
 
         eventually(looked)
@@ -67,10 +79,8 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
     desk = Desk(store, tmp_path)
     desk.add("a")
     desk.add("b")
-    desk.registry.change("a", TrainerChange(status=TrainerStatus.DONE, finished_s=101.0, samples_done=7.0))
-    desk.registry.change(
-        "b", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="status 3: no data set")
-    )
+    desk.change("a", TrainerStatus.DONE, samples_done=7.0)
+    desk.change("b", TrainerStatus.FAILED, reason="status 3: no data set")
     desk.until(lambda: len(desk.notes()) == 2)
     first, second = sorted(desk.told(), key=lambda told: str(told["trainer"]))
     assert (first["event"], first["trainer"], first["samples_done"], first["owner"]) == ("done", "a", 7.0, "me")
@@ -81,9 +91,9 @@ def test_done_and_failed_are_told_with_what_is_known(store: Store, tmp_path: Pat
 def test_nobody_is_told_of_a_cancelled_or_running_one(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path)
     desk.add("a")
-    desk.registry.change("a", TrainerChange(status=TrainerStatus.RUNNING))
-    desk.registry.change("a", TrainerChange(status=TrainerStatus.CANCELLED, finished_s=101.0))
-    desk.notices.look(1000.0)
+    desk.change("a", TrainerStatus.RUNNING)
+    desk.change("a", TrainerStatus.CANCELLED)
+    desk.look()
     assert not desk.notices._due
     assert not desk.notices._running
 
@@ -91,42 +101,42 @@ def test_nobody_is_told_of_a_cancelled_or_running_one(store: Store, tmp_path: Pa
 def test_starving_is_told_once_and_again_after_as_long(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path, starved_after_s=60)
     desk.add("a")
-    desk.now_s = 159.0
-    desk.notices.look(desk.now_s)
+    desk.clock.now = 159.0
+    desk.look()
     assert not desk.notices._running
-    desk.now_s = 161.0
+    desk.clock.now = 161.0
     desk.until(lambda: len(desk.notes()) == 1)
     assert desk.told()[0]["text"] == "no nodes for 61 s"
-    desk.registry.change("a", TrainerChange(status=TrainerStatus.RUNNING))
-    desk.now_s = 400.0
-    desk.notices.look(desk.now_s)
+    desk.change("a", TrainerStatus.RUNNING)
+    desk.clock.now = 400.0
+    desk.look()
     assert len(desk.notes()) == 1, "it runs"
-    desk.registry.change("a", TrainerChange(status=TrainerStatus.WAITING))
-    desk.now_s = 470.0
+    desk.change("a", TrainerStatus.WAITING)
+    desk.clock.now = 470.0
     desk.until(lambda: len(desk.notes()) == 2)
 
 
 def test_what_ended_while_no_pilot_told_is_told_by_the_next(store: Store, tmp_path: Path) -> None:
     first = Desk(store, tmp_path)
+    first.look()
     first.add("early")
     first.add("late")
-    Registry(store).change(
-        "late", TrainerChange(status=TrainerStatus.DONE, finished_s=150.0)
-    )  # the pilot dies before it tells
+    silent = Recorder(store, SteadyClock(FakeClock(150.0)))  # the pilot dies before it tells
+    silent.trainer(first.registry.trainer("late"), TrainerChange(status=TrainerStatus.DONE, finished=True))
     second = Desk(store, tmp_path, now_s=200.0)
     second.until(second.notes)
     assert [told["trainer"] for told in second.told()] == ["late"]
     third = Desk(store, tmp_path, now_s=300.0)
-    third.notices.look(300.0)
+    third.look()
     assert not third.notices._running, "told once"
 
 
 def test_what_ended_before_there_were_notices_is_not_told(store: Store, tmp_path: Path) -> None:
-    registry = Registry(store)
-    registry.add(spec("old"), "me", "old", 1.0)
-    registry.change("old", TrainerChange(status=TrainerStatus.DONE, finished_s=50.0))
+    before = Recorder(store, SteadyClock(FakeClock(50.0)))
+    before.submissions([Submission(spec("old"), "me", "old")])
+    before.trainer(before.registry.trainer("old"), TrainerChange(status=TrainerStatus.DONE, finished=True))
     desk = Desk(store, tmp_path)
-    desk.notices.look(100.0)
+    desk.look()
     assert not desk.notices._running
 
 
@@ -143,11 +153,11 @@ def test_a_command_that_fails_or_hangs_stops_nothing_and_is_noted(
 ) -> None:
     desk = Desk(store, tmp_path, on_event=command, timeout_s=30)
     desk.add("a")
-    desk.registry.change("a", TrainerChange(status=TrainerStatus.DONE, finished_s=101.0))
+    desk.change("a", TrainerStatus.DONE)
     if "stuck" in words:
         desk.until((tmp_path / "up").exists)
         assert desk.notes() == []
-        desk.elapsed_s = 31.0
+        desk.clock.now = 131.0
     desk.until(desk.notes)
     assert desk.notes()[0].startswith(f"a done: {words}")
 
@@ -155,9 +165,7 @@ def test_a_command_that_fails_or_hangs_stops_nothing_and_is_noted(
 def test_a_name_is_data_and_no_shell_sees_it(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path, on_event=["sh", "-c", "cat > told", "$(touch shell)"])
     desk.add("a")
-    desk.registry.change(
-        "a", TrainerChange(status=TrainerStatus.FAILED, finished_s=101.0, reason="$(touch shell); `touch shell`")
-    )
+    desk.change("a", TrainerStatus.FAILED, reason="$(touch shell); `touch shell`")
     desk.until(desk.notes)
     assert desk.told()[0]["text"] == "$(touch shell); `touch shell`"
     assert not (tmp_path / "shell").exists()

@@ -117,8 +117,8 @@ def test_what_holders_were_started_with_stays_and_is_named(home: House) -> None:
         "the configuration was reloaded; changed: nodes.unused_after_s; "
         "unchanged until the pilot is restarted: nodes.slots, times.lease_s, slurm.partition"
     ]
-    assert home.running.config.nodes.slots == 1
-    assert home.nodes.config.nodes.unused_after_s == 7.0
+    assert home.running._config.now.nodes.slots == 1
+    assert home.running._config.now.nodes.unused_after_s == 7.0
 
 
 @pytest.mark.parametrize(

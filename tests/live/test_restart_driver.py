@@ -262,7 +262,7 @@ def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Drive
 
 def test_a_class_of_nodes_has_its_own_interface(driven: Driven) -> None:
     for interface, expected in (("ib7", "ib7"), (None, "lo")):
-        driven.launcher.reconfigure(driven.launcher._settings | {"interface": "lo"})
+        driven.launcher._settings |= {"interface": "lo"}
         driven.start("pass", TWO[:1], interface)
         written = json.loads((driven.path / "trainers/t/driver.json").read_bytes())
         assert written["interface"] == expected

@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 from command_line import bftrainer
+from fakes_live import FakeClock
 
 from bftrainer.domain.cluster import Availability, NodeView
 from bftrainer.domain.events import Event
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, p95, stage_seconds, whole_seconds
 from bftrainer.domain.state import Active, Decision, Plan, State
-from bftrainer.live.facts import DecisionMade, Fact, FragmentTimed, Listener, TellingRegistry
+from bftrainer.live.facts import Fact, FragmentEvent, FragmentTimed, Subscriber
 from bftrainer.live.metrics import Metrics
 from bftrainer.live.nodes.first_seen import FirstSeen
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.persistence.journal import Settings
 from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.stages import StageReached
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.persistence.time_lines import time_lines
 from bftrainer.protocol.worker_times import TrainingTimes, WorkerTimes
@@ -41,41 +44,40 @@ def trainer() -> Trainer:
     return Trainer("a", Curve((1, 2), (1.0, 2.0)), 1, 2, 1.0, 1.0)
 
 
-def one_life(registry: TellingRegistry, listeners: list[Listener]) -> None:
+def recorder(store: Store, *subscribers: Subscriber) -> Recorder:
+    return Recorder(store, SteadyClock(FakeClock(T0 + 100)), subscribers)
+
+
+def one_life(it: Recorder) -> None:
     """A node becomes idle, trains, and is preempted. ``T0`` is when it was idle."""
-    registry.fragment_asked(NAME, "node01", T0 + 10)
-    registry.fragment_seen(NAME, {NodeStage.IDLE: T0, NodeStage.SEEN: T0 + 4})
-    registry.fragments_reached([StageReached(NAME, NodeStage.SUBMITTED, T0 + 10.1)])
-    registry.fragments_reached(
-        [StageReached(NAME, NodeStage.PAYLOAD_READY, T0 + 11), StageReached(NAME, NodeStage.JOB_STARTED, T0 + 10)]
-    )
-    registry.fragment_taken(NAME, T0 + 11.2)
-    active = Active(trainer())
+    it.fragment(NAME, FragmentEvent.ASKED, T0 + 10)
+    it.fragment_seen(NAME, {NodeStage.IDLE: T0, NodeStage.SEEN: T0 + 4})
+    it.fragment_reached(NAME, [(NodeStage.SUBMITTED, T0 + 10.1)])
+    it.fragment_reached(NAME, [(NodeStage.PAYLOAD_READY, T0 + 11), (NodeStage.JOB_STARTED, T0 + 10)])
+    it.fragment(NAME, FragmentEvent.TAKEN, T0 + 11.2)
+    state, plan = State(2, active=(Active(trainer()),)), Plan(Decision((1,)), (frozenset({NAME}),), None)
+    it.settings(Settings("bftrainer", "exact", "throughput", 120.0, 0, 2))
     for at_s in (T0 + 11.3, T0 + 11.9):  # the second decision does not give it again
-        plan = Plan(Decision((1,)), (frozenset({NAME}),), None)
-        for listener in listeners:
-            listener(DecisionMade(at_s, Event(at_s, ()), State(2, active=(active,)), plan, 0.1))
+        it.decision(Event(at_s, ()), state, plan, (), 0.1)
     starts = TrainingTimes((WorkerTimes("7", T0 + 12),))
     trains = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14),))
     gone = TrainingTimes((WorkerTimes("7", T0 + 12, None, (1, 1), T0 + 12.5, T0 + 14, T0 + 60.2),))
-    registry.trainer_reported("a", TrainingTimes(), starts)
+    it.driver_reported("a", TrainingTimes(), starts)
     ended = TrainingTimes((WorkerTimes("7", T0 + 12, gone_s=T0 + 13),))  # and starts again: that is not the way back
-    registry.trainer_reported("a", starts, ended)
-    registry.trainer_reported("a", ended, trains)
-    registry.fragment_asked_back(NAME, T0 + 60, "preempted")
-    registry.trainer_reported("a", trains, gone)
-    registry.fragments_reached([StageReached(NAME, NodeStage.LEFT, T0 + 60.3)])
-    registry.fragment_released(NAME, T0 + 61, "preempted")
-    registry.add_usage((), T0 + 62)
+    it.driver_reported("a", starts, ended)
+    it.driver_reported("a", ended, trains)
+    it.fragment(NAME, FragmentEvent.ASKED_BACK, T0 + 60, "preempted")
+    it.driver_reported("a", trains, gone)
+    it.fragment_reached(NAME, [(NodeStage.LEFT, T0 + 60.3)])
+    it.fragment(NAME, FragmentEvent.RELEASED, T0 + 61, "preempted")
+    it.usage(())
 
 
 def test_each_stage_is_told_once_and_is_in_the_database(store: Store) -> None:
     heard: list[Fact] = []
-    listeners: list[Listener] = [heard.append]
-    registry = TellingRegistry(store, lambda: T0 + 100, listeners)
+    registry = Registry(store)
     metrics = Metrics(registry)
-    listeners.append(metrics.hear)
-    one_life(registry, listeners)
+    one_life(recorder(store, heard.append, metrics.hear))
     (line,) = time_lines(registry)
     assert (line.trainer, line.node) == ("a", "node01")
     assert NodeStage.IMPORTS_DONE not in line.instants
@@ -94,15 +96,15 @@ def test_each_stage_is_told_once_and_is_in_the_database(store: Store) -> None:
 
 
 def test_a_pilot_that_comes_back_goes_on_with_the_lines_of_open_fragments(store: Store) -> None:
-    first = TellingRegistry(store, lambda: T0, [])
-    first.fragment_asked(NAME, "node01", T0 + 10)
+    first = recorder(store)
+    first.fragment(NAME, FragmentEvent.ASKED, T0 + 10)
     first.fragment_seen(NAME, {NodeStage.IDLE: T0})
-    first.fragment_taken(NAME, T0 + 11)
-    first.add_usage((), T0 + 12)
+    first.fragment(NAME, FragmentEvent.TAKEN, T0 + 11)
+    first.usage(())
     heard: list[Fact] = []
-    again = TellingRegistry(store, lambda: T0, [heard.append])
+    again = recorder(store, heard.append)
     again.fragment_seen(NAME, {NodeStage.IDLE: T0 + 5})  # not the first
-    again.trainer_reported(
+    again.driver_reported(
         "a", TrainingTimes(), TrainingTimes((WorkerTimes("7", T0 + 20, None, (1, 1), T0 + 20.5, T0 + 21),))
     )
     (fact,) = heard
@@ -111,7 +113,7 @@ def test_a_pilot_that_comes_back_goes_on_with_the_lines_of_open_fragments(store:
 
 
 def test_the_command_shows_stages_and_reads_what_an_earlier_version_wrote(store: Store, tmp_path: Path) -> None:
-    one_life(TellingRegistry(store, lambda: T0, listeners := []), listeners)
+    one_life(recorder(store))
     shown = bftrainer("nodes", "--timeline", "--all", "--state", tmp_path)
     assert shown.status == 0, shown
     words = next(line.split() for line in shown.out.splitlines() if line.strip().startswith("95 %"))

@@ -20,7 +20,8 @@ from bftrainer.domain.measurements import Measurements, RatePoint
 from bftrainer.domain.state import Active, Losses, State
 from bftrainer.errors import LeaseLostError, StateDirError, StoreError
 from bftrainer.persistence import store
-from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.registry import Registry, Submission
+from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.persistence.store import DB_NAME, Store, open_store
 from bftrainer.persistence.usable import usable
 from bftrainer.system.processes import ProcessId, this_process
@@ -102,7 +103,7 @@ def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as first, closing(open_store(tmp_path, create=True)) as second:
         second._connection.execute(OTHER_HOST, ("", 0.0))
         with pytest.raises(LeaseLostError):
-            Registry(first).note(0.0, "kind", "", "text")
+            RegistryWriter(first).note(0.0, "kind", "", "text")
         assert Registry(second).notes() == ()
 
 
@@ -175,11 +176,11 @@ import resource, sys
 from pathlib import Path
 from bftrainer.errors import StoreError
 from bftrainer.system.processes import this_process
-from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer.persistence.store import open_store
 store = open_store(Path(sys.argv[1]), create=True)
 store.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
-registry = Registry(store)
+registry = RegistryWriter(store)
 registry.note(0.0, "before", "", "x")
 size = Path(sys.argv[1], "pilot.db").stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
@@ -209,19 +210,18 @@ def test_a_full_disk_refuses_the_write_and_keeps_what_was_written(tmp_path: Path
 
 def test_the_same_submission_twice_is_one_and_a_taken_name_is_refused(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as it:
-        registry = Registry(it)
-        assert registry.add(spec("a"), "me", "1.json", 1.0)
-        assert registry.add(spec("a"), "me", "1.json", 2.0), "the pilot died before it took the file away"
-        assert not registry.add(spec("a", max_nodes=2), "me", "2.json", 3.0)
-        assert [(t.name, t.submitted_s) for t in registry.trainers()] == [("a", 1.0)]
+        writer = RegistryWriter(it)
+        assert writer.add_all([Submission(spec("a"), "me", "1.json")], 1.0) == (True,)
+        again = Submission(spec("a"), "me", "1.json")  # the pilot died before it took the file away
+        assert writer.add_all([again, Submission(spec("a", max_nodes=2), "me", "2.json")], 2.0) == (True, False)
+        assert [(t.name, t.submitted_s) for t in Registry(it).trainers()] == [("a", 1.0)]
 
 
 def test_text_that_is_no_unicode_is_noted(tmp_path: Path) -> None:
     """A file name in the spool, or half a surrogate pair in JSON."""
     with closing(opened(tmp_path)) as it:
-        registry = Registry(it)
-        registry.note(0.0, "spool", "\udcff.json", "\ud800")
-        assert [(n.subject, n.text) for n in registry.notes()] == [("\\udcff.json", "\\ud800")]
+        RegistryWriter(it).note(0.0, "spool", "\udcff.json", "\ud800")
+        assert [(n.subject, n.text) for n in Registry(it).notes()] == [("\\udcff.json", "\\ud800")]
 
 
 def test_a_state_with_what_was_no_number_is_made_usable() -> None:

@@ -50,7 +50,7 @@ class JobHolder:
         self._poll_s = poll_s
         self._held = HeldJobs()
         self._found_old = False
-        self._next_ask_s = clock.elapsed_s()
+        self._next_ask_s: float = clock.elapsed_s()
         self._failed_asks = 0
         self._times = NodeTimes(files.root)
         self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit, self._times)

@@ -80,7 +80,7 @@ class _Lsf:
     def __post_init__(self) -> None:
         self.description = jobs.description(self.pilot, self.user)
         self.script = holder_script(self.settings.holder_script, "holder.lsf")
-        self.queue_checked_until_s = self.clock.elapsed_s()
+        self.queue_checked_until_s: float = self.clock.elapsed_s()
 
     def begin(self) -> None:
         """Nothing to do: the queue is checked before each holder."""

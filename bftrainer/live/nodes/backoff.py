@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bftrainer.domain.times import PilotS
 from bftrainer.live.derived import Table
 
 MAX_BACK_OFF_S = 3600.0
@@ -14,30 +15,29 @@ class BackOff:
     """One node's: no request before ``until_s``; it was preempted early so many ``times`` in a row."""
 
     node: str
-    until_s: float
+    until_s: PilotS
     times: int
 
 
 class NodeBackoff:
-    """Back-off by node. ``base_s`` is the first one's length, and how long a node must be held to be in order again."""
+    """Back-off by node."""
 
-    def __init__(self, base_s: float) -> None:
-        self._base_s = base_s
+    def __init__(self) -> None:
         self._nodes: Table[BackOff] = Table()
 
-    def reconfigure(self, base_s: float) -> None:
-        self._base_s = base_s
+    def preempted(self, node: str, held_s: float, base_s: float, now_s: PilotS) -> None:
+        """The scheduler took a node back after ``held_s``: each early preemption in a row doubles the back-off.
 
-    def preempted(self, node: str, held_s: float, now_s: float) -> None:
-        """The scheduler took a node back after ``held_s``: each early preemption in a row doubles the back-off."""
-        if held_s >= self._base_s:
+        ``base_s`` is the length of the first one, and how long a node must be held to be in order again.
+        """
+        if held_s >= base_s:
             if node in self._nodes:
                 del self._nodes[node]
             return
         times = self._times(node)
-        self._nodes[node] = BackOff(node, now_s + min(self._base_s * 2**times, MAX_BACK_OFF_S), times + 1)
+        self._nodes[node] = BackOff(node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1)
 
-    def until(self, node: str, until_s: float) -> None:
+    def until(self, node: str, until_s: PilotS) -> None:
         """No request for the node before ``until_s``."""
         self._nodes[node] = BackOff(node, until_s, self._times(node))
 

@@ -14,6 +14,7 @@ from bftrainer.config.pilot import NodeClassConfig
 from bftrainer.domain.cluster import NodeView, Observation
 from bftrainer.domain.fragments import node_of
 from bftrainer.domain.state import Classes, Nodes, State
+from bftrainer.live.reload import ConfigCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +59,20 @@ class _Known:
 class NodeClassifier:
     """Classes of nodes and fragments. A fragment keeps the class that its node had at first, whatever is configured later."""
 
-    def __init__(self, configured: Mapping[str, NodeClassConfig], told: State) -> None:
+    def __init__(self, config: ConfigCell, told: State) -> None:
         """``told`` is the state that a previous pilot left: its fragments have the classes that the core knows."""
-        self._configured = dict(configured)
+        self._config = config
+        self._configured = config.now.classes
         self._nodes: dict[str, _Known] = {}
         known = {name: node_class for node_class, nodes in told.classes for name in nodes}
         self._fragments: dict[str, str] = {name: known.get(name, "") for name in told.pool}
         self._has_observed = False
 
-    def reconfigure(self, configured: Mapping[str, NodeClassConfig]) -> None:
-        """Classify all nodes again at the next observation."""
-        if dict(configured) != self._configured:
-            self._configured = dict(configured)
-            self._nodes = {name: _Known((), it.node_class, it.gpus) for name, it in self._nodes.items()}
-
     def observe(self, seen: Observation) -> None:
+        """Classify nodes that are new or have changed; all of them once the tables of the configuration have."""
+        if self._config.now.classes != self._configured:
+            self._configured = self._config.now.classes
+            self._nodes = {name: _Known((), it.node_class, it.gpus) for name, it in self._nodes.items()}
         for n in seen.nodes:
             traits = (n.partitions, n.devices, n.cpus)
             known = self._nodes.get(n.name)
@@ -82,7 +82,7 @@ class NodeClassifier:
 
     def configured(self, node_class: str | None) -> NodeClassConfig | None:
         """The configuration of a class, if it has a table."""
-        return None if node_class is None else self._configured.get(node_class)
+        return None if node_class is None else self._config.now.classes.get(node_class)
 
     def of_node(self, node: str) -> str | None:
         """The node's class; None before the first observation."""

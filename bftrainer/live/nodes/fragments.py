@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.domain.state import Nodes
+from bftrainer.domain.times import HostS, PilotS
 from bftrainer.live.derived import Derived, Table
+from bftrainer.live.facts import FragmentEvent
 from bftrainer.live.nodes.backoff import NodeBackoff
 from bftrainer.live.nodes.classifier import NodeClassifier
-from bftrainer.persistence.registry import Registry
-from bftrainer.persistence.stages import StageReached
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,10 @@ class HeldFragment:
 
     fragment: Fragment
     node: str
-    asked_s: float
+    asked_s: PilotS
     node_class: str | None = None
-    ready_s: float | None = None
-    given_back_s: float | None = None
+    ready_s: PilotS | None = None
+    given_back_s: PilotS | None = None
     reason: str = ""
     is_released: bool = False
 
@@ -44,8 +46,9 @@ class HeldFragment:
 class FragmentBook:
     """All fragments. Whatever happens to one is written to the registry first."""
 
-    def __init__(self, registry: Registry, classes: NodeClassifier, backoff: NodeBackoff) -> None:
-        self._registry = registry
+    def __init__(self, config: ConfigCell, recorder: Recorder, classes: NodeClassifier, backoff: NodeBackoff) -> None:
+        self._config = config
+        self._recorder = recorder
         self._classes = classes
         self._backoff = backoff
         self._held: Table[HeldFragment] = Table()
@@ -80,56 +83,58 @@ class FragmentBook:
             if held.node_class is None and (found := self._classes.of(held.name)) is not None:
                 self._held[held.name] = replace(held, node_class=found)
 
-    def update(self, reported: Iterable[Fragment], now_s: float) -> None:
+    def update(self, reported: Iterable[Fragment], now_s: PilotS) -> None:
         """Take note of what the holder reports."""
         for fragment in reported:
             held = self._held.get(fragment.name)
             if held is None or (held.fragment is not fragment and held.fragment != fragment):
                 self._update(held, fragment, now_s)
 
-    def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: float) -> None:
+    def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS) -> None:
         known = () if held is None else held.fragment.reached
         if held is None:
             if fragment.phase is FragmentPhase.GONE:
-                self._registry.fragment_released(fragment.name, now_s, fragment.why)
+                self._recorder.fragment(fragment.name, FragmentEvent.RELEASED, now_s, fragment.why)
                 return
-            self._registry.fragment_asked(fragment.name, fragment.node, now_s)
+            self._recorder.fragment(fragment.name, FragmentEvent.ASKED, now_s)
             held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
         if fragment.reached != known:
-            self._registry.fragments_reached([StageReached(fragment.name, *instant) for instant in fragment.reached])
+            self._recorder.fragment_reached(fragment.name, [(stage, HostS(at_s)) for stage, at_s in fragment.reached])
         was, held = held.fragment.phase, replace(held, fragment=fragment)
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:
                 held = replace(held, ready_s=now_s)
-                self._registry.fragment_taken(fragment.name, now_s)
+                self._recorder.fragment(fragment.name, FragmentEvent.TAKEN, now_s)
             case FragmentPhase.LEAVING if was is not FragmentPhase.LEAVING and held.given_back_s is None:
-                self._registry.fragment_asked_back(fragment.name, now_s, fragment.why or "preempted")
+                self._recorder.fragment(fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted")
             case FragmentPhase.GONE:
                 self._gone(held, now_s)
                 return
         self._held[fragment.name] = held
 
-    def give_back(self, names: Iterable[str], reason: str, now_s: float) -> None:
+    def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
         """Take fragments out of the pool."""
         for name in sorted(names):
             held = self._held.get(name)
             if held is not None and held.given_back_s is None:
                 self._held[name] = replace(held, given_back_s=now_s, reason=reason)
-                self._registry.fragment_asked_back(name, now_s, reason)
+                self._recorder.fragment(name, FragmentEvent.ASKED_BACK, now_s, reason)
 
     def released(self, names: Iterable[str]) -> None:
         """Remember that the holders of these have been told to end."""
         for name in sorted(names):
             self._held[name] = replace(self._held[name], is_released=True)
 
-    def _gone(self, held: HeldFragment, now_s: float) -> None:
+    def _gone(self, held: HeldFragment, now_s: PilotS) -> None:
         if held.name in self._held:
             del self._held[held.name]
         self._classes.forget(held.name)
-        self._registry.fragment_released(held.name, now_s, held.reason or held.fragment.why or "preempted")
+        reason = held.reason or held.fragment.why or "preempted"
+        self._recorder.fragment(held.name, FragmentEvent.RELEASED, now_s, reason)
         if held.given_back_s is None:
             since_s = held.asked_s if held.ready_s is None else held.ready_s
-            self._backoff.preempted(held.node, now_s - since_s, now_s)
+            base_s = self._config.now.nodes.flap_back_off_s
+            self._backoff.preempted(held.node, now_s - since_s, base_s, now_s)
 
 
 def _pool(held: tuple[HeldFragment, ...]) -> Nodes:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
-from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Fragment, NodeRequest
-from bftrainer.domain.ports import Clock, NodeHolder, Scheduler
+from bftrainer.domain.ports import NodeHolder, Scheduler
 from bftrainer.domain.state import Nodes
+from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.live.derived import Derived
+from bftrainer.live.facts import FragmentEvent
 from bftrainer.live.hints import Hints
 from bftrainer.live.nodes.backoff import NodeBackoff
 from bftrainer.live.nodes.burst import Burst
@@ -25,7 +26,9 @@ from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.nodes.sharing import Sharing
 from bftrainer.live.nodes.survey import Survey
-from bftrainer.persistence.registry import Registry
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
+from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.system.background import AtOnce, Background
 
 _RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
@@ -36,7 +39,7 @@ class Predecessor:
     """Fragments that the previous pilot left open in the audit, and when this pilot began to look for them."""
 
     fragments: Nodes
-    since_s: float
+    since_s: ElapsedS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +56,29 @@ class NodeManager:
 
     def __init__(
         self,
-        config: PilotConfig,
-        registry: Registry,
+        config: ConfigCell,
+        recorder: Recorder,
         scheduler: Scheduler,
         holder: NodeHolder,
-        clock: Clock,
+        clock: SteadyClock,
         pilot_jobs: PilotJobs,
         classes: NodeClassifier,
         sharing: Sharing | None = None,
         background: Background | None = None,
-        wall_s: Callable[[], float] | None = None,
         hints: Hints | None = None,
     ) -> None:
         self._config = config
-        self._registry = registry
+        self._recorder = recorder
         self._holder = holder
         self._clock = clock
-        self._wall_s = wall_s or clock.now_s
-        self._classes = classes
         self._survey = Survey(
-            config, registry, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce(),
+            config.now, recorder, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce(),
             hints,
         )  # fmt: skip
-        self._backoff = NodeBackoff(config.nodes.flap_back_off_s)
-        self._fragments = FragmentBook(registry, classes, self._backoff)
+        self._backoff = NodeBackoff()
+        self._fragments = FragmentBook(config, recorder, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
-        left_open = Nodes(f.name for f in registry.fragments(open_only=True))
+        left_open = Nodes(f.name for f in recorder.registry.fragments(open_only=True))
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
         self._burst = Burst()
@@ -87,10 +87,6 @@ class NodeManager:
         self._earliest = Derived(earliest)
         self._candidates = Derived(with_back_off)
         self.look()
-
-    @property
-    def config(self) -> PilotConfig:
-        return self._config
 
     @property
     def settled(self) -> bool:
@@ -113,14 +109,14 @@ class NodeManager:
         return self._earliest(self._planned_ends(), self._near_limit_ends())
 
     def _planned_ends(self) -> Ends:
-        before_s = self._config.nodes.leave_before_s
+        before_s = self._config.now.nodes.leave_before_s
         return self._window_ends(self.pool, self._fragments.all(), self._survey.window_ends, before_s)
 
     def _near_limit_ends(self) -> Ends:
         survey = self._survey
         if survey.clock_offset_s is None:
             return ()
-        before_s = self._config.nodes.leave_before_s - survey.clock_offset_s
+        before_s = self._config.now.nodes.leave_before_s - survey.clock_offset_s
         return self._limit_ends(self.pool, self._fragments.all(), before_s, survey.seen_s)
 
     @property
@@ -148,7 +144,7 @@ class NodeManager:
             if self._is_settled(self._predecessor, missing):
                 self._predecessor = None
                 for name in sorted(missing):
-                    self._registry.fragment_released(name, now_s, "gone while no pilot was there")
+                    self._recorder.fragment(name, FragmentEvent.RELEASED, now_s, "gone while no pilot was there")
 
     def _is_settled(self, before: Predecessor, missing: Nodes) -> bool:
         """Fragments that are missing may have been lost, or be unknown: a silent scheduler has not lost them.
@@ -157,7 +153,7 @@ class NodeManager:
         """
         if not before.fragments or missing != before.fragments:
             return True
-        times = self._config.times
+        times = self._config.now.times
         if self._survey.answered_for_s > 0:
             return self._survey.answered_for_s > 2 * times.poll_s
         return self._clock.elapsed_s() - before.since_s > times.stale_after_s
@@ -165,19 +161,19 @@ class NodeManager:
     @property
     def next_look_s(self) -> float:
         """Seconds until the next poll is due."""
-        return self._survey.next_look_s(self._config)
+        return self._survey.next_look_s(self._config.now)
 
     def poll_if_due(self) -> None:
         """Poll the scheduler if it is time, and take its answer once it is there."""
         end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
-        if self._survey.attend(self._config, frozenset(h.name for h in self._fragments.all()), end_s):
+        if self._survey.attend(self._config.now, frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
             self._holder.observed(self._survey.without_a_job)
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
         """Request nodes that trainers can use; give back those that they do not use or that the scheduler needs."""
         facts = NodeFacts(
-            self._config,
+            self._config.now,
             self._fragments.all(),
             self.pool,
             used,
@@ -195,7 +191,7 @@ class NodeManager:
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         if facts == self._decided.facts and elapsed < self._decided.due_s:
             return
-        local_time = datetime.fromtimestamp(self._wall_s(), timezone.utc).astimezone()
+        local_time = datetime.fromtimestamp(self._clock.host_s(), timezone.utc).astimezone()
         decision = next_steps(facts, Moment(now_s, local_time, self._survey.silent_s))
         self._decided = Decided(facts, decision.memory, elapsed + decision.again_after_s)
         requested = 0
@@ -203,15 +199,15 @@ class NodeManager:
             match step:
                 case GiveBack(names, reason, back_off):
                     for node, until_s in back_off:
-                        self._backoff.until(node, until_s)
+                        self._backoff.until(node, PilotS(until_s))
                     self.give_back(names, reason)
                 case Ask(requests):
                     requested += self._request(requests, now_s)
         self._burst, words = self._burst.after(decision.wanted, requested, len(self.ready), now_s)
         if words:
-            self._registry.note(now_s, "nodes", "", words)
+            self._recorder.note("nodes", "", words)
 
-    def _request(self, requests: tuple[NodeRequest, ...], now_s: float) -> int:
+    def _request(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
         """How many were submitted."""
         age_s = max(now_s - self._survey.seen_s, 0.0)  # a poll may be minutes old where calls are limited
         acquired = self._holder.acquire(tuple(replace(r, window_s=r.window_s - age_s) for r in requests))
@@ -219,10 +215,10 @@ class NodeManager:
             self._survey.requested(fragment.node)
         self._fragments.update(acquired.fragments, now_s)
         for fragment in acquired.fragments:
-            self._registry.fragment_seen(fragment.name, self._survey.first_seen(fragment.node))
+            self._recorder.fragment_seen(fragment.name, self._survey.first_seen(fragment.node))
         for refusal in acquired.refusals:
-            self._registry.note(now_s, "refused", refusal.node, refusal.reason)
-            self._backoff.until(refusal.node, now_s + max(refusal.retry_s, self._config.times.poll_s))
+            self._recorder.note("refused", refusal.node, refusal.reason)
+            self._backoff.until(refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s)))
         return len(acquired.fragments)
 
     def give_back(self, names: Iterable[str], reason: str) -> None:
@@ -232,7 +228,7 @@ class NodeManager:
     def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
         """Release the holders of fragments that were given back and are no longer in use, or have been for too long."""
         if given_back := self._fragments.given_back():
-            patience_s = 0.0 if at_once else self._config.times.move_s
+            patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
                 self._holder.release(step.names)
@@ -250,11 +246,8 @@ class NodeManager:
         """Renew the holders' leases."""
         self._holder.renew()
 
-    def reconfigure(self, config: PilotConfig) -> None:
-        """Use this configuration from now on. Fragments that it does not allow are given back."""
-        self._config = config
-        self._classes.reconfigure(config.classes)
-        self._backoff.reconfigure(config.nodes.flap_back_off_s)
-        self._survey.reconfigure()
-        refused = [h.name for h in self._fragments.all() if not may_be_held(h.node, config.nodes)]
+    def apply_config(self) -> None:
+        """The configuration has changed: candidates were selected by the old one, and fragments may not be allowed any more."""
+        self._survey.forget_candidates()
+        refused = [h.name for h in self._fragments.all() if not may_be_held(h.node, self._config.now.nodes)]
         self.give_back(refused, "not among nodes.hosts, or excluded")

@@ -8,6 +8,7 @@ from datetime import datetime
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.cluster import LimitWait, NodeRequest
 from bftrainer.domain.state import Nodes
+from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.backoff import BackOff
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.fragments import HeldFragment
@@ -38,7 +39,7 @@ class DemandCap:
 class LimitWaits:
     """Main-queue jobs that wait for a limit for which holders count, and when that was observed (0: there are none)."""
 
-    at_s: float = 0.0
+    at_s: PilotS = PilotS(0.0)
     jobs: tuple[LimitWait, ...] = ()
 
 
@@ -82,9 +83,9 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When the decision is made: seconds since 1970, the local time, seconds since the scheduler last answered."""
+    """When the decision is made, the local time, seconds since the scheduler last answered."""
 
-    now_s: float
+    now_s: PilotS
     local_time: datetime
     silent_s: float = 0.0
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from bftrainer.domain.cluster import Observation, PeerPilot
+from bftrainer.domain.times import ElapsedS, PilotS
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class PollRecord:
     ``error`` is the last failure's text (empty: none since a success), ``complaint`` what was last said of peer pilots.
     """
 
-    first_s: float | None = None
+    first_s: ElapsedS | None = None
     failures: int = 0
     error: str = ""
     complaint: str = ""
@@ -23,10 +24,10 @@ class PollRecord:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An observation, the time on this host's clock at which it was complete, and the peer pilots if they matter."""
+    """An observation, when it was complete, and the peer pilots if they matter."""
 
     observation: Observation
-    at_s: float
+    at_s: PilotS
     peers: tuple[PeerPilot, ...] | None
 
 
@@ -34,6 +35,6 @@ class Seen:
 class Poll:
     """A poll on its way since ``begun_s``."""
 
-    begun_s: float
+    begun_s: ElapsedS
     answer: Future[Seen]
     took_s: float = 0.0

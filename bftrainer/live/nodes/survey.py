@@ -13,7 +13,8 @@ from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.domain.cluster import Availability, NodeRequest
 from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer.domain.ports import Clock, Scheduler
+from bftrainer.domain.ports import Scheduler
+from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.live.derived import Table
 from bftrainer.live.hints import Hints, NoHints
@@ -24,7 +25,8 @@ from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
 from bftrainer.live.nodes.polls import Poll, PollRecord, Seen
 from bftrainer.live.nodes.selection import asleep, idle_nodes, next_end_s, offered, window_ends_here
 from bftrainer.live.nodes.sharing import Sharing
-from bftrainer.persistence.registry import Registry
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.system.background import Background
 
 _SLOWEST_POLL = 6.0  # times poll_s, after failed polls
@@ -39,10 +41,10 @@ class Survey:
     """
 
     def __init__(
-        self, config: PilotConfig, registry: Registry, scheduler: Scheduler, clock: Clock, pilot_jobs: PilotJobs,
+        self, config: PilotConfig, recorder: Recorder, scheduler: Scheduler, clock: SteadyClock, pilot_jobs: PilotJobs,
         sharing: Sharing, classes: NodeClassifier, background: Background, hints: Hints | None = None,
     ) -> None:  # fmt: skip
-        self._registry = registry
+        self._recorder = recorder
         self._scheduler = scheduler
         self._clock = clock
         self._pilot_jobs = pilot_jobs
@@ -68,7 +70,7 @@ class Survey:
         self._without_a_job: frozenset[str] = frozenset()
         self._limit_waits = LimitWaits()
         self._clock_offset_s: float | None = None
-        self._seen_s = -math.inf
+        self._seen_s = PilotS(-math.inf)
         self._first_seen = FirstSeen()
 
     @property
@@ -102,8 +104,8 @@ class Survey:
         return self._window_ends
 
     @property
-    def seen_s(self) -> float:
-        """When the last observation was complete, by this host's clock."""
+    def seen_s(self) -> PilotS:
+        """When the last observation was complete."""
         return self._seen_s
 
     @property
@@ -134,7 +136,7 @@ class Survey:
         """Idle nodes that the configuration allows and that have not been requested since the last poll."""
         return self._candidates.values()
 
-    def first_seen(self, node: str) -> Mapping[NodeStage, float]:
+    def first_seen(self, node: str) -> Mapping[NodeStage, PilotS]:
         """Since when a candidate has been idle."""
         return self._first_seen.of(node)
 
@@ -143,8 +145,8 @@ class Survey:
         if node in self._candidates:
             del self._candidates[node]
 
-    def reconfigure(self) -> None:
-        """Forget the candidates: they were selected by the old configuration."""
+    def forget_candidates(self) -> None:
+        """They were selected by a configuration that is no longer in effect."""
         self._candidates = Table()
 
     def next_look_s(self, config: PilotConfig) -> float:
@@ -185,14 +187,14 @@ class Survey:
             self._is_postponed = True
             if not self._told_of_budget and error.retry_s > config.times.poll_s:
                 self._told_of_budget = True  # once, not before every poll
-                self._registry.note(now_s, "poll", "", f"polls are less frequent: {error}")
+                self._recorder.note("poll", "", f"polls are less frequent: {error}")
             return False
         except BFTrainerError as error:
             self._silent_s += poll.took_s
-            self._failed(str(error), now_s)
+            self._failed(str(error))
             news, next_s = News.FAILED, math.inf
         else:
-            self._succeeded(complaint, now_s)
+            self._succeeded(complaint)
             before, self._were_idle, self._held = self._were_idle, idle_nodes(seen.observation), fragments
             known = self._were_idle if before is None else before | {node_of(name) for name in held}
             news = self._looks.news(found_new=not self._were_idle <= known)
@@ -210,7 +212,7 @@ class Survey:
         observation, at_s = self._scheduler.observe(), self._clock.now_s()
         return Seen(observation, at_s, self._sharing.look(config.nodes))
 
-    def _read(self, answer: Seen, config: PilotConfig, begun_s: float) -> str:
+    def _read(self, answer: Seen, config: PilotConfig, begun_s: ElapsedS) -> str:
         """Take over an observation. Returns the complaint about a peer pilot, if any."""
         seen = answer.observation
         pilot_jobs = replace(self._pilot_jobs, job_ids=self._pilot_jobs.job_ids | {job_of(name) for name in self._held})
@@ -238,19 +240,19 @@ class Survey:
             self._candidates[node] = Candidate(request, node_class)
         return complaint
 
-    def _succeeded(self, complaint: str, now_s: float) -> None:
+    def _succeeded(self, complaint: str) -> None:
         polls = self._polls
         if polls.failures:
-            self._registry.note(now_s, "poll", "", f"the scheduler responds again after {polls.failures} failed polls")
+            self._recorder.note("poll", "", f"the scheduler responds again after {polls.failures} failed polls")
         if complaint and complaint != polls.complaint:
-            self._registry.note(now_s, "hosts", "", complaint)
+            self._recorder.note("hosts", "", complaint)
         self._is_postponed = False
         first_s = self._clock.elapsed_s() if polls.first_s is None else polls.first_s
         self._polls, self._silent_s = PollRecord(first_s, complaint=complaint), 0.0
 
-    def _failed(self, error: str, now_s: float) -> None:
+    def _failed(self, error: str) -> None:
         polls = self._polls
         if error != polls.error:  # once, not at every poll of a long outage
-            self._registry.note(now_s, "poll failed", "", error)
+            self._recorder.note("poll failed", "", error)
         self._polls = replace(polls, failures=polls.failures + 1, error=error)
         self._idle, _ = debounce(self._idle, None, 0.0, 0.0)

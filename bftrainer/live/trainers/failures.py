@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer.live.trainers.remarks import last_words
-from bftrainer.persistence.registry import TrainerChange, TrainerRecord, TrainerStatus
+from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
+from bftrainer.persistence.registry_writer import TrainerChange
 
 MAX_FAILURES = 4
 RETRY_S = 5.0
@@ -15,30 +16,27 @@ LONGEST_RETRY_S = RETRY_S * 2**MAX_FAILURES
 
 @dataclass(frozen=True, slots=True)
 class AfterFailure:
-    """``note`` has all of the log's end, ``reason`` the line that says most. ``not_before_s`` is None if there is no retry."""
+    """``note`` has all of the log's end, ``reason`` the line that says most. ``retry_s`` is None if there is no retry."""
 
     note: str
     reason: str
     failures: int
     samples: float
-    at_s: float
-    not_before_s: float | None
+    retry_s: float | None
 
     @property
     def is_final(self) -> bool:
-        return self.not_before_s is None
+        return self.retry_s is None
 
     def added_to(self, change: TrainerChange) -> TrainerChange:
         """The change of the registry; ``change`` is what else the end of the driver brings."""
         change = replace(change, failures=self.failures, samples_at_failure=self.samples, reason=self.reason)
-        if self.not_before_s is None:
-            return replace(change, status=TrainerStatus.FAILED, finished_s=self.at_s)
-        return replace(change, status=TrainerStatus.QUEUED, not_before_s=self.not_before_s)
+        if self.retry_s is None:
+            return replace(change, status=TrainerStatus.FAILED, finished=True)
+        return replace(change, status=TrainerStatus.QUEUED, retry_s=self.retry_s)
 
 
-def after_failure(
-    record: TrainerRecord, samples: float, reason: str, tail: Sequence[str], now_s: float
-) -> AfterFailure:
+def after_failure(record: TrainerRecord, samples: float, reason: str, tail: Sequence[str]) -> AfterFailure:
     """``samples`` is the trainer's progress, ``tail`` the end of the log of the worker that failed.
 
     The furthest progress is in the registry: a pilot that comes back must not take work done again for progress.
@@ -53,6 +51,5 @@ def after_failure(
         text if is_last else f"failed {failures} times, will be retried: {text}",
         failures,
         max(samples, furthest or 0.0),
-        now_s,
-        None if is_last else now_s + RETRY_S * 2 ** (failures - 1),
+        None if is_last else RETRY_S * 2 ** (failures - 1),
     )

@@ -26,16 +26,11 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     return replace(trainer, learning=settings)
 
 
-def retry_times(records: tuple[TrainerRecord, ...]) -> tuple[float, ...]:
-    """When trainers may start: the only times at which the answer of :func:`due_by` changes by itself."""
-    return tuple(sorted({record.not_before_s for record in records}))
-
-
-def due_by(records: tuple[TrainerRecord, ...], latest_s: float) -> Mapping[str, TrainerRecord]:
-    """Trainers for the core, if ``latest_s`` is the latest retry time that has come."""
+def due(records: tuple[TrainerRecord, ...], retry_later: frozenset[str]) -> Mapping[str, TrainerRecord]:
+    """Trainers for the core: neither final nor paused, and not among those that start again later."""
     queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
     wanted = (r for r in records if r.status is queued or r.status is waiting or r.status is running)
-    return MappingProxyType({r.spec.name: r for r in wanted if r.not_before_s <= latest_s})
+    return MappingProxyType({r.spec.name: r for r in wanted if r.spec.name not in retry_later})
 
 
 def wanted_nodes(

@@ -67,18 +67,14 @@ class _Driver:
 class DirectoryLauncher:
     """Starts, rescales and stops trainers by the files of their directories below ``root``.
 
-    ``settings`` are the keys of ``driver.json`` that the site sets.
+    ``settings`` are the keys of ``driver.json`` that the site sets, as they are when a driver starts.
     """
 
     def __init__(self, root: Path, settings: Mapping[str, object], now_s: Callable[[], float] = time.time) -> None:
         self._root = root
-        self._settings = dict(settings)
+        self._settings = settings
         self._now_s = now_s
         self._drivers: dict[str, _Driver] = {}
-
-    def reconfigure(self, settings: Mapping[str, object]) -> None:
-        """Replace the settings, for drivers that start from now on."""
-        self._settings = dict(settings)
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
         """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where it has its own.

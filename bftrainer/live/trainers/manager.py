@@ -7,18 +7,20 @@ the same: read the registry, look at the drivers, take the next step.
 from __future__ import annotations
 
 import errno
-import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from bftrainer.domain.events import Measured
 from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
+from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
 from bftrainer.live.derived import Derived, Table
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
+from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.failures import LONGEST_RETRY_S, after_failure
-from bftrainer.live.trainers.for_core import due_by, least_rescale_s, retry_times, wanted_nodes
+from bftrainer.live.trainers.for_core import due, least_rescale_s, wanted_nodes
 from bftrainer.live.trainers.meter import MeterBook
 from bftrainer.live.trainers.occupancy import Occupancy
 from bftrainer.live.trainers.ports import ClassLookup, Launcher
@@ -37,7 +39,8 @@ from bftrainer.live.trainers.steps import (
     runs_as_desired,
 )
 from bftrainer.live.trainers.usage import Reached, UsageBook
-from bftrainer.persistence.registry import Registry, TrainerChange, TrainerRecord, TrainerStatus
+from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
+from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.reports import DriverView, Ending
 from bftrainer.protocol.worker_times import TrainingTimes
@@ -51,48 +54,43 @@ class TrainerManager:
 
     def __init__(
         self,
-        registry: Registry,
+        config: ConfigCell,
+        recorder: Recorder,
         launcher: Launcher,
         classes: ClassLookup,
-        slots: int,
-        window_s: float,
-        now_s: float,
-        to_wall: Callable[[float], float],
+        clock: SteadyClock,
     ) -> None:
-        self._registry = registry
+        self._config = config
+        self._recorder = recorder
         self._launcher = launcher
         self._classes = classes
-        self._slots = slots
-        self._to_wall = to_wall
+        self._clock = clock
+        self._to_host = clock.to_host
         self._records: Table[TrainerRecord] = Table()
-        self._retry_times, self._for_core, self._wants = Derived(retry_times), Derived(due_by), Derived(wanted_nodes)
+        self._for_core, self._wants = Derived(due), Derived(wanted_nodes)
         self._least_rescale_s = Derived(least_rescale_s)
         self._states: dict[str, TrainerState] = {}
         self._occupancy = Occupancy(self._states)
-        self._usage = UsageBook(now_s)
-        self._meters = MeterBook(window_s)
+        self._usage = UsageBook(clock.now_s())
+        self._meters = MeterBook()
         self._faults: dict[str, str] = {}  # why the drivers of trainers were killed by this pilot
         self._draining = False
         self._next_number = 0
-        self.reload_registry(now_s)
+        self.reload_registry(clock.now_s())
 
-    def reconfigure(self, window_s: float) -> None:
-        """Measure in windows of this length from now on."""
-        self._meters.reconfigure(window_s)
-
-    def reload_registry(self, now_s: float) -> None:
+    def reload_registry(self, now_s: PilotS) -> None:
         """Add the trainers that are new in the registry, and adopt drivers that run."""
-        for record in self._registry.trainers_from(self._next_number):
+        for record in self._recorder.registry.trainers_from(self._next_number):
             self._next_number = record.number + 1
             if record.name in self._records or (record.status.is_final and record.finished_s is not None):
                 continue
             # Another pilot wrote it, and the clock may have been set back since.
-            record = replace(record, not_before_s=min(record.not_before_s, now_s + LONGEST_RETRY_S))
-            state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=record.not_before_s)
+            retry_s = min(record.not_before_s - self._to_host(now_s), LONGEST_RETRY_S)
+            state = TrainerState(record.spec.min_nodes, record.spec.stop_s, not_before_s=PilotS(now_s + retry_s))
             state.view = self._launcher.look(record.name)
-            self._registry.trainer_reported(record.name, TrainingTimes(), state.view.times)
+            self._recorder.driver_reported(record.name, TrainingTimes(), state.view.times)
             state.desired_s = state.ordered_s = now_s
-            state.told_s = self._to_wall(now_s)
+            state.told_s = self._to_host(now_s)
             self._records[record.name], self._states[record.name] = record, state
             self._set_target(record.name)
             self._note_refused(record.name, 0, now_s)
@@ -101,18 +99,16 @@ class TrainerManager:
         """One trainer, if it is here."""
         return self._records.get(name)
 
-    def for_core(self, now_s: float) -> Mapping[str, TrainerRecord]:
+    def for_core(self, now_s: PilotS) -> Mapping[str, TrainerRecord]:
         """Trainers for the core, in order of submission: neither final nor paused nor waiting for a retry."""
-        records = self._records.values()
-        times = self._retry_times(records)
-        due = bisect_right(times, now_s)
-        return self._for_core(records, times[due - 1] if due else -math.inf)
+        retry_later = frozenset([name for name, it in self._states.items() if it.not_before_s > now_s])
+        return self._for_core(self._records.values(), retry_later)
 
-    def wants(self, now_s: float, most: int) -> tuple[tuple[int, str | None], ...]:
+    def wants(self, now_s: PilotS, most: int) -> tuple[tuple[int, str | None], ...]:
         """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
         return self._wants(self.for_core(now_s), most, tuple(self._states), self._occupancy.classes())
 
-    def least_rescale_s(self, now_s: float) -> float:
+    def least_rescale_s(self, now_s: PilotS) -> float:
         """What the quickest trainer for the core needs to grow, as submitted."""
         return self._least_rescale_s(self.for_core(now_s))
 
@@ -128,12 +124,12 @@ class TrainerManager:
         """What was measured since the last call of the trainers that ``of`` selects."""
         return self._meters.taken(of)
 
-    def desire(self, name: str, nodes: Nodes, now_s: float) -> None:
+    def desire(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
         """Take over the core's allocation for one trainer."""
         if (it := self._states.get(name)) is not None:
             it.assign(nodes, self._class_of(nodes), now_s)
 
-    def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: float) -> None:
+    def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: PilotS) -> None:
         """Take over what the previous pilot told, or should have told, a driver that runs."""
         if (it := self._states.get(name)) is not None:
             it.desired, it.desired_class, it.desired_s = nodes, self._class_of(nodes), now_s
@@ -141,30 +137,34 @@ class TrainerManager:
                 # Its hosts file may be older than the plan: with no order remembered the next step writes the file again,
                 # and nodes that the driver still uses are not free before it says so.
                 it.ordered, it.started_class = frozenset(), it.desired_class
-                it.ordered_s, it.told_s = now_s, self._to_wall(now_s)
+                it.ordered_s, it.told_s = now_s, self._to_host(now_s)
                 it.leaving = nodes | {name for name in pool if id_of(name) in it.view.occupied}
 
-    def admitted(self, names: Iterable[str], now_s: float) -> None:
-        """The core has admitted these trainers."""
+    def admitted(self, names: Iterable[str], now_s: PilotS) -> None:
+        """The core has admitted these trainers. One that waits for a retry is queued until then."""
         for name in names:
             record = self._records.get(name)
-            if record is not None and record.status is TrainerStatus.QUEUED:
-                self.change(name, TrainerChange(status=TrainerStatus.WAITING, admitted_s=record.admitted_s or now_s))
+            if record is None or record.status is not TrainerStatus.QUEUED:
+                continue
+            if self._states[name].not_before_s <= now_s:
+                self.change(name, TrainerChange(status=TrainerStatus.WAITING))
 
-    def quarantine(self, name: str, why: str, now_s: float) -> None:
+    def quarantine(self, name: str, why: str) -> None:
         """Pause a trainer with which no decision can be made, until its user resumes it."""
-        if (record := self._records.get(name)) is not None and not record.status.is_final:
-            self._registry.note(now_s, "quarantine", name, f"paused, since no decision can be made with it: {why}")
+        record = self._records.get(name)
+        if record is not None and not record.status.is_final and record.status is not TrainerStatus.PAUSED:
+            self._recorder.note("quarantine", name, f"paused, since no decision can be made with it: {why}")
             reason = f"quarantined, since no decision can be made with it: {why}"
             self.change(name, TrainerChange(status=TrainerStatus.PAUSED, reason=reason))
 
     def change(self, name: str, change: TrainerChange) -> None:
         """Change the registry, and what is known of it here."""
-        self._registry.change(name, change)
-        self._records[name] = replace(self._records[name], **change.columns())
+        self._records[name] = self._recorder.trainer(self._records[name], change)
+        if change.retry_s is not None:
+            self._states[name].not_before_s = PilotS(self._clock.now_s() + change.retry_s)
         self._set_target(name)
 
-    def look(self, now_s: float) -> frozenset[str]:
+    def look(self, now_s: PilotS) -> frozenset[str]:
         """Read what all drivers say. Returns the ids of fragments that drivers withhold, since workers there were killed."""
         lost: set[str] = set()
         for name, it in list(self._states.items()):
@@ -173,17 +173,16 @@ class TrainerManager:
             was, it.view = it.view, self._launcher.look(name)
             if it.view is not was and it.view != was:
                 if it.view.ranks_disagree and not was.ranks_disagree:
-                    self._registry.note(now_s, "report", name, disagreement_text(it.view.ranks_disagree))
+                    self._recorder.note("report", name, disagreement_text(it.view.ranks_disagree))
                 self._hear(name, now_s, len(was.refused))
-                self._note_repeated(name, was, now_s)
-                self._registry.trainer_reported(name, was.times, it.view.times)
+                self._note_repeated(name, was)
+                self._recorder.driver_reported(name, was.times, it.view.times)
                 if fresh := it.view.withheld - was.withheld:
                     lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
             record = self._records[name]
             if it.view.alive:
                 if it.view.on and record.status is TrainerStatus.WAITING:
-                    started_s = record.started_s or now_s
-                    self.change(name, TrainerChange(status=TrainerStatus.RUNNING, started_s=started_s, reason=""))
+                    self.change(name, TrainerChange(status=TrainerStatus.RUNNING, reason=""))
                 elif record.status in _STARTED:
                     self._remark(record, it.view, now_s)
             elif it.view.ending is not None and (was.alive or it.view.incarnation > record.ended_incarnation):
@@ -194,32 +193,34 @@ class TrainerManager:
                 self.change(name, TrainerChange(status=TrainerStatus.WAITING, reason=""))
         return frozenset(lost)
 
-    def _remark(self, record: TrainerRecord, view: DriverView, now_s: float) -> None:
-        text = remark(view, self._to_wall(now_s))
+    def _remark(self, record: TrainerRecord, view: DriverView, now_s: PilotS) -> None:
+        text = remark(view, self._to_host(now_s))
         if text != record.reason and (text or record.status is TrainerStatus.RUNNING):  # else why it waits stays
             self.change(record.name, TrainerChange(reason=text))
 
-    def _hear(self, name: str, now_s: float, refused_before: int) -> None:
+    def _hear(self, name: str, now_s: PilotS, refused_before: int) -> None:
         """Measure what a trainer has reported, and note what of it cannot be used."""
         try:
             it = self._states[name]
             is_there = it.view.on == {id_of(fragment) for fragment in it.desired}
-            decided_s = self._to_wall(it.desired_s) if is_there else None
-            if text := self._meters.hear(name, it.view, now_s, decided_s):
-                self._registry.note(now_s, "clock", name, text)
+            decided_s = self._to_host(it.desired_s) if is_there else None
+            if text := self._meters.hear(
+                name, it.view, self._config.now.learning.window_s, self._to_host(now_s), decided_s
+            ):
+                self._recorder.note("clock", name, text)
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
             self._give_up(name, f"its reports cannot be measured: {type(error).__name__}: {error}")
         self._note_refused(name, refused_before, now_s)
 
-    def _note_refused(self, name: str, before: int, now_s: float) -> None:
+    def _note_refused(self, name: str, before: int, now_s: PilotS) -> None:
         for key, problem in self._states[name].view.refused[before:]:
-            self._registry.note(now_s, "report", name, refused_text(key, problem))
+            self._recorder.note("report", name, refused_text(key, problem))
 
-    def _note_repeated(self, name: str, was: DriverView, now_s: float) -> None:
+    def _note_repeated(self, name: str, was: DriverView) -> None:
         it = self._states[name]
         if (samples := it.view.repeated - was.repeated) > 0:
             self._usage.repeated(name, samples)
-            self._registry.note(now_s, "repeat", name, repeat_text(samples, len(it.lost)))
+            self._recorder.note("repeat", name, repeat_text(samples, len(it.lost)))
         if it.view.trains and not was.trains:
             it.lost = frozenset()
 
@@ -228,7 +229,7 @@ class TrainerManager:
         self._faults[name] = reason
         self._launcher.kill(name)
 
-    def step(self, now_s: float, pool: Nodes | None = None) -> None:
+    def step(self, now_s: PilotS, pool: Nodes | None = None) -> None:
         """Take the next step of every trainer, those that shrink first, on nodes of the pool only."""
         if pool is not None:
             self._occupancy.keep_within(pool)
@@ -247,10 +248,10 @@ class TrainerManager:
             others = (nodes for n, nodes in holding.items() if n != name and not it.desired.isdisjoint(nodes))
             step = next_step(it, frozenset().union(*others), now_s)
             if step is not None and self._carry_out(name, step, now_s):
-                carried_out(it, step, now_s, self._to_wall(now_s))
+                carried_out(it, step, now_s, self._to_host(now_s))
                 holding[name] = holds(it, now_s)
 
-    def _carry_out(self, name: str, step: Step, now_s: float) -> bool:
+    def _carry_out(self, name: str, step: Step, now_s: PilotS) -> bool:
         """Whether it could be done."""
         it = self._states[name]
         match step:
@@ -283,7 +284,7 @@ class TrainerManager:
             case AskToStop():
                 self._launcher.ask_to_stop(name)
 
-    def held(self, now_s: float) -> Nodes:
+    def held(self, now_s: PilotS) -> Nodes:
         """Fragments on which trainers have processes."""
         return self._occupancy.held(now_s).nodes
 
@@ -291,7 +292,7 @@ class TrainerManager:
         """Fragments that the core gave to trainers."""
         return self._occupancy.desired()
 
-    def used(self, now_s: float) -> Nodes:
+    def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._occupancy.used(now_s)
 
@@ -311,13 +312,13 @@ class TrainerManager:
             if it.view.alive:
                 self._launcher.kill(name)
 
-    def account(self, now_s: float) -> None:
+    def account(self, now_s: PilotS) -> None:
         """Count the node-seconds since the last call."""
         self._usage.account(self._states, now_s)
 
-    def write_usage(self, now_s: float) -> None:
+    def write_usage(self) -> None:
         """Write the counted node-seconds to the registry, with the heartbeat."""
-        self._registry.add_usage(self._usage.taken({name: self._reached(name) for name in self._states}), now_s)
+        self._recorder.usage(self._usage.taken({name: self._reached(name) for name in self._states}))
 
     def _reached(self, name: str) -> Reached:
         return Reached(self._samples(name), self._states[name].view.metrics)
@@ -328,7 +329,7 @@ class TrainerManager:
 
     def _hosts(self, name: str, nodes: Nodes) -> list[HostSlots]:
         configured = self._classes.configured(self._class_of(nodes))
-        slots = self._records[name].spec.slots or (configured and configured.slots) or self._slots
+        slots = self._records[name].spec.slots or (configured and configured.slots) or self._config.now.nodes.slots
         return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]
 
     def _interface(self, nodes: Nodes) -> str | None:
@@ -344,9 +345,8 @@ class TrainerManager:
         runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._draining
         it = self._states[name]
         it.target = TargetState.RUN if runs else TargetState.STOP
-        it.not_before_s = self._records[name].not_before_s
 
-    def _ended(self, name: str, now_s: float, found_dead: bool) -> None:
+    def _ended(self, name: str, now_s: PilotS, found_dead: bool) -> None:
         """Handle the end of a driver, once: its incarnation is remembered in the same commit.
 
         A driver that was dead when this pilot came, without a last word, died with the job of the previous pilot. That is no
@@ -360,10 +360,10 @@ class TrainerManager:
         match it.view.ending:
             case Ending.DONE:
                 reason = closing_remark(it.view, record.spec.samples_total)
-                self.change(name, replace(change, status=TrainerStatus.DONE, reason=reason, finished_s=now_s))
+                self.change(name, replace(change, status=TrainerStatus.DONE, reason=reason, finished=True))
                 self._forget(name)
             case _ if record.status.is_final:
-                self.change(name, replace(change, finished_s=now_s))
+                self.change(name, replace(change, finished=True))
                 self._forget(name)
             case _ if fault:
                 self._failed(name, now_s, fault, (), change)
@@ -374,24 +374,24 @@ class TrainerManager:
             case how:
                 if how is Ending.KILLED and found_dead:
                     text = "was dead when this pilot started; the trainer resumes from its last checkpoint"
-                    self._registry.note(now_s, "driver", name, text)
+                    self._recorder.note("driver", name, text)
                 if record.status is TrainerStatus.RUNNING:
                     change = replace(change, status=TrainerStatus.WAITING, reason="")
                 self.change(name, change)
 
-    def _failed(self, name: str, now_s: float, reason: str, tail: tuple[str, ...], change: TrainerChange) -> None:
+    def _failed(self, name: str, now_s: PilotS, reason: str, tail: tuple[str, ...], change: TrainerChange) -> None:
         record, samples = self._records[name], self._samples(name)
-        outcome = after_failure(record, samples, reason, tail, now_s)
-        self._registry.note(now_s, "failure", name, outcome.note)
+        outcome = after_failure(record, samples, reason, tail)
+        self._recorder.note("failure", name, outcome.note)
         self.change(name, outcome.added_to(change))
         if outcome.is_final:
             self._forget(name)
 
-    def _close(self, name: str, now_s: float) -> None:
+    def _close(self, name: str, now_s: PilotS) -> None:
         """Final, and no driver is left."""
         record = self._records[name]
         if record.finished_s is None:
-            change = TrainerChange(finished_s=now_s)
+            change = TrainerChange(finished=True)
             if record.status is TrainerStatus.FAILED:  # its row cannot be read any more, and does not say so itself
                 change = replace(change, status=record.status, reason=record.reason)
             self.change(name, change)
@@ -400,7 +400,7 @@ class TrainerManager:
     def _write_usage_of(self, name: str) -> None:
         """Write what one trainer has used since the last heartbeat to the registry."""
         if usage := self._usage.taken({name: self._reached(name)}):
-            self._registry.add_usage(usage, self._usage.accounted_s)
+            self._recorder.usage(usage)
 
     def _forget(self, name: str) -> None:
         self._write_usage_of(name)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
+from bftrainer.domain.times import HostS
 from bftrainer.protocol.bounds import MAX_SAMPLES_PER_S
 from bftrainer.protocol.reports import DriverView
 
@@ -71,8 +72,8 @@ def read(
     name: str,
     view: DriverView,
     window_s: float,
-    now_s: float | None = None,
-    decided_s: float | None = None,
+    now_s: HostS | None = None,
+    decided_s: HostS | None = None,
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
     """The reading after one more look at the trainer, at ``now_s`` by this host's clock, and the new measurements.
 
@@ -156,21 +157,19 @@ def _until_formed(it: MeterReading, formed: ProgressMark) -> MeterReading:
 class MeterBook:
     """The readings of all trainers, and what was measured since the last call of ``taken``."""
 
-    _window_s: float
     _readings: dict[str, MeterReading] = field(default_factory=dict)
     _seen: list[Measured] = field(default_factory=list)
     _off: set[str] = field(default_factory=set)
 
-    def reconfigure(self, window_s: float) -> None:
-        self._window_s = window_s
-
-    def hear(self, name: str, view: DriverView, now_s: float | None = None, decided_s: float | None = None) -> str:
+    def hear(
+        self, name: str, view: DriverView, window_s: float, now_s: HostS | None = None, decided_s: HostS | None = None
+    ) -> str:
         """Read one trainer's meter, at ``now_s`` by this host's clock. Returns what is to be noted, once, or nothing.
 
         ``decided_s`` is the time of the decision on the nodes on which it trains; None: it trains on others.
         """
         was = self._readings.get(name, MeterReading())
-        it, seen = read(was, name, view, self._window_s, now_s, decided_s)
+        it, seen = read(was, name, view, window_s, now_s, decided_s)
         self._readings[name] = it
         self._seen += seen
         if not seen or not it.clock_is_off or name in self._off:

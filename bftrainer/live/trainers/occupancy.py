@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bftrainer.domain.state import Nodes
+from bftrainer.domain.times import PilotS
 from bftrainer.live.derived import Derived
 from bftrainer.live.trainers.steps import TrainerState, holds
 
@@ -34,12 +35,12 @@ class Occupancy:
         self._held, self._desired, self._used = Derived(_union), Derived(_union), Derived(_union)
         self._outside = Derived(_outside)
 
-    def holdings(self, now_s: float) -> tuple[Nodes, ...]:
+    def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """The fragments on which each trainer has processes."""
         every = self._states.values()
         return tuple([it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every])
 
-    def held(self, now_s: float) -> Union:
+    def held(self, now_s: PilotS) -> Union:
         """Fragments on which trainers have processes."""
         return self._held(self.holdings(now_s))
 
@@ -51,7 +52,7 @@ class Occupancy:
         """The class of each trainer's nodes; None while it has none."""
         return tuple([it.desired_class if it.desired else None for it in self._states.values()])
 
-    def used(self, now_s: float) -> Nodes:
+    def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._used((self.desired(), self.held(now_s).nodes)).nodes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
 from bftrainer.config.pilot import NodeClassConfig
@@ -13,9 +13,6 @@ from bftrainer.protocol.reports import DriverView
 
 class Launcher(Protocol):
     """Starts, rescales and stops trainers, and reports what their drivers say."""
-
-    def reconfigure(self, settings: Mapping[str, object]) -> None:
-        """Settings of drivers to come."""
 
     def start(self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None) -> None:
         """Start a driver on these hosts. ``interface``: of their node class, where it has its own."""

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from bftrainer.domain.times import HostS
 from bftrainer.protocol.progress_line import DIVERGED
 from bftrainer.protocol.reports import DriverView, Ending
 
@@ -18,8 +19,8 @@ _TRAILER = re.compile(r"(srun|slurmstepd): .*")
 _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
 
 
-def remark(view: DriverView, now_s: float) -> str:
-    """The remark on a running trainer; empty if there is none. ``now_s`` is by the host's clock, as the driver's lines are."""
+def remark(view: DriverView, now_s: HostS) -> str:
+    """The remark on a running trainer; empty if there is none."""
     if view.on and not view.heard_s and now_s - view.said_s >= REPORTS_WITHIN_S:
         return NEVER_REPORTED
     if view.ending is Ending.FAILED and view.alive:  # it is being killed, or cannot be
@@ -33,7 +34,7 @@ def remark(view: DriverView, now_s: float) -> str:
 
 def closing_remark(view: DriverView, samples_total: float | None) -> str:
     """The remark that stays with a trainer whose program has ended with status 0."""
-    if (text := remark(view, -math.inf)) or not samples_total:
+    if (text := remark(view, HostS(-math.inf))) or not samples_total:
         return text
     samples = view.samples or 0.0
     if samples >= COMPLETE * samples_total:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bftrainer.domain.model import Trainer
+from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
+from bftrainer.live.recorder import Recorder
 from bftrainer.live.trainers.manager import TrainerManager
-from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus
+from bftrainer.persistence.registry import Submission, TrainerStatus
+from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.persistence.spool import Request, RequestKind
 
 
 def submit(
     received: Sequence[tuple[str, Request]],
-    registry: Registry,
+    recorder: Recorder,
     trainers: TrainerManager,
-    now_s: float,
+    now_s: PilotS,
     refusal: Callable[[Trainer], str | None] = lambda _: None,
 ) -> tuple[tuple[str, str], ...]:
     """Register submissions, (spool name, request) each, in one commit. Returns (trainer, why it was rejected)."""
@@ -28,7 +31,7 @@ def submit(
         else:
             rejected.append((request.trainer, f"submission of {request.trainer!r} rejected: {reason}"))
     if good:
-        added = registry.add_all(good, now_s)
+        added = recorder.submissions(good)
         trainers.reload_registry(now_s)
         taken = [one.spec.name for one, is_added in zip(good, added, strict=True) if not is_added]
         rejected += [(name, f"submission of {name!r} rejected: the name is taken") for name in taken]
@@ -38,12 +41,11 @@ def submit(
 def carry_out(
     spool_name: str,
     request: Request,
-    registry: Registry,
+    recorder: Recorder,
     trainers: TrainerManager,
-    now_s: float,
 ) -> None:
     """Cancel, pause or resume. Raises :class:`UserError` for a request that cannot be carried out."""
-    if registry.was_carried_out(spool_name):
+    if recorder.registry.was_carried_out(spool_name):
         return
     record = trainers.record(request.trainer)
     if record is None or record.status.is_final:
@@ -54,7 +56,7 @@ def carry_out(
         case RequestKind.PAUSE:
             trainers.change(record.name, TrainerChange(status=TrainerStatus.PAUSED, reason="paused by its user"))
         case RequestKind.RESUME if record.status is TrainerStatus.PAUSED:
-            change = TrainerChange(status=TrainerStatus.QUEUED, reason="", failures=0, not_before_s=0.0)
+            change = TrainerChange(status=TrainerStatus.QUEUED, reason="", failures=0, retry_s=0.0)
             trainers.change(record.name, change)
-    registry.carried_out(spool_name, now_s)
-    registry.note(now_s, request.kind.value, record.name, "requested by its user")
+    recorder.command(spool_name)
+    recorder.note(request.kind.value, record.name, "requested by its user")

@@ -12,6 +12,7 @@ from enum import Enum
 
 from bftrainer.domain.fragments import id_of
 from bftrainer.domain.state import Nodes
+from bftrainer.domain.times import HostS, PilotS
 from bftrainer.live.derived import Derived
 from bftrainer.protocol.reports import DriverView
 
@@ -50,15 +51,15 @@ class TrainerState:
     target: TargetState = TargetState.RUN
     desired: Nodes = frozenset()
     desired_class: str | None = None
-    desired_s: float = 0.0
+    desired_s: PilotS = PilotS(0.0)
     ordered: Nodes = frozenset()
-    ordered_s: float = 0.0
-    told_s: float = 0.0
+    ordered_s: PilotS = PilotS(0.0)
+    told_s: HostS = HostS(0.0)
     started_class: str | None = None
     leaving: Nodes = frozenset()
     lost: Nodes = frozenset()
-    stop_asked_s: float | None = None
-    not_before_s: float = 0.0
+    stop_asked_s: PilotS | None = None
+    not_before_s: PilotS = PilotS(0.0)
     view: DriverView = field(default_factory=DriverView)
     _still_occupied: Derived[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
         default_factory=lambda: Derived(_still_occupied)
@@ -74,7 +75,7 @@ class TrainerState:
         """Nodes of ``leaving`` on which the driver reports processes."""
         return self._still_occupied(self.leaving, self.view.on, self.view.with_workers)
 
-    def assign(self, nodes: Nodes, node_class: str | None, now_s: float) -> None:
+    def assign(self, nodes: Nodes, node_class: str | None, now_s: PilotS) -> None:
         """Take over the core's allocation."""
         if nodes != self.desired:
             self.desired, self.desired_class, self.desired_s = nodes, node_class, now_s
@@ -107,7 +108,7 @@ class Kill:
 Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 
-def next_step(it: TrainerState, taken: Nodes, now_s: float) -> Step | None:
+def next_step(it: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
     """The next step for one trainer. ``taken`` are fragments on which other trainers still have processes."""
     desired = _NOTHING if it.view.alive and it.changes_class else it.desired
     free = desired - taken
@@ -140,7 +141,7 @@ def runs_as_desired(it: TrainerState) -> bool:
     )
 
 
-def holds(it: TrainerState, now_s: float) -> Nodes:
+def holds(it: TrainerState, now_s: PilotS) -> Nodes:
     """Fragments on which this trainer has, or may yet have, processes. The rest of the pool is free."""
     if not it.view.alive:
         return _NOTHING
@@ -151,7 +152,7 @@ def holds(it: TrainerState, now_s: float) -> Nodes:
     return it.ordered | there if there else it.ordered
 
 
-def carried_out(it: TrainerState, step: Step, now_s: float, told_s: float) -> None:
+def carried_out(it: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
     """Note that a step was taken, at ``told_s`` by the host's clock."""
     match step:
         case StartDriver(nodes):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bftrainer.domain.times import PilotS
 from bftrainer.live.trainers.steps import TrainerState
 from bftrainer.persistence.registry import Usage
 from bftrainer.protocol.metrics import Metric
@@ -22,11 +23,11 @@ class Reached(NamedTuple):
 class UsageBook:
     """Node-seconds since they were last written to the registry."""
 
-    accounted_s: float
+    accounted_s: PilotS
     _booked: dict[str, list[float]] = field(default_factory=dict)  # node-seconds held, trained; samples repeated
     _written: dict[str, tuple[Metric, ...]] = field(default_factory=dict)
 
-    def account(self, states: Mapping[str, TrainerState], now_s: float) -> None:
+    def account(self, states: Mapping[str, TrainerState], now_s: PilotS) -> None:
         """Count the time since the last call."""
         passed_s, self.accounted_s = max(now_s - self.accounted_s, 0.0), now_s
         for name, it in states.items():

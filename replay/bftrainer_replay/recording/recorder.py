@@ -70,7 +70,7 @@ class Recorder:
         Raises :class:`~bftrainer.errors.StoreError` if the file cannot be written.
         """
         began = self.clock.elapsed_s()
-        failures, due = 0, began
+        failures, due = 0, float(began)
         while not is_over() and self.clock.elapsed_s() - began < for_s:
             failures = 0 if self._look() else failures + 1
             looked(self.totals)

@@ -9,7 +9,7 @@ from enum import Enum
 
 from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Trainer
-from bftrainer.domain.state import Nodes, Rescale
+from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.meter import Meter
@@ -97,8 +97,9 @@ class ReplayWorld:
         self._finished = ReplayTotals()
         self.runs: dict[str, ReplayedTrainer] = {}
 
-    def next_event(self, wake_at_s: float | None) -> Event | None:
+    def next_event(self, state: State) -> Event | None:
         """The earliest of pool change, submission, completion and wake-up; None after the end of the window."""
+        wake_at_s = state.wake_at_s
         if self._ended:
             return None
         change_s = self._change_time()

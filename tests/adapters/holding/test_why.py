@@ -11,6 +11,7 @@ from live_house import house
 
 from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.persistence.registry import Registry
+from bftrainer.persistence.registry_writer import RegistryWriter
 from bftrainer_adapters.holding.held import HolderJobState, JobPhase, why_left
 
 
@@ -55,10 +56,10 @@ def test_the_audit_takes_the_better_word_over(tmp_path: Path) -> None:
         "n1#4": ("", "x"),
     }  # fmt: skip
     with closing(house(tmp_path / "state").store(writes=True)) as store:
-        registry = Registry(store)
+        registry, writer = Registry(store), RegistryWriter(store)
         for name, (first, last) in ends.items():
-            registry.fragment_asked(name, "n1", 0.0)
-            registry.fragment_asked_back(name, 1.0, first)
-            registry.fragment_released(name, 2.0, last)
+            writer.fragment_asked(name, "n1", 0.0)
+            writer.fragment_asked_back(name, 1.0, first)
+            writer.fragment_released(name, 2.0, last)
         found = [(f.reason, f.asked_back_s, f.released_s) for f in registry.fragments()]
     assert found == [("canceled", 1.0, 2.0), ("preempted; x", 1.0, 2.0), ("unused", 1.0, 2.0), ("x", 1.0, 2.0)]

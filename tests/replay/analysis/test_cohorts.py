@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from command_line import bftrainer, complaint
 
-from bftrainer.allocation.exact import Exact
 from bftrainer.core.coordinator import decide, observe
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.state import State
-from bftrainer.persistence.journal import LiveJournal, RecordingAllocator, Settings, TimedPolicy
+from bftrainer.persistence.journal import JournalWriter, Settings
 from bftrainer.persistence.spool import open_state_dir
 from bftrainer.persistence.store import open_store
 from bftrainer.policies.cohort_worth import CohortModel
@@ -96,14 +95,12 @@ def journal_of(log: LogWindow, folder: Path) -> None:
     """The journal that a pilot writes when its pool changes as in the log."""
     with closing(open_store(open_state_dir(folder, create=True), create=True)) as store:
         store.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
-        allocator = RecordingAllocator(Exact())
-        policy = TimedPolicy(EqualShare())
-        settings = Settings("equal-share", "exact", "throughput", 120.0, 0, 1)
-        journal, state = LiveJournal(store, allocator, policy, settings), State(1)
+        journal, policy, state = JournalWriter(store), EqualShare(), State(1)
+        journal.begin(Settings("equal-share", "exact", "throughput", 120.0, 0, 1), 0.0)
         for change in log.events:
             event = Event(change.at_s, (change.change,))
             state = observe(state, event)
-            journal.record(event, state, decide(state, policy, event))
+            journal.record(event, state, decide(state, policy, event), (), 0.0)
 
 
 def test_a_journal_gives_the_same_constants_as_its_log(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bftrainer.domain.events import Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Curve, Trainer
-from bftrainer.domain.state import Rescale
+from bftrainer.domain.state import Rescale, State
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayWorld
@@ -42,30 +42,30 @@ def hold(here: ReplayWorld, name: str, nodes: str, before: str = "") -> None:
 
 def test_events_come_in_order_and_end_with_the_window() -> None:
     here = world(Arrival(-5.0, trainer("early")), Arrival(50.0, trainer("later")), Arrival(301.0, trainer("never")))
-    assert kinds(here.next_event(None)) == (0.0, [PoolChanged, TrainerSubmitted])
-    assert kinds(here.next_event(None)) == (50.0, [TrainerSubmitted])
-    assert kinds(here.next_event(None)) == (100.0, [PoolChanged])
-    assert kinds(here.next_event(150.0)) == (150.0, [TimerDue])
-    assert kinds(here.next_event(200.0)) == (200.0, [PoolChanged, TimerDue])
-    assert here.next_event(None) is None
-    assert here.next_event(None) is None
+    assert kinds(here.next_event(State(1))) == (0.0, [PoolChanged, TrainerSubmitted])
+    assert kinds(here.next_event(State(1))) == (50.0, [TrainerSubmitted])
+    assert kinds(here.next_event(State(1))) == (100.0, [PoolChanged])
+    assert kinds(here.next_event(State(1, wake_at_s=150.0))) == (150.0, [TimerDue])
+    assert kinds(here.next_event(State(1, wake_at_s=200.0))) == (200.0, [PoolChanged, TimerDue])
+    assert here.next_event(State(1)) is None
+    assert here.next_event(State(1)) is None
     assert "never" not in here.runs
 
 
 def test_a_completion_is_an_event_of_its_own() -> None:
     here = world(Arrival(0.0, trainer("t", total=1500.0)))
-    here.next_event(None)
+    here.next_event(State(1))
     hold(here, "t", "abc")
-    event = here.next_event(None)
+    event = here.next_event(State(1))
     assert kinds(event) == (50.0, [TrainerFinished])
     assert here.totals().samples == 1500.0
 
 
 def test_deciding_on_pool_changes_only_sees_completions_and_submissions_late_and_discards_the_excess() -> None:
     here = world(Arrival(0.0, trainer("t", total=1500.0)), Arrival(20.0, trainer("u")), decide_on=DecideOn.POOL)
-    here.next_event(None)
+    here.next_event(State(1))
     hold(here, "t", "abc")
-    event = here.next_event(None)
+    event = here.next_event(State(1))
     assert kinds(event) == (100.0, [PoolChanged, TrainerFinished, TrainerSubmitted])
     assert here.totals().samples == 1500.0
 
@@ -73,21 +73,21 @@ def test_deciding_on_pool_changes_only_sees_completions_and_submissions_late_and
 def test_losses_come_off_before_whoever_is_done_is_done() -> None:
     # By 100 s it has 4,000 samples; losing d costs 400, so it is not done at 3,800.
     here = world(Arrival(0.0, trainer("t", total=3800.0)), decide_on=DecideOn.POOL)
-    here.next_event(None)
+    here.next_event(State(1))
     hold(here, "t", "abcd")
-    event = here.next_event(None)
+    event = here.next_event(State(1))
     assert event is not None
     assert kinds(event) == (100.0, [PoolChanged])
     assert event.samples_done == (("t", 3600.0),)
     here.apply((Rescale("t", ABCD, frozenset("abc"), forced=True),))
-    assert kinds(here.next_event(None)) == (200.0, [PoolChanged, TrainerFinished])
+    assert kinds(here.next_event(State(1))) == (200.0, [PoolChanged, TrainerFinished])
 
 
 def test_a_forced_step_that_is_not_what_happened_is_a_bug() -> None:
     here = world(Arrival(0.0, trainer("t")))
-    here.next_event(None)
+    here.next_event(State(1))
     hold(here, "t", "abcd")
-    here.next_event(None)
+    here.next_event(State(1))
     with pytest.raises(AssertionError, match="3 nodes, 2 planned"):
         here.apply((Rescale("t", ABCD, frozenset("ab"), forced=True),))
 
@@ -102,12 +102,12 @@ def test_a_forced_step_that_is_not_what_happened_is_a_bug() -> None:
 )
 def test_totals_at_the_end(cost_model: CostModel, expected: dict[str, Any]) -> None:
     here = world(Arrival(0.0, trainer("t")), cost_model=cost_model)
-    here.next_event(None)
+    here.next_event(State(1))
     hold(here, "t", "abcd")
-    here.next_event(None)
+    here.next_event(State(1))
     here.apply((Rescale("t", ABCD, frozenset("abc"), forced=True),))
-    here.next_event(None)
-    assert here.next_event(None) is None
+    here.next_event(State(1))
+    assert here.next_event(State(1)) is None
     assert {name: getattr(here.totals(), name) for name in expected} == expected
     assert here.runs["t"].node_s == 4 * 100 + 3 * 200
 
@@ -119,13 +119,13 @@ def test_when_the_old_nodes_of_a_growing_trainer_leave_the_starting_ones_do_not_
     window = LogWindow(0.0, 300.0, ABCD, (left,), 8, "by hand")
     own = trainer("t") if model == "delay" else replace(trainer("t"), start_s=20.0, scale_up_s=0.0)
     here = ReplayWorld(window, (Arrival(0.0, own),), CostModel(model))
-    here.next_event(None)
+    here.next_event(State(1))
     here.apply((Rescale("t", frozenset(), frozenset("ab"), forced=False),))
-    here.next_event(100.0)
+    here.next_event(State(1, wake_at_s=100.0))
     here.apply((Rescale("t", frozenset("ab"), ABCD, forced=False),))
-    here.next_event(None)
+    here.next_event(State(1))
     here.apply((Rescale("t", ABCD, frozenset("cd"), forced=True),))
-    here.next_event(115.0)
+    here.next_event(State(1, wake_at_s=115.0))
     run = here.runs["t"]
     assert run.samples_at(110.0) == run.samples_at(119.0)
     assert run.samples_at(130.0) - run.samples_at(120.0) == pytest.approx(10 * run.rate)
