@@ -22,7 +22,7 @@ from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.model import EventLog, cut
 from bftrainer_replay.recording.file import RecordFile
-from bftrainer_replay.recording.recorder import Recorder, RecordingTotals
+from bftrainer_replay.recording.recorder import ClusterRecorder, RecordingTotals
 from bftrainer_replay.recording.samples import sample_of
 
 OURS = PilotJobs(assume_window_s=math.inf)
@@ -50,7 +50,7 @@ def record(path: Path, script: Script, looks: int | None = None, for_s: float = 
     """As many looks as the script has, ten seconds apart; the clock stands after the last one."""
     file = RecordFile(path)
     try:
-        recorder = Recorder(script, lambda seen: sample_of(seen, OURS), file, script.clock)
+        recorder = ClusterRecorder(script, lambda seen: sample_of(seen, OURS), file, script.clock)
         wanted = script.looks + (len(script.idle) if looks is None else looks)
         return recorder.run(for_s, lambda: script.looks >= wanted)
     finally:
@@ -321,7 +321,7 @@ def test_a_simulated_day_of_jobs_is_what_the_cluster_knows(tmp_path: Path, clock
             cluster.submit(*plan.pop(at_s))
         return False
 
-    totals = Recorder(cluster, lambda seen: sample_of(seen, OURS), file, clock).run(12_000.0, is_over)
+    totals = ClusterRecorder(cluster, lambda seen: sample_of(seen, OURS), file, clock).run(12_000.0, is_over)
     file.close()
     found = characterize(cut(read_event_log(tmp_path / "idle.csv")))
     busy = sum(job.size * job.length_s for job in cluster.jobs) / 3600

@@ -90,7 +90,7 @@ def record(
     from bftrainer.live.site import observed_site
     from bftrainer.system.clock import SystemClock
     from bftrainer_replay.recording.file import RecordFile
-    from bftrainer_replay.recording.recorder import Recorder
+    from bftrainer_replay.recording.recorder import ClusterRecorder
     from bftrainer_replay.recording.samples import sample_of
 
     if every < 1:
@@ -112,7 +112,7 @@ def record(
     with closing(RecordFile(out)) as file, Signals().caught() as signals, _status(out) as show:
         if file.truncated_bytes:
             _note(f"{out}: removed an incomplete last line of {file.truncated_bytes} bytes")
-        recorder = Recorder(
+        recorder = ClusterRecorder(
             site.scheduler, lambda seen: sample_of(seen, site.ours, site.chosen(seen.nodes)), file, clock, every,
             unknown_after_s=max(60.0, 6 * every), on_error=kept.report,
         )  # fmt: skip

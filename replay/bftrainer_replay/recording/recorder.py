@@ -42,7 +42,7 @@ class RecordingTotals:
 
 
 @dataclass
-class Recorder:
+class ClusterRecorder:
     """``read`` makes a :class:`ClusterSample` of an observation. ``on_error`` is called for every failure with a new text."""
 
     scheduler: Scheduler
