@@ -39,19 +39,6 @@ def gzip_bomb(head: bytes, filler: bytes, size: int) -> bytes:
     return b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff" + b"".join(parts) + struct.pack("<II", crc, total & 0xFFFFFFFF)
 
 
-def tuples_as_key(depth: int) -> bytes:
-    """A pickle of {((((...)))): 1}: to hash its key overflows the C stack."""
-    return b"\x80\x02}" + b")" + b"\x85" * depth + b"K\x01s."
-
-
-def shared_tuples_as_key(depth: int) -> bytes:
-    """A pickle of {t: 1} where each t is (t, t) of the next: to hash the key takes 2**depth steps."""
-    body = b"\x80\x02})q\x00"
-    for level in range(depth):
-        body += b"h" + bytes((level,)) + b"\x86q" + bytes((level + 1,))
-    return body + b"K\x01s."
-
-
 def pax_header(size: int, kind: bytes = b"x", *, plain: bool = False) -> bytes:
     """A tar archive whose first header announces, and has, ``size`` bytes of names."""
     info = tarfile.TarInfo("./PaxHeaders/x")
@@ -127,20 +114,10 @@ _TRAINER = b'name = "a"\ncommand = ["true"]\nmax_nodes = 4\nsamples_per_s = 1.0\
 
 ATTACKS: dict[str, tuple[str, Callable[[], bytes]]] = {
     # Logs
-    "pickle: a deep tuple as key": ("pickle", lambda: tuples_as_key(200_000)),
-    "pickle: shared tuples as key": ("pickle", lambda: shared_tuples_as_key(60)),
-    "pickle: a huge index into its memo": ("pickle", lambda: b"\x80\x02Nr\xff\xff\xff\x7f."),
-    "pickle: a string of 4 GB that is not there": ("pickle", lambda: b"\x80\x04\x8e" + struct.pack("<Q", 1 << 32) + b"x"),
-    "pickle: lists in a gzip bomb": ("pickle", lambda: gzip_bomb(b"\x80\x02", b"]", 1024 * MB)),
-    "pickle: one string in a gzip bomb": (
-        "pickle", lambda: gzip_bomb(b"\x80\x04\x8e" + struct.pack("<Q", 1024 * MB), b"a", 1025 * MB)
-    ),
-    "pickle: plain, five million lists": ("pickle", lambda: b"\x80\x02" + b"]" * 5_000_000 + b"."),
-    "tar: a pax header of 1 GB": ("pickle", lambda: pax_header(1024 * MB)),
-    "tar: a global pax header of 1 GB": ("pickle", lambda: pax_header(1024 * MB, b"g")),
-    "tar: a long GNU name of 1 GB": ("pickle", lambda: pax_header(1024 * MB, b"L")),
-    "tar: a plain pax header of 40 MB": ("pickle", lambda: pax_header(40 * MB, plain=True)),
-    "tar: a pax header of 1 GB, as a trace": ("trace", lambda: pax_header(1024 * MB)),
+    "tar: a pax header of 1 GB": ("trace", lambda: pax_header(1024 * MB)),
+    "tar: a global pax header of 1 GB": ("trace", lambda: pax_header(1024 * MB, b"g")),
+    "tar: a long GNU name of 1 GB": ("trace", lambda: pax_header(1024 * MB, b"L")),
+    "tar: a plain pax header of 40 MB": ("trace", lambda: pax_header(40 * MB, plain=True)),
     "tar: 60,000 members": ("profiles", _many_members),
     "event log: a gzip bomb of one cell": (
         "events", lambda: gzip_bomb(b"time,joined,left\n2021-02-10T00:00:00,", b"n", 1024 * MB)

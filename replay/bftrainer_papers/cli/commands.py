@@ -10,4 +10,9 @@ TABLE = (
         "bftrainer_papers.cli.reproduce:reproduce",
         "Run a paper's experiment; compare with the published values.",
     ),
+    CommandEntry(
+        "replay trace",
+        "bftrainer_papers.cli.trace:trace",
+        "Write a table of trainers from a real cluster's job trace.",
+    ),
 )

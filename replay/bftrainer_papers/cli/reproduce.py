@@ -50,7 +50,7 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
     Example:
       bftrainer replay reproduce loss-phase
       bftrainer replay reproduce afs --seeds 6
-      bftrainer replay reproduce bftrainer --log ndstat-10sdn6-evt.tar.gz --out reproduction
+      bftrainer replay reproduce bftrainer --log summit.csv.gz --out reproduction
     """
     from importlib import import_module
 

@@ -33,7 +33,6 @@ cost_model_option = click.option(
 )
 """Gives a command ``cost_model``."""
 DECIDE_ON = click.Choice(["all", "pool"])
-SHAPE = click.Choice(["measured", "monotone", "concave"])
 WORKLOAD = click.Choice(["hpo", "diverse"])
 SHARED_BY = click.Choice(["model", "trainer"])
 """Of ``--lessons``: which trainers share measurements."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer_replay.logs import (
     alcf_csv,
-    authors_pickle,
     dialect,
     lsf_acct,
     lsf_text,
@@ -48,7 +47,7 @@ FORMATS = (
     LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognizes, alcf_csv.read, dialect.ALCF),
     LogFormat("swf", swf.NAME, swf.recognizes, swf.read, dialect.SWF),
 )
-EVENTS, PICKLE = "events", "pickle"
+EVENTS = "events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,6 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
     found = options.format or ("sacct" if options.columns else _format_of(path))
     if found == EVENTS:
         return _events(path, read_event_log(path, options.max_bytes))
-    if found == PICKLE:
-        return _events(path, authors_pickle.read(path, options.max_bytes))
     form = next((each for each in FORMATS if each.name == found), None)
     if form is None:
         raise UnknownNameError("format", found, FORMAT_NAMES)
@@ -95,8 +92,6 @@ def _format_of(path: Path) -> str:
     data = read_head(path)
     if not data:
         raise InputFileError(str(path), "is empty, expected a log")
-    if authors_pickle.recognizes(path, data):
-        return PICKLE
     head = data.decode("utf-8-sig", errors="surrogateescape")
     if "\0" in head:
         raise InputFileError(str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})")

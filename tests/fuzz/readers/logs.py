@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickle
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,57 +40,6 @@ def _log(form: str | None) -> Callable[[Path], object]:
     return read
 
 
-def _pickles() -> tuple[bytes, ...]:
-    """Pickles of plain values in each protocol, and a table as the authors' log has it, by hand: pandas is not installed."""
-    import numpy as np
-
-    plain = {"a": [1, 2.5, None, True, b"x", ("y", "z")], "b": {"c": np.arange(6).reshape(2, 3)}}
-    return (*(pickle.dumps(plain, protocol) for protocol in (2, 3, 4, 5)), _table_pickle())
-
-
-def _table_pickle() -> bytes:
-    """The opcodes of a small DataFrame with two nodes and three rows, after pandas 1.3 (protocol 4)."""
-    import numpy as np
-
-    def text(value: str) -> bytes:
-        return b"\x8c" + bytes((len(value),)) + value.encode()
-
-    def name(dotted: str) -> bytes:
-        module, _, attribute = dotted.rpartition(".")
-        return text(module) + text(attribute) + b"\x93"
-
-    def kind(code: str, state: bytes = b"(K\x03\x8c\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb") -> bytes:
-        return name("numpy.dtype") + text(code) + b"\x89\x88\x87R" + state
-
-    def array(shape: str, code: bytes, data: bytes, by_columns: bool = False) -> bytes:
-        new = name("numpy.core.multiarray._reconstruct") + name("numpy.ndarray") + b"K\x00\x85C\x01b\x87R"
-        sides = b"".join(b"K" + bytes((int(side),)) for side in shape.split("x"))
-        return new + b"(K\x01" + b"(" + sides + b"t" + code + (b"\x88" if by_columns else b"\x89") + data + b"tb"
-
-    def blob(data: bytes) -> bytes:
-        return b"C" + bytes((len(data),)) + data
-
-    def index(data: bytes) -> bytes:
-        return (
-            name("pandas.core.indexes.base._new_Index")
-            + name("pandas.core.indexes.base.Index")
-            + (b"}" + b"(" + text("data") + data + text("name") + b"Nu" + b"\x86R")
-        )
-
-    nodes = index(array("2", kind("O8"), b"](" + text("n1") + text("n2") + b"e"))
-    unit = b"(K\x04\x8c\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00}(C\x02nsK\x01K\x01K\x01t\x86tb"
-    moments = np.array([1612987200, 1612987260, 1612987320], dtype="<i8") * 10**9
-    times = index(array("3", kind("M8", unit), blob(moments.tobytes())))
-    values = array("2x3", kind("i1"), blob(np.array([[1, 0, 0], [0, 1, 1]], dtype=np.int8).tobytes()))
-    manager = (
-        name("pandas.core.internals.managers.BlockManager")
-        + b")R"
-        + (b"(](" + nodes + times + b"e]" + values + b"a](" + nodes + b"et" + b"b")
-    )
-    frame = name("pandas.core.frame.DataFrame") + b")\x81"
-    return b"\x80\x04" + frame + b"}" + text("_mgr") + manager + b"sb."
-
-
 def _tar(members: dict[str, bytes], mode: str = "w") -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=mode) as archive:  # type: ignore[call-overload]
@@ -103,8 +51,8 @@ def _tar(members: dict[str, bytes], mode: str = "w") -> bytes:
 
 
 def _profiles(path: Path) -> None:
-    from bftrainer_replay.workload.traces.profiles import read_profiles
-    from bftrainer_replay.workload.traces.scaling import CurveShape, scaling_of
+    from bftrainer_papers.traces.profiles import read_profiles
+    from bftrainer_papers.traces.scaling import CurveShape, scaling_of
 
     for profile in read_profiles(path).found:
         for shape in CurveShape:
@@ -112,7 +60,7 @@ def _profiles(path: Path) -> None:
 
 
 def _trace(path: Path) -> None:
-    from bftrainer_replay.workload.traces.arrivals import read_trace
+    from bftrainer_papers.traces.arrivals import read_trace
 
     read_trace(path, skip_bad=True)
     read_trace(path)
@@ -176,13 +124,10 @@ def readers() -> Iterator[Reader]:
     """The readers of logs, tables and traces."""
     for form, example in EXAMPLES.items():
         yield Reader(form, of_file(_log(form)), (example,), is_json=form == "sacct-json")
-    table = _table_pickle()
     yield Reader("sacct with needs", of_file(_log("sacct")), (SACCT_NEEDS,))
     yield Reader("node events", of_file(_outages("events")), (NODE_EVENTS,))
     yield Reader("reservations", of_file(_outages("reservations")), (RESERVATIONS, NODE_EVENTS))
-    yield Reader("any log", of_file(_log(None)), (*EXAMPLES.values(), _tar({"log": table})))
-    pickles = (*_pickles(), _tar({"t": table}), _tar({"t": table}, "w:gz"))
-    yield Reader("pickle", of_file(_log("pickle")), pickles)
+    yield Reader("any log", of_file(_log(None)), tuple(EXAMPLES.values()))
     sia = {name: text.encode() for name, text in SIA.items()}
     yield Reader("profiles", of_file(_profiles), (GAVEL.encode(), _tar(sia), _tar(sia, "w:gz")), is_json=True)
     traces = (PHILLY.encode(), POLLUX.encode(), _tar({"a/trace.csv": PHILLY.encode()}, "w:gz"))

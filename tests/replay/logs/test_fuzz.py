@@ -150,7 +150,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", ["by content", *EXAMPLES, "pickle"])
+@pytest.mark.parametrize("name", ["by content", *EXAMPLES])
 @pytest.mark.parametrize("kind", BROKEN)
 def test_broken_files_are_refused_by_every_importer(tmp_path: Path, kind: str, name: str) -> None:
     path = tmp_path / "log"

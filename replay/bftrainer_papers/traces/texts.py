@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
-from bftrainer_replay.archives import TAR_DAMAGE, is_archive, members
+from bftrainer_papers.traces.archives import TAR_DAMAGE, is_archive, members
 from bftrainer_replay.text_files import TABLE_BYTES, as_text, damaged, open_bytes, read_bytes
 
 

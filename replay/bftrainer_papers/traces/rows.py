@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bftrainer_replay.workload.traces.texts import TextFile
+from bftrainer_papers.traces.texts import TextFile
 
 Cells = dict[str, str]
 MOST = 1e15

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
+from bftrainer_papers.traces.rows import MOST, Cells, header_of, rows_of
+from bftrainer_papers.traces.texts import TextFile, texts_of
 from bftrainer_replay.csv_tables import count, number
-from bftrainer_replay.workload.traces.rows import MOST, Cells, header_of, rows_of
-from bftrainer_replay.workload.traces.texts import TextFile, texts_of
 
 _SIA = re.compile(r"(?:^|/)([^/]+)/(scalability|placements)-([^/]+)\.csv$")
 _GAVEL_KEY = re.compile(r"\('([^'\\]{1,100})', ([1-9][0-9]{0,5})\)")

@@ -17,7 +17,7 @@ from itertools import pairwise
 from statistics import median
 
 from bftrainer.domain.model import Curve
-from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint
+from bftrainer_papers.traces.profiles import Profile, ProfilePoint
 
 
 class CurveShape(Enum):

@@ -1,11 +1,9 @@
-"""``bftrainer replay workload trace``: the jobs of a real deep-learning cluster on measured throughput curves."""
+"""``bftrainer replay trace``: the jobs of a real deep-learning cluster on measured throughput curves."""
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,62 +11,73 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bftrainer.errors import UnknownNameError, UserError
-from bftrainer_replay.cli.choices import SHAPE
 
 if TYPE_CHECKING:
+    from bftrainer_papers.traces.arrivals import JobTrace
+    from bftrainer_papers.traces.profiles import Profile, Profiles
+    from bftrainer_papers.traces.scaling import MeasuredScaling
     from bftrainer_replay.simulation.world import Arrival
-    from bftrainer_replay.workload.traces.arrivals import JobTrace
-    from bftrainer_replay.workload.traces.profiles import Profile, Profiles
-    from bftrainer_replay.workload.traces.scaling import MeasuredScaling
 
 _PATH = click.Path(path_type=Path, dir_okay=False)
 _GPU_HOURS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)-(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
 _START_S = 1609459200.0  # 2021-01-01, for traces without dates
 _GPUS = 1
+SHAPE = click.Choice(["measured", "monotone", "concave"])
 
 
-_OPTIONS = (
-    click.option("--arrivals", type=_PATH, metavar="FILE", help="trace: job submissions (a Philly or Pollux trace)."),
-    click.option("--curves", type=_PATH, metavar="FILE", help="trace: measured throughput (Gavel's or Sia's)."),
-    click.option("--curves-out", type=_PATH, metavar="FILE", help="trace: curves to write.  [default: OUT + .curves.csv]"),
-    click.option("--member", metavar="NAME", help="trace: the file to read if --arrivals is an archive."),
-    click.option(
-        "--hardware", metavar="NAME",
-        help="trace: the hardware on which the curves were measured, like aws or v100.",
-    ),
-    click.option("--models", metavar="A,B", help="trace: use these models only.  [default: all with a curve]"),
-    click.option("--gpus-per-node", type=int, metavar="G", help="trace: GPUs per node of your cluster.  [default: 1]"),
-    click.option(
-        "--shape", type=SHAPE,
-        help="trace: curves as measured, made monotone or made concave.  [default: measured]",
-    ),
-    click.option(
-        "--extrapolate-to", type=int, metavar="N",
-        help="trace: extrapolate curves to N nodes; adds -extrapolated to their names.",
-    ),
-    click.option("--max-nodes", type=int, metavar="N", help="trace: maximum nodes per trainer.  [default: end of its curve]"),
-    click.option("--from", "from_", metavar="ISO", help="trace: use jobs from this time on.  [default: the first job]"),
-    click.option("--hours", type=float, metavar="H", help="trace: use only the first H hours of jobs.  [default: all]"),
-    click.option("--least-s", type=float, metavar="S", help="trace: use jobs that ran for at least S seconds.  [default: any]"),
-    click.option(
-        "--gpu-hours", metavar="LOW-HIGH",
-        help="trace: GPU-hours of jobs without durations, drawn log-uniformly from this range.",
-    ),
-    click.option("--skip-bad", is_flag=True, help="trace: skip and count lines that cannot be read."),
-)  # fmt: skip
+@click.command()
+@click.option(
+    "--arrivals", required=True, type=_PATH, metavar="FILE", help="Job submissions (a Philly or Pollux trace)."
+)
+@click.option("--curves", required=True, type=_PATH, metavar="FILE", help="Measured throughput (Gavel's or Sia's).")
+@click.option("--curves-out", type=_PATH, metavar="FILE", help="Curves to write.  [default: OUT + .curves.csv]")
+@click.option("--member", metavar="NAME", help="The file to read if --arrivals is an archive.")
+@click.option("--hardware", metavar="NAME", help="The hardware on which the curves were measured, like aws or v100.")
+@click.option("--models", metavar="A,B", help="Use these models only.  [default: all with a curve]")
+@click.option("--gpus-per-node", type=int, metavar="G", help="GPUs per node of your cluster.  [default: 1]")
+@click.option("--shape", type=SHAPE, help="Curves as measured, made monotone or made concave.  [default: measured]")
+@click.option(
+    "--extrapolate-to",
+    type=int,
+    metavar="N",
+    help="Extrapolate curves to N nodes; adds -extrapolated to their names.",
+)
+@click.option("--max-nodes", type=int, metavar="N", help="Maximum nodes per trainer.  [default: end of its curve]")
+@click.option("--count", type=int, metavar="N", help="Number of trainers.  [default: all jobs]")
+@click.option("--start", metavar="ISO", help="First submission.  [default: the trace's first job]")
+@click.option("--from", "from_", metavar="ISO", help="Use jobs from this time on.  [default: the first job]")
+@click.option("--hours", type=float, metavar="H", help="Use only the first H hours of jobs.  [default: all]")
+@click.option("--least-s", type=float, metavar="S", help="Use jobs that ran for at least S seconds.  [default: any]")
+@click.option(
+    "--gpu-hours",
+    metavar="LOW-HIGH",
+    help="GPU-hours of jobs without durations, drawn log-uniformly from this range.",
+)
+@click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read.")
+@click.option("--seed", default=0, show_default=True, help="Random seed for values that the trace lacks.")
+@click.option("--out", required=True, type=_PATH, metavar="FILE", help="Trainer table to write.")
+def trace(count: int | None, start: str | None, seed: int, out: Path, **traced: Any) -> None:
+    """Write a trainer table with the jobs of a real deep-learning cluster.
 
+    The jobs have their own submission times and measured throughput curves, which are written to a second file.
 
-def trace_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options, as keyword arguments."""
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), function)
+    \b
+    Example:
+      bftrainer replay trace --arrivals philly.csv --curves sia-traces.tar.gz --hardware aws --out trainers.csv
+    """
+    from bftrainer_replay.cli.workload import check_numbers, start_time, write_table
+
+    check_numbers(count, seed)
+    arrivals = from_trace(TraceOptions(**traced), count, None if start is None else start_time(start), seed, out)
+    write_table(out, arrivals, "trace")
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
     """The options as typed; None is the default."""
 
-    arrivals: Path | None
-    curves: Path | None
+    arrivals: Path
+    curves: Path
     curves_out: Path | None
     member: str | None
     hardware: str | None
@@ -88,12 +97,10 @@ def from_trace(
     options: TraceOptions, count: int | None, start_s: float | None, seed: int, out: Path
 ) -> tuple[Arrival, ...]:
     """The trainers. Writes their curves, and prints how many jobs and models were read, used and ignored."""
-    from bftrainer_replay.workload.traces.arrivals import read_trace
-    from bftrainer_replay.workload.traces.profiles import read_profiles
-    from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of, write_curves
+    from bftrainer_papers.traces.arrivals import read_trace
+    from bftrainer_papers.traces.profiles import read_profiles
+    from bftrainer_papers.traces.trainers import TraceSelection, trainers_of, write_curves
 
-    if options.arrivals is None or options.curves is None:
-        raise UserError("a workload from a trace requires --arrivals FILE and --curves FILE")
     for name in ("gpus_per_node", "extrapolate_to", "max_nodes", "hours", "least_s"):
         value = getattr(options, name)
         least = 0 if name in ("hours", "least_s") else 1
@@ -126,8 +133,8 @@ def from_trace(
 
 def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]) -> list[MeasuredScaling]:
     """The curves per node count. Prints how many models were read, used and ignored."""
+    from bftrainer_papers.traces.scaling import CurveShape, scaling_of
     from bftrainer_replay.workload.curves import plain_name
-    from bftrainer_replay.workload.traces.scaling import CurveShape, scaling_of
 
     names = {plain_name(profile.model): profile.model for profile in chosen}
     wanted = [plain_name(name) for name in options.models.split(",")] if options.models else list(names)
@@ -160,7 +167,7 @@ def _scalings(options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, 
 
 def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...]) -> None:
     """Print what is unusual about the curves, and which parts were not measured."""
-    from bftrainer_replay.workload.traces.scaling import is_concave
+    from bftrainer_papers.traces.scaling import is_concave
 
     used = {arrival.trainer.model for arrival in arrivals}
     for scaling in scalings:

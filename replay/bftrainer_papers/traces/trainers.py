@@ -11,11 +11,11 @@ import numpy as np
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.system.files import write_atomically
+from bftrainer_papers.traces.arrivals import JobTrace, TracedJob
+from bftrainer_papers.traces.scaling import MeasuredScaling
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.workload.curves import plain_name
-from bftrainer_replay.workload.traces.arrivals import JobTrace, TracedJob
-from bftrainer_replay.workload.traces.scaling import MeasuredScaling
 
 _H = 3600.0
 

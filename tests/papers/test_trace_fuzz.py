@@ -17,10 +17,10 @@ from mutations import mutated
 from trace_examples import GAVEL, PHILLY, POLLUX, SIA, sia
 
 from bftrainer.errors import InputFileError
-from bftrainer_replay.workload.traces.arrivals import read_trace
-from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint, read_profiles
-from bftrainer_replay.workload.traces.scaling import CurveShape, scaling_of
-from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of
+from bftrainer_papers.traces.arrivals import read_trace
+from bftrainer_papers.traces.profiles import Profile, ProfilePoint, read_profiles
+from bftrainer_papers.traces.scaling import CurveShape, scaling_of
+from bftrainer_papers.traces.trainers import TraceSelection, trainers_of
 
 _SETTINGS = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -133,7 +133,7 @@ def test_broken_files_are_refused(tmp_path: Path, kind: str) -> None:
 
 
 def test_an_archive_that_would_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bftrainer_replay.workload.traces.texts.TABLE_BYTES", 2_000_000)
+    monkeypatch.setattr("bftrainer_papers.traces.texts.TABLE_BYTES", 2_000_000)
     path = tmp_path / "bomb.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for number in range(3):

@@ -10,12 +10,12 @@ from data import data_file
 from trace_examples import GAVEL, PHILLY, POLLUX, SIA, sia
 
 from bftrainer.errors import InputFileError, UnknownNameError, UserError
+from bftrainer_papers.traces.arrivals import read_trace
+from bftrainer_papers.traces.profiles import Profile, ProfilePoint, read_profiles
+from bftrainer_papers.traces.scaling import CurveShape, is_concave, scaling_of
+from bftrainer_papers.traces.trainers import TraceSelection, trainers_of, write_curves
 from bftrainer_replay.logs.event_log import parse_time
 from bftrainer_replay.workload.curves import find_curve, read_curves
-from bftrainer_replay.workload.traces.arrivals import read_trace
-from bftrainer_replay.workload.traces.profiles import Profile, ProfilePoint, read_profiles
-from bftrainer_replay.workload.traces.scaling import CurveShape, is_concave, scaling_of
-from bftrainer_replay.workload.traces.trainers import TraceSelection, trainers_of, write_curves
 from bftrainer_replay.workload.workload import read_workload, write_workload
 
 

@@ -1,11 +1,11 @@
-"""``bftrainer replay workload``: generated tables, traces, what is printed of them, what is refused."""
+"""``bftrainer replay trace``: tables of trainers, what is printed of them, what is refused."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from command_line import bftrainer, complaint
+from command_line import bftrainer
 from data import data_file
 from trace_examples import GAVEL, PHILLY, POLLUX, sia
 
@@ -18,7 +18,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(tmp_path: Path, files: list[str]) -> None:
     out, log = tmp_path / "trainers.csv", tmp_path / "log.csv.gz"
-    made = ["replay", "workload", "trace", *files, "--gpus-per-node", "4", "--seed", "2"]
+    made = ["replay", "trace", *files, "--gpus-per-node", "4", "--seed", "2"]
     ended = bftrainer(*made, "--start", "2021-01-01T00:00:00", "--out", out)
     assert ended.status == 0, ended
     assert ended.out.splitlines() == [
@@ -54,7 +54,7 @@ def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path)
     (tmp_path / "philly.csv").write_text(PHILLY)
     (tmp_path / "gavel.json").write_text(GAVEL)
     ended = bftrainer(
-        "replay", "workload", "trace", "--arrivals", tmp_path / "philly.csv", "--curves", tmp_path / "gavel.json",
+        "replay", "trace", "--arrivals", tmp_path / "philly.csv", "--curves", tmp_path / "gavel.json",
         "--hardware", "v100", "--models", "resnet-50-bs64", "--extrapolate-to", 16, "--out", tmp_path / "t.csv",
     )  # fmt: skip
     assert ended.status == 0, ended
@@ -82,32 +82,25 @@ def test_a_trace_keeps_its_own_time_and_curves_say_what_they_are(tmp_path: Path)
     ],
 )
 def test_mistakes_with_traces(tmp_path: Path, files: list[str], options: list[str], words: str) -> None:
-    ended = bftrainer("replay", "workload", "trace", *files, *options, "--out", tmp_path / "t.csv")
+    ended = bftrainer("replay", "trace", *files, *options, "--out", tmp_path / "t.csv")
     assert (ended.status, ended.out) == (2, "")
     assert words in ended.err.splitlines()[-1]
     assert not (tmp_path / "t.csv").exists()
 
 
-def test_mistakes(tmp_path: Path, files: list[str]) -> None:
+def test_a_trace_without_durations(tmp_path: Path, files: list[str]) -> None:
     out = ["--out", tmp_path / "t.csv"]
-    assert complaint(bftrainer("replay", "workload", "trace", *out)).endswith(
-        "requires --arrivals FILE and --curves FILE"
-    )
-    assert complaint(bftrainer("replay", "workload", "hpo", *files, *out)).startswith(
-        "--arrivals: only for `replay workload trace`"
-    )
-    assert "'trac' is not one of 'hpo', 'diverse', 'trace'" in complaint(bftrainer("replay", "workload", "trac", *out))
     (tmp_path / "pollux.csv").write_text(POLLUX)
-    ended = bftrainer("replay", "workload", "trace", *files, "--arrivals", tmp_path / "pollux.csv", *out)
+    ended = bftrainer("replay", "trace", *files, "--arrivals", tmp_path / "pollux.csv", *out)
     assert "this trace has no durations" in ended.err
 
 
 @pytest.mark.data
 def test_the_worked_example_of_the_documentation(tmp_path: Path) -> None:
     """The totals of docs/workloads.md, which stand beside the command."""
-    page = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()
     ended = bftrainer(
-        "replay", "workload", "trace", "--arrivals", data_file("dl-job-arrivals/sia_philly.csv.gz"), "--from",
+        "replay", "trace", "--arrivals", data_file("dl-job-arrivals/sia_philly.csv.gz"), "--from",
         "2017-10-09", "--hours", 168, "--least-s", 600, "--curves", data_file("dl-throughput-profiles/sia-traces.tar.gz"),
         "--hardware", "aws", "--gpus-per-node", 4, "--start", "2021-01-01T00:00:00", "--out", tmp_path / "trainers.csv",
     )  # fmt: skip

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer_papers.traces.rows import MOST, Cells, header_of, rows_of
+from bftrainer_papers.traces.texts import TextFile, texts_of
 from bftrainer_replay.csv_tables import count, number
 from bftrainer_replay.logs.event_log import parse_time
 from bftrainer_replay.logs.jobs import Tally
-from bftrainer_replay.workload.traces.rows import MOST, Cells, header_of, rows_of
-from bftrainer_replay.workload.traces.texts import TextFile, texts_of
 
 MOST_GPUS = 1_000_000
 
