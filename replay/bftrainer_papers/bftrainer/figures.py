@@ -1,4 +1,4 @@
-"""The paper's figures from our runs, each with its data; drawn by the functions that ``replay report`` uses."""
+"""The paper's figures from our runs, each with its data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ from matplotlib.figure import Figure
 from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES
 from bftrainer_papers.bftrainer.evaluate import cost_per_event, preempted_since
 from bftrainer_papers.bftrainer.experiments import OBJECTIVES, WEEK_H
+from bftrainer_papers.bftrainer.model_figures import efficiency_by_model_figure, runtimes_figure
 from bftrainer_papers.bftrainer.results import ExperimentResults
-from bftrainer_papers.bftrainer.tables import rounded
-from bftrainer_replay.analysis.fragments import followed_by_a_leave, pool_sizes_of
-from bftrainer_replay.figures.fragments import fragments_figure
-from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
-from bftrainer_replay.figures.models import efficiency_by_model_figure, runtimes_figure
-from bftrainer_replay.figures.over_time import efficiency_over_time_figure
-from bftrainer_replay.figures.replays import lost_figure
-from bftrainer_replay.figures.settings import (
+from bftrainer_papers.bftrainer.setting_figures import (
     efficiency_over_cost_figure,
     efficiency_over_forward_figure,
     efficiency_over_parallel_figure,
@@ -29,7 +23,13 @@ from bftrainer_replay.figures.settings import (
     return_figure,
     runtime_figure,
 )
-from bftrainer_replay.figures.solver_times import solver_times_figure
+from bftrainer_papers.bftrainer.solver_figures import solver_times_figure
+from bftrainer_papers.bftrainer.tables import rounded
+from bftrainer_replay.analysis.fragments import followed_by_a_leave, pool_sizes_of
+from bftrainer_replay.figures.fragments import fragments_figure
+from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
+from bftrainer_replay.figures.over_time import efficiency_over_time_figure
+from bftrainer_replay.figures.replays import lost_figure
 from bftrainer_replay.figures.sweeps import Level, Line
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, cut_short

@@ -1,4 +1,4 @@
-"""``bftrainer replay characterize``: the idle nodes of a log in figures, beside the paper's Table 1."""
+"""``bftrainer replay characterize``: the idle nodes of a log in figures."""
 
 from __future__ import annotations
 
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from bftrainer_replay.analysis.characterize import Characteristics
     from bftrainer_replay.analysis.idle_causes import IdleCauses
     from bftrainer_replay.analysis.partitions import PartitionFigures
-
-# Table 1 of the paper: system, duration, INC/h, DEC/h, ratio, eq-nodes.
-_TABLE_1 = (
-    ("Summit", "2 months", "41.7", "28.6", "11.1%", "524"),
-    ("Theta", "1 year", "6.3", "6.2", "12.5%", "547"),
-    ("Mira", "1 year", "2.8", "2.4", "10.3%", "5,071"),
-)
 
 
 @click.command()
@@ -89,7 +82,6 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         console.print(_by_partition(parts, partition_word(window)))
     if shared is not None:
         console.print(shared.sentence(), soft_wrap=True, markup=False, highlight=False)
-    console.print(_beside_table_1(found))
 
 
 def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
@@ -207,27 +199,4 @@ def _by_partition(parts: Sequence[PartitionFigures], word: str) -> Table:
         table.add_row(*part.cells())
     table.caption = f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
     table.caption_justify = "left"
-    return table
-
-
-def _beside_table_1(found: Characteristics) -> Table:
-    """The rows of the paper's Table 1, and one for this window."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title="Comparison with the paper's Table 1", title_justify="left")
-    table.add_column("system")
-    for header in ("duration", "INC/h", "DEC/h", "idle share", "eq-nodes"):
-        table.add_column(header, justify="right")
-    for row in _TABLE_1:
-        table.add_row(*row)
-    table.add_row(
-        "this window",
-        f"{found.span_h / 24:.1f} days",
-        f"{found.per_hour(found.increases):.1f}",
-        f"{found.per_hour(found.decreases):.1f}",
-        f"{found.idle_share:.1%}",
-        f"{found.eq_nodes:,.0f}",
-        style="bold",
-    )
     return table

@@ -15,19 +15,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.domain.events import PoolChanged
 from bftrainer.errors import UserError
 from bftrainer.live.rerun import decide_again
-from bftrainer.persistence.codec import loads
-from bftrainer.persistence.registry import FragmentRecord, Registry
+from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer.system.processes import send, with_variable
-from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
-from bftrainer_replay.report.demo_page import DemoRun
 
 # Two hours of the demo's log (seed 1) in which nodes become idle and busy: 34 events, 0 to 24 of 36 nodes idle.
 NODES, SPEEDUP, START_H, RUN_S = 36, 120.0, 13.0, 60.0
@@ -78,8 +74,8 @@ class DemoPilot:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603
         return DemoPilot(folder, process, time.time())
 
-    def finish(self, log_window: LogWindow) -> DemoRun:
-        """Let the pilot run to the end of its minute, stop it, and read what it did."""
+    def finish(self) -> str:
+        """Let the pilot run to the end of its minute, stop it, and say what it did."""
         time.sleep(max(0.0, self.began_s + RUN_S - time.time()))
         run_s = time.time() - self.began_s  # longer than a minute if the replays take longer
         self.process.send_signal(signal.SIGTERM)
@@ -89,31 +85,14 @@ class DemoPilot:
             raise UserError(f"the demo's pilot ended with status {status}: {' '.join(last)}")
         with closing(open_store(self.folder)) as store:
             verdicts = list(decide_again(store))
-            rows = [
-                (loads(r["event"]), loads(r["plan"]))
-                for r in store.read("SELECT event, plan FROM journal ORDER BY number")
-            ]
-            trainers = Registry(store).trainers()
-            fragments = Registry(store).fragments()
-        held, decisions = 0, []
-        for event, plan in rows:
-            for change in event.changes:
-                if isinstance(change, PoolChanged):
-                    held += len(change.joined) - len(change.left)
-            decisions.append((event.at_s - self.began_s, held, sum(plan.decision.counts)))
-        return DemoRun(
-            run_s=run_s,
-            nodes=NODES,
-            speedup=SPEEDUP,
-            idle=_idle(log_window),
-            decisions=decisions,
-            steps={t.name: self._steps(t.name) for t in trainers},
-            fragments=len(fragments),
-            lost=_lost(fragments),
-            rescales=sum(self._rescales(t.name) for t in trainers),
-            held_node_s=sum(t.held_node_s for t in trainers),
-            trained_node_s=sum(t.trained_node_s for t in trainers),
-            differ=sum(bool(v.differs) for v in verdicts),
+            trainers, fragments = Registry(store).trainers(), Registry(store).fragments()
+        held_s, trained_s = (sum(t.held_node_s for t in trainers), sum(t.trained_node_s for t in trainers))
+        return (
+            f"The pilot ran for {run_s:.0f} s, {run_s * SPEEDUP / 3600:.1f} h of the log: {len(verdicts)} decisions "
+            f"({sum(bool(v.differs) for v in verdicts)} of them differ when its journal is replayed), {len(fragments)} nodes "
+            f"held, {sum(f.reason == 'preempted' for f in fragments)} of them preempted, "
+            f"{sum(self._rescales(t.name) for t in trainers)} rescales, {held_s / 60:.1f} node-minutes, "
+            f"{trained_s / held_s if held_s else 0:.0%} of them in training."
         )
 
     def keep(self, out: Path) -> None:
@@ -131,36 +110,10 @@ class DemoPilot:
                 send(process, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _steps(self, name: str) -> list[tuple[float, int]]:
-        path = TrainerDirectory.of(self.folder, name).progress
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-        return [(line["time"] - self.began_s, line["step"]) for line in lines if line.get("step") is not None]
-
     def _rescales(self, name: str) -> int:
         path = TrainerDirectory.of(self.folder, name).events
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return Counter(json.loads(line)["event"] for line in lines)[DriverEvent.RUNNING.value]
-
-
-def live_window(log_window: LogWindow) -> LogWindow:
-    """The part of the log that the pilot sees."""
-    first = PoolEvent(log_window.start_s, PoolChanged(joined=log_window.initial))
-    log = EventLog((first, *log_window.events), log_window.source)
-    start_s = log_window.start_s + 3600 * START_H
-    return cut(log, start_s=start_s, end_s=start_s + RUN_S * SPEEDUP, nodes=log.nodes()[:NODES])
-
-
-def _idle(window: LogWindow) -> list[tuple[float, int]]:
-    nodes = len(window.initial)
-    points = [(0.0, nodes)]
-    for event in window.events:
-        nodes += len(event.change.joined) - len(event.change.left)
-        points.append(((event.at_s - window.start_s) / SPEEDUP, nodes))
-    return [*points, ((window.end_s - window.start_s) / SPEEDUP, nodes)]
-
-
-def _lost(fragments: tuple[FragmentRecord, ...]) -> int:
-    return sum(f.reason == "preempted" for f in fragments)
 
 
 def _run(*arguments: object) -> None:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from bftrainer_replay.report.prices import SitePrices
     from bftrainer_replay.sweep.grid import WorkloadTable
 
-# Policies that can run trainers of which only a trainer table is known.
-FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
-
 
 @click.command()
 @log_options
@@ -48,7 +45,6 @@ FULL_POLICIES = ("equal-share", "modelarts-greedy", "afs-l")
 )
 @max_parallel_option("P_jmax of the replay that the others are compared with.")
 @cost_model_option
-@click.option("--paper-grids", is_flag=True, help="Use the paper's complete grids and more policies.")
 @full_option
 @node_type_option
 @price_options
@@ -66,7 +62,6 @@ def report(
     forward_s: float,
     max_parallel: int | None,
     cost_model: str,
-    paper_grids: bool,
     full: bool,
     node_type: str | None,
     prices: SitePrices,
@@ -88,7 +83,7 @@ def report(
     from bftrainer_replay.analysis.characterize import characterize
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
-    from bftrainer_replay.report.plan import default_plan, full_plan
+    from bftrainer_replay.report.plan import plan_of
     from bftrainer_replay.report.simulated import Trainings
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell
@@ -105,7 +100,7 @@ def report(
     admitted = max_parallel or enough_trainers(window, pilot_trainers(window, source, 0))
     costs = CostModel(cost_model)
     base = Cell("log", source.name, forward_s=forward_s, max_parallel=admitted, cost_model=costs)
-    plan = full_plan(base, FULL_POLICIES) if paper_grids else default_plan(base)
+    plan = plan_of(base)
     plan = plan.beyond(too_long_s(costs, pilot_trainers(window, source, 0)))
     sample = sample_of(window, source, plan.cells, full=full, base=base)
     inputs = inputs_of(sample.windows, [source], [each for cell in plan.cells for each in sample.cells(cell)])

@@ -1,22 +1,19 @@
-"""One replay: nodes over time, samples lost over time, and the trainers as bars."""
+"""One replay: nodes over time, and samples lost over time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import tzinfo
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from bftrainer_replay.figures.style import (
     BLUE,
     DAY_S,
-    GREEN,
     ORANGE,
-    PURPLE,
     SKY,
-    YELLOW,
     date_axis,
     shade,
     sheet,
@@ -25,8 +22,6 @@ from bftrainer_replay.figures.style import (
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.bins import Bins
 from bftrainer_replay.sweep.detail import Detail
-
-_COLORS = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, "#666666")
 
 
 def nodes_figure(detail: Detail, name: str, efficiency: float | None, window: LogWindow, shown: str = "") -> Figure:
@@ -89,49 +84,3 @@ def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Fi
     panels[0].legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
     date_axis(panels[-1], zone)
     return figure
-
-
-def trainers_figure(detail: Detail, name: str, zone: tzinfo | None = None) -> Figure:
-    """A bar per trainer from its first start to its end, colored by model, in the lowest free lane."""
-    rows = sorted(detail.trainers, key=lambda row: row[2])
-    lanes = _lanes([(start, end) for _, _, start, end, _ in rows])
-    ended = sum(done for *_, done in rows)
-    figure, (axes,) = sheet(
-        f"Trainers, {name}",
-        f"Read: each bar is one trainer from its first start to its end, in a free lane. Of these {len(rows):,} trainers, "
-        f"{ended:,} completed within the time shown. Long bars are trainers that wait for nodes or have few nodes.",
-    )
-    for model, color in zip(sorted({row[1] for row in rows}), _COLORS * 9, strict=False):
-        mine = [(lane, row) for lane, row in zip(lanes, rows, strict=True) if row[1] == model]
-        axes.barh(
-            [lane for lane, _ in mine],
-            [(end - start) / DAY_S for _, (_, _, start, end, _) in mine],
-            left=[start / DAY_S for _, (_, _, start, _, _) in mine],
-            height=0.8,
-            color=color,
-            edgecolor="white",
-            linewidth=0.2,
-            label=model,
-        )
-    axes.set_ylim(max(lanes, default=0) + 0.6, -0.14 * (max(lanes, default=0) + 1) - 0.6)
-    axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-    axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= max(lanes, default=0)])
-    axes.set_xlim(detail.edges_s[0] / DAY_S, detail.edges_s[-1] / DAY_S)
-    axes.set_ylabel("lane")
-    axes.grid(visible=False, axis="y")
-    axes.legend(
-        loc="upper right", fontsize=8, frameon=False, ncols=7, columnspacing=0.8, handlelength=0.9, handletextpad=0.3
-    )
-    date_axis(axes, zone)
-    return figure
-
-
-def _lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """For each (start, end), in order of start: the lowest lane whose last bar ends no later than this start."""
-    free_s: list[float] = []
-    lanes = []
-    for start, end in spans:
-        lane = next((i for i, at in enumerate(free_s) if at <= start), len(free_s))
-        free_s[lane : lane + 1] = [end]
-        lanes.append(lane)
-    return lanes

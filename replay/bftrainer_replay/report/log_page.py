@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bftrainer_replay.analysis.characterize import Characteristics
-from bftrainer_replay.figures.sweeps import Level
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
@@ -16,29 +15,18 @@ from bftrainer_replay.report.pictures import (
     WHAT_U_IS,
     efficiency_picture,
     idle_pictures,
-    lost_picture,
     nodes_picture,
-    trainers_picture,
 )
 from bftrainer_replay.report.pieces import pieces_chapter
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.prices import SitePrices
-from bftrainer_replay.report.settings import cost_chapter, forward_chapter, objective_chapter, parallel_chapter
 from bftrainer_replay.report.simulated import MONTH_H, Trainings
 from bftrainer_replay.report.used_nodes import UsedNodes, times_larger
-from bftrainer_replay.report.words import span_text
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 from bftrainer_replay.workload.workload import SAMPLES_TOTAL
-
-# Table 1 of the paper: system, span, INC/h, DEC/h, idle share, eq-nodes.
-_TABLE_1 = (
-    ("Summit (paper)", "2 months", "41.7", "28.6", "11.1%", "524"),
-    ("Theta (paper)", "1 year", "6.3", "6.2", "12.5%", "547"),
-    ("Mira (paper)", "1 year", "2.8", "2.4", "10.3%", "5,071"),
-)
 
 
 def log_page(
@@ -61,64 +49,26 @@ def log_page(
     """
     base = rows[plan.base]
     months = MONTH_H / found.span_h
-    forward = forward_chapter(
-        [rows[c] for c in plan.forward],
-        [
-            rows[c]
-            for c in plan.objectives
-            if c.objective != plan.base.objective and c.max_parallel == plan.base.max_parallel
-        ],
-        read_detail(base.result["detail"]),
-        window,
-        [
-            Level(f"{name} {bound:.1%}", bound)
-            for name, bound in (("no-cost bound", base.no_cost_bound), ("start bound", base.start_bound))
-            if bound is not None
-        ],
-    )
-    at_base = [rows[c] for c in plan.objectives if c.forward_s == plan.base.forward_s]
     chapters = (
         assumptions_chapter(window, plan, sample, rows, trainings, guesses),
-        _idle(window, found),
+        _idle(window),
         queue_chapter(found, window),
         *shared_chapter(window),
         _training(plan, sample, rows, static_bins),
         _month(base, found, months),
         _replays(plan, rows),
         *pieces_chapter(plan, sample, rows),
-        forward,
-        parallel_chapter([rows[c] for c in plan.parallel]),
-        objective_chapter(
-            [r for r in at_base if r.cell.max_parallel == plan.base.max_parallel],
-            [*(rows[c] for c in plan.parallel), *(r for r in at_base if r.cell.objective != plan.base.objective)],
-        ),
-        cost_chapter([rows[c] for c in plan.costs]),
     )
     parts = top(log, window, found, plan, sample, rows, trainings, prices)
     lead = "\n".join(text for part in parts for text in (part.warning, *part.sentences) if text)
     return Page(title or title_of(window), lead, (), (), chapters, commands, parts, INTRODUCTION)
 
 
-def _idle(window: LogWindow, found: Characteristics) -> Chapter:
-    """Numbers of the idle nodes beside the paper's, and pictures."""
-    row = (
-        "this log", span_text(found.span_h), f"{found.per_hour(found.increases):.1f}", f"{found.per_hour(found.decreases):.1f}",
-        f"{found.idle_share:.1%}", f"{found.eq_nodes:,.0f}",
-    )  # fmt: skip
-    table = PageTable(
-        "table-1",
-        "Idle nodes, compared with Table 1 of the paper",
-        "Read: INC/h and DEC/h are how often per hour the number of idle nodes increases and decreases; eq-nodes is the "
-        "constant number of nodes that would give the same node-hours. The paper is cited at the end of this page. Its rows "
-        "are of other periods: they show how clusters differ, and the same cluster differs from year to year as well.",
-        ("system", "span", "INC/h", "DEC/h", "idle share", "eq-nodes"),
-        (row, *_TABLE_1),
-        main=0,
-    )
+def _idle(window: LogWindow) -> Chapter:
     return Chapter(
         "Idle nodes",
         f"From {format_time(window.start_s, window.zone)} to {format_time(window.end_s, window.zone)} ({window.clock_name}).",
-        (table, *idle_pictures(window)),
+        idle_pictures(window),
     )
 
 
@@ -144,8 +94,6 @@ def _training(
         (
             nodes_picture(details[policy], policy, base.efficiency if sample.is_whole else None, piece, shown),
             efficiency_picture(details, static_bins, piece),
-            trainers_picture(details[policy], policy, piece),
-            lost_picture(details, piece),
         ),
         note=WHAT_U_IS,
     )

@@ -12,7 +12,7 @@ from bftrainer_replay.figures.calendar import hours_figure, months_figure
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
-from bftrainer_replay.figures.replays import lost_figure, nodes_figure, trainers_figure
+from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Picture, step_series
@@ -88,30 +88,6 @@ def efficiency_picture(details: Mapping[str, Detail], static_bins: Sequence[floa
     series = step_series(bins_s, efficiency, "%", "interval efficiency", window=window)
     figure = efficiency_over_time_figure(bins_s, efficiency, window.zone)
     return Picture("efficiency-over-time", figure, ("policy", "time", "interval_efficiency"), rows, series)
-
-
-def lost_picture(details: Mapping[str, Detail], window: LogWindow) -> Picture:
-    """The samples lost to preemption and to rescaling by policy (Fig. 11)."""
-    rows = [
-        (name, at, *(round(float(x), 1) for x in values))
-        for name, d in details.items()
-        for at, *values in zip(
-            _times(d.bin_edges_s.tolist()), d.samples, d.lost_to_preemption, d.lost_to_rescale, strict=True
-        )
-    ]
-    header = ("policy", "time", "samples", "lost_to_preemption", "lost_to_rescale")
-    figure = lost_figure({name: d.bins for name, d in details.items()}, window.zone)
-    return Picture("lost", figure, header, rows)
-
-
-def trainers_picture(detail: Detail, policy: str, window: LogWindow) -> Picture:
-    """The trainers from start to end."""
-    rows = [
-        (name, model, format_time(round(start)), format_time(round(end)), "yes" if done else "no")
-        for name, model, start, end, done in detail.trainers
-    ]
-    figure = trainers_figure(detail, policy, window.zone)
-    return Picture("trainers", figure, ("trainer", "model", "start", "end", "done"), rows)
 
 
 def _times(edges_s: Sequence[float]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The replays of a report: a few values of each setting by default, or the paper's grids."""
+"""The replays of a report: a few values of each setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOUNDS = (TaskKind.BOUND, TaskKind.START_BOUND)
 
 @dataclass(frozen=True, slots=True)
 class ReportPlan:
-    """Cells by the question they answer; ``base`` is in most. A full plan's ``objectives`` vary T_fwd and P_jmax too."""
+    """Cells by the question they answer; ``base`` is in most."""
 
     base: Cell
     policies: tuple[Cell, ...]
@@ -58,50 +58,19 @@ class ReportPlan:
         return task(TaskKind.STATIC_BINS, replace(self.base, log=sample.shown), inputs)
 
 
-def default_plan(base: Cell) -> ReportPlan:
+def plan_of(base: Cell) -> ReportPlan:
     """One setting changed at a time."""
-    base = replace(base, detail=True)
-    return _plan(
-        base,
-        policies=("equal-share",),
-        forward=(30.0, 300.0, 900.0),
-        parallel=numbers_to_try(base.max_parallel),
-        costs=(2.0, 4.0),
-        objectives=("throughput",),
-    )
-
-
-def full_plan(base: Cell, policies: Sequence[str]) -> ReportPlan:
-    """The paper's values, and all given policies."""
-    base = replace(base, detail=True)
-    plan = _plan(
-        base,
-        policies=policies,
-        forward=(10.0, 30.0, 60.0, 90.0, 240.0, 480.0, 900.0),
-        parallel=(5, 15, 20, 25, 30, 35),
-        costs=(0.5, 2.0, 4.0, 8.0),
-        objectives=("throughput", "scaling-efficiency"),
-    )
-    unweighted = tuple(replace(cell, objective="throughput", detail=False) for cell in (*plan.forward, *plan.parallel))
-    return replace(plan, objectives=tuple(dict.fromkeys((*plan.objectives, *unweighted))))
-
-
-def _plan(
-    base: Cell,
-    policies: Sequence[str],
-    forward: Sequence[float],
-    parallel: Sequence[int],
-    costs: Sequence[float],
-    objectives: Sequence[str],
-) -> ReportPlan:
     bare = replace(base, detail=False)
+    base = replace(base, detail=True)
     return ReportPlan(
         base=base,
-        policies=(base, *(replace(base, policy=p, detail=p == "equal-share") for p in policies if p != base.policy)),
-        forward=_sorted(base, [replace(base, forward_s=s) for s in forward], "forward_s"),
-        parallel=_sorted(base, [replace(bare, max_parallel=p) for p in parallel], "max_parallel"),
-        costs=_sorted(base, [replace(bare, cost_factor=f) for f in costs], "cost_factor"),
-        objectives=(base, *(replace(bare, objective=o) for o in objectives if o != base.objective)),
+        policies=(base, *(replace(base, policy=p) for p in ("equal-share",) if p != base.policy)),
+        forward=_sorted(base, [replace(bare, forward_s=s) for s in (30.0, 300.0, 900.0)], "forward_s"),
+        parallel=_sorted(
+            base, [replace(bare, max_parallel=p) for p in numbers_to_try(base.max_parallel)], "max_parallel"
+        ),
+        costs=_sorted(base, [replace(bare, cost_factor=f) for f in (2.0, 4.0)], "cost_factor"),
+        objectives=(base, *(replace(bare, objective=o) for o in ("throughput",) if o != base.objective)),
     )
 
 

@@ -8,7 +8,7 @@ from bftrainer_replay.cli import choices
 from bftrainer_replay.comparison.advise import cells_to_try
 from bftrainer_replay.logs.open import EVENTS, FORMATS
 from bftrainer_replay.logs.source import FORMAT_NAMES
-from bftrainer_replay.report.plan import full_plan
+from bftrainer_replay.report.plan import plan_of
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.world import DecideOn
 from bftrainer_replay.sweep.cell import Cell
@@ -29,8 +29,8 @@ def test_no_grid_of_ours_has_a_t_fwd_within_which_growth_never_pays() -> None:
     base = Cell("log", "workload", cost_model=CostModel.OVERLAP)
     assert all(cell.forward_s > 130.0 for cell in cells_to_try(base, 130.0))
     assert all(cell.forward_s > 700.0 for cell in cells_to_try(base, 700.0))
-    plan = full_plan(base, ("equal-share",)).beyond(40.0)
+    plan = plan_of(base).beyond(100.0)
     assert plan.base.forward_s == 120.0
-    assert [cell.forward_s for cell in plan.forward] == [60.0, 90.0, 120.0, 240.0, 480.0, 900.0]
-    assert [cell.cost_factor for cell in plan.costs] == [0.5, 1.0, 2.0]
-    assert full_plan(base, ()).beyond(-1.0) == full_plan(base, ())
+    assert [cell.forward_s for cell in plan.forward] == [120.0, 300.0, 900.0]
+    assert [cell.cost_factor for cell in plan.costs] == [1.0]
+    assert plan_of(base).beyond(-1.0) == plan_of(base)

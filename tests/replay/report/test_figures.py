@@ -10,11 +10,7 @@ from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
-from bftrainer_replay.figures.layout import screens
-from bftrainer_replay.figures.models import runtimes_figure
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
-from bftrainer_replay.figures.replays import _lanes
-from bftrainer_replay.figures.settings import return_figure
 from bftrainer_replay.figures.style import DAY_S, date_axis, png, sheet
 from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
 from bftrainer_replay.generation.generate import generate
@@ -60,11 +56,6 @@ def test_each_window_has_a_picture_and_always_the_same(draw: object, window: Log
     assert png(draw(window)) == data
 
 
-def test_bars_lie_in_the_lowest_free_lane() -> None:
-    assert _lanes([(0, 10), (0, 5), (5, 6), (7, 8), (9, 20), (10, 11)]) == [0, 1, 1, 1, 1, 0]
-    assert _lanes([]) == []
-
-
 def test_efficiency_over_time_counts_the_bins() -> None:
     figure = efficiency_over_time_figure([0.0, 3600.0, 7200.0, 9000.0], {"a": [0.5, 1.2, 0.8], "b": [0.6, 0.9, 0.7]})
     told = figure.texts[1].get_text().replace("\n", " ")
@@ -73,28 +64,6 @@ def test_efficiency_over_time_counts_the_bins() -> None:
         in told
     )
     assert png(figure).startswith(b"\x89PNG")
-
-
-def test_runtimes_by_model_say_who_takes_longest() -> None:
-    hours = {"throughput": {"cheap": 1.0, "dear": 14.0}, "scaling-efficiency": {"cheap": 2.0, "dear": 3.0}}
-    told = runtimes_figure(hours).texts[1].get_text().replace("\n", " ")
-    assert "under throughput, dear takes 14.0 times as long as cheap" in told
-    assert "under scaling-efficiency, dear takes 1.5 times as long as cheap" in told
-    assert "relative-speed" not in told
-    assert "The objective throughput gives nodes to models with cheap samples; scaling-efficiency weighs" in told
-    assert "no trainer completed" in runtimes_figure({"throughput": {}}).texts[1].get_text()
-
-
-def test_returns_of_single_events_need_not_exist_everywhere() -> None:
-    outcome = [(30.0, 100.0), (120.0, 110.0)]
-    figure = return_figure([(30.0, 0.0), (120.0, 20.0)], outcome, {120.0: (0.0, 2.0, 30.0, 80.0, 400.0)})
-    told = figure.texts[1].get_text().replace("\n", " ")
-    assert (
-        "At 120 s, half of the single events return more than 30, one in ten 0.0 or less, one in ten 400 or more"
-        in told
-    )
-    assert png(figure).startswith(b"\x89PNG")
-    assert "single events" not in return_figure([(30.0, 5.0), (120.0, 2.0)], outcome, {}).texts[1].get_text()
 
 
 def test_levels_whose_names_would_lie_on_each_other_share_a_line() -> None:
@@ -113,21 +82,6 @@ def test_amounts_begin_at_nothing_and_shares_where_they_are() -> None:
     lines = [Line("outcome", ((1.0, 600.0), (2.0, 900.0)))]
     assert lines_figure("A", "Read: a.", lines, x="n", y="samples").axes[0].get_ylim()[0] == 0
     assert lines_figure("A", "Read: a.", lines, x="n", y="U", percent=True).axes[0].get_ylim()[0] > 0
-
-
-def test_a_narrow_figure_keeps_its_legend_inside_the_image_and_off_the_axes() -> None:
-    points = [(float(s), 1.0 + s / 1000) for s in (30, 120, 300, 900)]
-    spread = {s: (1.0, 10.0, 50.0, 100.0, 1000.0) for s, _ in points}
-    outcome = [(s, 1.4e6) for s, _ in points]  # long labels: a wide margin at the left
-    figure = return_figure(points, outcome, spread)
-    screens(figure)
-    FigureCanvasAgg(figure).draw()
-    legend = figure.axes[0].get_legend()
-    assert legend is not None
-    box = legend.get_window_extent()
-    assert box.x0 >= 0
-    assert box.x1 <= figure.bbox.x1
-    assert box.y0 >= figure.axes[0].get_window_extent().y1 - 1
 
 
 def test_the_share_of_short_fragments_is_written_inside_the_axes() -> None:

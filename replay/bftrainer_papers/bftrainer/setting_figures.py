@@ -1,6 +1,6 @@
 """One figure per setting, over replays: T_fwd (the paper's Figs. 7-9, 13), P_jmax (Fig. 14), rescale cost (Fig. 16).
 
-``report`` and ``reproduce`` use the same functions; ``levels`` are constants for comparison, such as the paper's own.
+``levels`` are constants for comparison, such as the paper's own.
 """
 
 from __future__ import annotations
