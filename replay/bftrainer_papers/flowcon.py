@@ -7,15 +7,37 @@ fitted on that case (its makespan at alpha 5 %, interval 20 s) and then used for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from bftrainer.policies.flowcon import Rules
-from bftrainer_papers.containers.flowcon_worker import FlowConWorker
+from bftrainer.policies.flowcon import Lists, Measured, Rules
+from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision
 from bftrainer_papers.containers.world import ContainerJob, WorkerWorld
 from bftrainer_papers.reproduction import PaperResult, Reproduction, ReproductionOptions, change
 from bftrainer_replay.simulation.losses import FAMILIES
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConWorker:
+    """FlowCon as in [FlowCon 5.1]: limits as set by ``docker update``; no container moves."""
+
+    rules: Rules = field(default_factory=Rules)
+    name: str = "flowcon"
+
+    def decide(self, at_s: float, workers: Sequence[ContainerHost], memory: object) -> tuple[WorkerDecision, object]:
+        """The memory is one :class:`Lists` per worker."""
+        before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
+        after = tuple(
+            self.rules.listen(lists, {c.id: Measured(c.loss, c.used_s) for c in worker.containers}, at_s)
+            for lists, worker in zip(before, workers, strict=True)
+        )
+        limits = tuple((m.id, m.limit) for lists in after for m in lists.members)
+        due = [lists.next_s for lists in after if lists.members]
+        return WorkerDecision(limits, wake_at_s=min(due, default=None)), after
+
 
 FREE_MAKESPAN_S, FITTED_MAKESPAN_S = 394.0, 386.1  # [FlowCon 6.1.3]: without FlowCon; with alpha 5 %, interval 20 s
 PAIR_S, TRIPLE_S = 240.5, 84.7  # time that VAE and MNIST (P), and all three, ran together without FlowCon

@@ -16,7 +16,7 @@ import pytest
 from fakes_live import FakeClock
 from live_house import House, spec
 
-from bftrainer.cli.doctor.hints import examine_hints
+from bftrainer.cli.doctor.pilot import examine_hints
 from bftrainer.config.pilot import HintsConfig, WorkersConfig
 from bftrainer.domain.checks import CheckStatus
 from bftrainer.errors import UserError

@@ -18,8 +18,7 @@ from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.errors import UserError
 from bftrainer_papers.bftrainer import big_m, evaluate, experiments
 from bftrainer_papers.bftrainer.claims import CLAIMS, PARALLEL, RUNTIMES, TABLE_1, WHY, rows_of
-from bftrainer_papers.bftrainer.collect import collect
-from bftrainer_papers.bftrainer.memo import Memo
+from bftrainer_papers.bftrainer.collect import Memo, collect
 from bftrainer_papers.bftrainer.report import reproduction_of, write
 from bftrainer_papers.bftrainer.results import ExperimentResults, idle_node_s
 from bftrainer_papers.bftrainer.solver_times import random_map

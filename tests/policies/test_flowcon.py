@@ -7,8 +7,8 @@ from policy_states import active, decide, state
 
 from bftrainer.domain.state import Losses
 from bftrainer.policies.flowcon import FlowCon, FlowConMember, Lists, Measured, Rules, Stage
-from bftrainer_papers.containers.flowcon_worker import FlowConWorker
 from bftrainer_papers.containers.hosts import Container, ContainerHost
+from bftrainer_papers.flowcon import FlowConWorker
 
 RULES = Rules(alpha=0.05, interval_s=20.0, beta=2.0)
 NL, WL, CL = Stage.NEW, Stage.WATCHING, Stage.COMPLETING

@@ -1,7 +1,8 @@
 """The scrolling list of trainers in ``bftrainer top``.
 
-Not textual's DataTable: its cells are measured and drawn again at every change, visible or not (textual 8.2.8: 20 ms for a
-new column of 100 rows; this view takes 4 ms for 100 or 1,000 new rows). ``--once`` prints the same lines without textual.
+Not textual's DataTable: its cells are measured and drawn again at every change, visible or not (textual 8.2.8, 100 rows of
+which every one changes: 39 ms of CPU at 80x24, 88 ms at 200x60; this view takes 6 and 7 ms). ``--once`` prints the same lines
+without textual.
 """
 
 from __future__ import annotations

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from bftrainer import __version__
+from bftrainer.errors import UserError
 from bftrainer.policies.bftrainer import BFTrainer
+from bftrainer.system.files import write_atomically
 from bftrainer_papers.bftrainer.big_m import PROBLEMS, largest_loss, over_a_replay
 from bftrainer_papers.bftrainer.experiments import WEEK_H, ExperimentGrid, ExperimentPlan
-from bftrainer_papers.bftrainer.memo import Memo
 from bftrainer_papers.bftrainer.results import BigM, ExperimentResults
 from bftrainer_papers.bftrainer.solver_times import Times, solve_times
 from bftrainer_papers.bftrainer.speedups import Speedups, compare, outcomes_per_event
@@ -22,6 +27,32 @@ from bftrainer_replay.sweep.cell import Cell, Inputs, TaskKind, task
 from bftrainer_replay.sweep.compute import policy_of, scenario_of
 from bftrainer_replay.sweep.results import rows_of
 from bftrainer_replay.sweep.store import ResultStore
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """Results in one folder. A file that is not JSON is computed again."""
+
+    folder: Path
+
+    def get(self, name: str, depends_on: object, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The stored result for this name and these inputs, or the result of ``compute``, which is then stored."""
+        content = json.dumps([__version__, depends_on], sort_keys=True)
+        path = self.folder / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
+        try:
+            kept = json.loads(path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            kept = None
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        if isinstance(kept, dict):
+            return kept
+        found = compute()
+        try:
+            write_atomically(path, f"{json.dumps(found, indent=1)}\n".encode())
+        except OSError as error:
+            raise UserError(f"{self.folder}: cannot be written: {error.strerror}") from error
+        return found
 
 
 def collect(

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.csv_tables import csv_bytes
-from bftrainer_replay.figures.replays import lost_figure
+from bftrainer_replay.figures.replays import lost_figure, timeline_figure
 from bftrainer_replay.figures.style import png
-from bftrainer_replay.figures.timeline import timeline_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.simulation.bins import bins_of
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario

@@ -9,7 +9,7 @@ import pytest
 from command_line import bftrainer, complaint
 
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.durations import seconds
+from bftrainer_replay.cli.record import seconds
 
 
 @pytest.mark.parametrize(
