@@ -14,3 +14,11 @@ endforeach()
 # Horovod builds RelWithDebInfo, by default -O2 -g, to which it adds -O3. On two cores -O1 without symbols takes 2 minutes
 # instead of 8, and the wheel 1 MB instead of 18. The tests' tensors are small; a site with GPUs builds its own Horovod.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO_INIT "-O1 -DNDEBUG")
+
+# Without CUDA and ROCm: where torch is their build and the toolkit (nvcc, /usr/local/cuda) is found, Horovod would demand all of
+# it. It asks torch by `${PYTHON_EXECUTABLE} -c CODE`; for that code torch is a build without them.
+if(DEFINED CACHE{PYTHON_EXECUTABLE})
+  set(PYTHON_EXECUTABLE "$CACHE{PYTHON_EXECUTABLE}" -c "import sys, torch.version as v\nv.cuda = v.hip = None\nexec(sys.argv[2])")
+endif()
+set(CMAKE_CUDA_COMPILER NOTFOUND)
+set(CMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit TRUE)

@@ -3,10 +3,11 @@
 # (environment.sh dev).
 #
 #   sh .ci/horovod.sh plan       print what install would do and how long it takes
-#   sh .ci/horovod.sh install    install; on failure the Horovod tests are skipped (with CI set: an error)
+#   sh .ci/horovod.sh install    install; tests of packages that cannot be installed are skipped (with CI set: an error)
+#   sh .ci/horovod.sh left-out   name the packages that are still missing
 #
 # Horovod 0.28.1 is the newest release and does not support torch 2.1 or later. Its source is not changed here; only the
-# language standard for CMake is set (horovod-toolchain.cmake). Gloo only: no MPI, no GPU. The wheel is specific to a Python
+# language standard for CMake is set (horovod-toolchain.cmake). Gloo only: no MPI, no GPU, whatever torch has. The wheel is specific to a Python
 # and a torch version and is kept in .cache, so it is built once. BFTRAINER_CACHE sets another directory; WITHOUT_HOROVOD=1
 # skips all of this.
 set -eu
@@ -24,16 +25,24 @@ here=$PWD
 
 say() { printf 'horovod: %s\n' "$1"; }
 
-installed() {
-    [ -x "$python" ] &&
-        "$python" - "$horovod" "$torch" "$lightning" "$torchft" "$transformers" "$accelerate" <<'PYTHON' 2>/dev/null
+# The packages that are missing or of another version, comma-separated.
+missing() {
+    "$python" - "horovod $horovod" "torch $torch" "lightning $lightning" "torchft $torchft" "transformers $transformers" \
+        "accelerate $accelerate" <<'PYTHON' 2>/dev/null || echo "everything"
 import sys
-from importlib.metadata import version
-wanted = ("horovod", "torch", "lightning", "torchft", "transformers", "accelerate")
-found = [version(name).partition("+")[0] for name in wanted]
-sys.exit(found != sys.argv[1:])
+from importlib.metadata import PackageNotFoundError, version
+
+def found(name):
+    try:
+        return version(name).partition("+")[0]
+    except PackageNotFoundError:
+        return None
+
+print(", ".join(each for each in sys.argv[1:] if found(each.split()[0]) != each.split()[1]))
 PYTHON
 }
+
+installed() { [ -x "$python" ] && [ -z "$(missing)" ]; }
 
 # One directory per Python, architecture, torch, Horovod and toolchain file.
 cache() {
@@ -43,13 +52,6 @@ cache() {
 }
 
 wheel() { find "$(cache)" -name 'horovod-*.whl' 2>/dev/null | head -n 1; }
-
-fail() {
-    say "$1; see $here/$log" >&2
-    [ -z "${CI:-}" ] || { say "skipping is an error in CI" >&2; exit 1; }
-    say "the Elastic Horovod tests will be skipped" >&2
-    exit 0
-}
 
 # Compiling torch's headers takes up to 1.5 GB per process.
 jobs() {
@@ -64,25 +66,31 @@ pip() { nice -n 10 "$python" -m pip --disable-pip-version-check "$@" >>"$log" 2>
 # Build in a temporary directory and rename it at the end, so that an interrupted or concurrent build does no harm.
 build() {
     building=$(cache).building-$$
-    mkdir -p "$building"
     trap 'rm -rf "$building"' EXIT
-    pip install "setuptools<81" wheel packaging cffi || fail "pip could not install the build dependencies of Horovod"
+    say "building Horovod $horovod ..."
+    pip install "setuptools<81" wheel packaging cffi || return 1
     # torch needs CMake 3.18; CMAKE_TOOLCHAIN_FILE as an environment variable needs 3.21.
     cmake --version 2>/dev/null | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || v[2] >= 21) }' ||
-        pip install "cmake>=3.21" || fail "pip could not install cmake"
+        pip install "cmake>=3.21" || return 1
     PATH="$here/.venv/bin:$PATH"
     export PATH
     export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
     export HOROVOD_WITH_GLOO=1 HOROVOD_CPU_OPERATIONS=GLOO HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_NVTX=1
     export CMAKE_TOOLCHAIN_FILE="$here/.ci/horovod-toolchain.cmake" CMAKE_POLICY_VERSION_MINIMUM=3.5 MAKEFLAGS="-j$(jobs)"
     # pip's cache does not distinguish torch versions and could return a wheel that was built with another torch.
-    pip wheel --no-cache-dir --no-deps --no-build-isolation --no-binary horovod "horovod==$horovod" -w "$building" ||
-        fail "the build failed"
-    rm -rf "$(cache)"
-    mv "$building" "$(cache)"
+    mkdir -p "$building" &&
+        pip wheel --no-cache-dir --no-deps --no-build-isolation --no-binary horovod "horovod==$horovod" -w "$building" &&
+        rm -rf "$(cache)" && mv "$building" "$(cache)"
 }
 
-[ -z "${WITHOUT_HOROVOD:-}" ] || { say "skipped because WITHOUT_HOROVOD is set; the Horovod tests will be skipped"; exit 0; }
+# One that does not work is removed, so that its tests are skipped.
+install_horovod() {
+    [ -n "$(wheel)" ] || build || return 1
+    pip install cloudpickle psutil pyyaml cffi packaging && pip install --no-deps --force-reinstall "$(wheel)" || return 1
+    "$python" -c 'import horovod.torch as hvd; hvd.init()' >>"$log" 2>&1 || { pip uninstall --yes horovod || :; return 1; }
+}
+
+[ -z "${WITHOUT_HOROVOD:-}" ] || { say "left out because WITHOUT_HOROVOD is set: torch, Horovod, torchft, Lightning and transformers; their tests are skipped"; exit 0; }
 
 case ${1:-} in
     plan)
@@ -100,21 +108,25 @@ case ${1:-} in
         started=$(date +%s)
         : >"$log"
         say "installing torch $torch; pip output: $log ..."
-        pip install "torch==$torch" || fail "pip could not install torch $torch"
-        if [ -z "$(wheel)" ]; then
-            say "building Horovod $horovod ..."
-            build
+        # No step needs the one before, except that all need torch.
+        if pip install "torch==$torch"; then
+            pip install "lightning==$lightning" || :
+            pip install "torch==$torch" "torchft==$torchft" "grpclib>=0.4.8" "protobuf>=5" || :
+            pip install "transformers==$transformers" "accelerate==$accelerate" || :
+            install_horovod || :
         fi
-        pip install "lightning==$lightning" || fail "pip could not install lightning $lightning"
-        pip install "torch==$torch" "torchft==$torchft" "grpclib>=0.4.8" "protobuf>=5" || fail "pip could not install torchft $torchft"
-        pip install "transformers==$transformers" "accelerate==$accelerate" || fail "pip could not install transformers"
-        pip install cloudpickle psutil pyyaml cffi packaging || fail "pip could not install the dependencies of Horovod"
-        pip install --no-deps --force-reinstall "$(wheel)" || fail "pip could not install the Horovod wheel"
-        "$python" -c 'import horovod.torch as hvd; hvd.init()' >>"$log" 2>&1 || fail "Horovod is installed but does not work"
-        say "ready in $(($(date +%s) - started)) s"
+        if installed; then
+            say "ready in $(($(date +%s) - started)) s"
+        elif [ -n "${CI:-}" ]; then
+            say "not installed, an error in CI: $(missing); see $here/$log" >&2
+            exit 1
+        fi
+        ;;
+    left-out)
+        installed || say "not installed, and the tests that need them were skipped: $(missing); see $here/$log"
         ;;
     *)
-        say "unknown action '${1:-}', expected plan or install" >&2
+        say "unknown action '${1:-}', expected plan, install or left-out" >&2
         exit 2
         ;;
 esac

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pytest
+from needs import need
 from patience import PATIENCE
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "/snap/bin/chromium")
@@ -35,7 +35,7 @@ def find_browser() -> str:
         path = shutil.which(name)
         if path is not None and _starts(path):
             return path
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no browser to look at the page with: {', '.join(NAMES)}")
+    need(f"no browser to look at the page with: {', '.join(NAMES)}")
     raise AssertionError  # not reached
 
 

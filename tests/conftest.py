@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import tempfile
@@ -16,27 +15,23 @@ import pytest
 from hypothesis import settings
 from minutes import pytest_runtest_makereport as pytest_runtest_makereport
 from minutes import pytest_terminal_summary as pytest_terminal_summary
+from needs import need
 from promises import PromiseBrokenError
 from slurm_accounting import missing_accounting
 from slurm_lab import Lab, Settings
 from slurm_versions import INSTALLED, VERSIONS, SlurmVersion
 
+pytest_plugins = ["ordinary_user"]
+
 
 def need_accounting(version: SlurmVersion) -> None:
     """The same for slurmdbd and MariaDB."""
-    _need(version.missing() or missing_accounting(version))
+    need(version.missing() or missing_accounting(version))
 
 
 def need_slurm(version: SlurmVersion = INSTALLED) -> None:
     """Skip, visibly, where this Slurm is missing; in CI that is a failure."""
-    _need(version.missing())
-
-
-def _need(reason: str) -> None:
-    if reason:
-        if os.environ.get("CI"):
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+    need(version.missing())
 
 
 def started(settings: Settings, version: SlurmVersion = INSTALLED) -> Iterator[Lab]:
@@ -55,21 +50,18 @@ def started(settings: Settings, version: SlurmVersion = INSTALLED) -> Iterator[L
         assert not left, f"processes of the cluster are left: {left}"
 
 
-def _without_horovod() -> str | None:
+def _without_horovod() -> str:
     try:
         import horovod.torch  # noqa: F401
     except ImportError as error:
-        return f"{error}; sh .ci/horovod.sh builds it"
-    return None
+        return f"{error}; sh .ci/horovod.sh install builds it"
+    return ""
 
 
 @pytest.fixture(scope="session")
 def elastic_horovod() -> None:
     """Skip, visibly, where Elastic Horovod is missing; in CI that is a failure."""
-    if reason := _without_horovod():
-        if os.environ.get("CI"):
-            pytest.fail(f"CI leaves nothing out: {reason}")
-        pytest.skip(reason)
+    need(_without_horovod())
 
 
 settings.register_profile("patient", parent=settings(), deadline=None)  # a slow machine is no counterexample

@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
+from needs import need
 
 _BESIDE = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
 
+def data_folder() -> Path:
+    """It need not exist."""
+    return Path(os.environ.get("BFTRAINER_DATA") or _BESIDE)
+
+
 def data_file(name: str) -> Path:
     """One file of the real data, by its path below the data folder."""
-    path = Path(os.environ.get("BFTRAINER_DATA") or _BESIDE) / name
-    if path.exists():
-        return path
-    message = f"real data {name} is missing: expected it in ../shared/data or $BFTRAINER_DATA"
-    if os.environ.get("CI"):
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)
+    path = data_folder() / name
+    need("" if path.exists() else f"real data {name} is missing: expected it in ../shared/data or $BFTRAINER_DATA")
+    return path

@@ -39,8 +39,3 @@ MIG = Gpus(
     4,
 )
 SHARD = Gpus("gpu,shard", "gpu:a100:2,shard:8", "Name=gpu Type=a100 File={}/nvidia[0-1]\nName=shard Count=8\n", 2)
-
-
-def missing_gpus() -> str:
-    """Why there are none here; empty if there may be."""
-    return "" if os.geteuid() == 0 else "not root"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "scontrol", "sdiag")
 SYSTEM_PATH = f"/usr/sbin:/sbin:{os.environ['PATH']}"
-_CACHE = Path(os.environ.get("BFTRAINER_CACHE") or Path(__file__).resolve().parents[1] / ".cache")
+CACHE = Path(os.environ.get("BFTRAINER_CACHE") or Path(__file__).resolve().parents[1] / ".cache")
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class SlurmVersion:
         """Why it cannot run here; empty if it can."""
         absent = [name for name in ("munged", *PROGRAMS) if shutil.which(name, path=self.path) is None]
         if self.folder is not None and not self.number:
-            return f"the Slurm of Debian {self.name} is not in {_CACHE}; sh .ci/slurm-versions.sh install fetches it"
+            return f"the Slurm of Debian {self.name} is not in {CACHE}; sh .ci/slurm-versions.sh install fetches it"
         return f"Slurm is not installed ({', '.join(absent)}); see .ci/system-packages.txt" if absent else ""
 
 
 INSTALLED = SlurmVersion("installed")
-VERSIONS = {v.name: v for v in (INSTALLED, *(SlurmVersion(s, _CACHE / f"slurm-{s}") for s in ("trixie", "sid")))}
+VERSIONS = {v.name: v for v in (INSTALLED, *(SlurmVersion(s, CACHE / f"slurm-{s}") for s in ("trixie", "sid")))}
 """From the oldest to the newest, where Debian 12's Slurm is the installed one."""

@@ -81,9 +81,8 @@ def test_a_sticky_parent_is_fine(home: Path) -> None:
     assert doctor(home)[0] == 0
 
 
+@pytest.mark.root
 def test_a_directory_or_parent_of_somebody_else(home: Path) -> None:
-    if os.geteuid():
-        pytest.skip("only root can give files away")
     for what in ("state", "."):
         os.chown(home / what, 12345, -1)
         status, checks = doctor(home)
@@ -98,11 +97,14 @@ def test_no_directory(tmp_path: Path) -> None:
     assert checks["state"]["remedy"].startswith("`bftrainer init --state ")
 
 
+def test_an_ordinary_users_pilot(home: Path) -> None:
+    status, checks = doctor(home, "")
+    assert (status, checks["user"]["state"]) == (0, "OK")
+
+
+@pytest.mark.root
 def test_a_pilot_of_roots_needs_the_key(home: Path) -> None:
     status, checks = doctor(home, "")
-    if os.geteuid():
-        assert (status, checks["user"]["state"]) == (0, "OK")
-        return
     assert (status, checks["user"]["state"]) == (0, "WARNING"), "holder trace: workers are processes on this machine"
     status, checks = doctor(home, '[nodes]\nholder = "allocation"\n')
     assert (status, checks["user"]["state"]) == (1, "BROKEN")
@@ -162,10 +164,9 @@ def test_who_runs_the_pilot(home: Path) -> None:
     assert ", job 77, alive" in checks["journal"]["detail"]
 
 
+@pytest.mark.root
 def test_a_pilot_of_roots_does_not_start_on_a_cluster(home: Path) -> None:
     (home / "state" / "bftrainer.toml").write_text('[nodes]\nholder = "slurm"\n[slurm]\npartition = "x"\n')
-    if os.geteuid():
-        pytest.skip("only root is refused")
     line = complaint(bftrainer("pilot", "--state", home / "state"))
     assert "refusing to run as root: trainers would run as root" in line
 

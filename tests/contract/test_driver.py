@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from horovod_trainer import CHECKOUT, Trainer, on_a_word
+from needs import need_package
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
@@ -52,8 +51,7 @@ Make = Callable[..., Trainer]
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.driver)
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
-    if importlib.util.find_spec(found.needs) is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no {found.needs}; sh .ci/horovod.sh installs it")
+    need_package(found.needs)
     return found
 
 

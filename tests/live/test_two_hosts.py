@@ -25,7 +25,7 @@ from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.on_node import payload
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.root]
 NAME = "n1#12"
 
 

@@ -123,14 +123,18 @@ def test_state_directories_that_others_could_change(tmp_path: Path) -> None:
     open_parent.chmod(0o1777)
     (open_parent / "s").chmod(0o700)
     open_state_dir(open_parent / "s")
-    if os.getuid() == 0:
-        os.chown(open_parent / "s", 12345, -1)
-        with pytest.raises(StateDirError, match="belongs to uid 12345"):
-            open_state_dir(open_parent / "s")
-        os.chown(open_parent / "s", 0, -1)
-        os.chown(open_parent, 12345, -1)
-        with pytest.raises(StateDirError, match="who could replace"):
-            open_state_dir(open_parent / "s")
+
+
+@pytest.mark.root
+def test_state_directories_of_others(tmp_path: Path) -> None:
+    folder = open_state_dir(tmp_path / "parent" / "s", create=True)
+    os.chown(folder, 12345, -1)
+    with pytest.raises(StateDirError, match="belongs to uid 12345"):
+        open_state_dir(folder)
+    os.chown(folder, 0, -1)
+    os.chown(folder.parent, 12345, -1)
+    with pytest.raises(StateDirError, match="who could replace"):
+        open_state_dir(folder)
 
 
 def test_a_folder_that_comes_twice_is_rejected_once_each(spool: Spool) -> None:

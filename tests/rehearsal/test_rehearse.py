@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from command_line import bftrainer, complaint
 from live_machine import eventually
+from needs import need_package
 from patience import PATIENCE
 from wrong_scripts import WRONG
 
@@ -100,10 +100,7 @@ def test_the_shipped_examples_pass(
 ) -> None:
     if launcher == "horovod":
         request.getfixturevalue("elastic_horovod")
-    if importlib.util.find_spec(package) is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(
-            f"{package} is not installed; sh .ci/horovod.sh installs it"
-        )
+    need_package(package)
     shutil.copy(EXAMPLES / script, tmp_path)
     file = trainer_file(tmp_path, [script, *OPTIONS[launcher]], launcher=launcher)
     status, found = rehearsed(file, "--quick")
@@ -122,8 +119,7 @@ def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
     wrong = WRONG[name]
     if wrong.launcher == "horovod":
         request.getfixturevalue("elastic_horovod")
-    if importlib.util.find_spec(wrong.needs) is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("torch is not installed; sh .ci/horovod.sh installs it")
+    need_package(wrong.needs)
     wrong.write(tmp_path)
     file = trainer_file(tmp_path, ["wrong.py", *OPTIONS[wrong.launcher]], launcher=wrong.launcher)
     status, found = rehearsed(file, "--quick", "--steps", "4")

@@ -46,7 +46,9 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.every_slurm
-@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize(
+    "site", [pytest.param(name, marks=[pytest.mark.root] * (it.proctrack == "cgroup")) for name, it in SITES.items()]
+)
 def test_a_main_job_takes_held_nodes_and_the_holders_end_in_order(
     site: str, folder: Path, slurm_version: SlurmVersion
 ) -> None:

@@ -10,7 +10,7 @@ from clusters_under_test import RealSlurm
 from conftest import started
 from impact import Impact
 from promises import promise
-from slurm_gpus import A100, MIG, SHARD, Gpus, missing_gpus
+from slurm_gpus import A100, MIG, SHARD, Gpus
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
 
@@ -39,7 +39,7 @@ ALL_FOUR: tuple[dict[str, object], ...] = (
 )
 
 
-@pytest.mark.skipif(bool(missing_gpus()), reason=f"no device files: {missing_gpus()}")
+@pytest.mark.root  # makes device files
 @pytest.mark.parametrize(
     ("gpus", "ways", "seen"),
     [

@@ -10,7 +10,7 @@ import pytest
 from conftest import need_accounting, started
 from live_machine import machine
 from slurm_accounting import account_beside_pilots, preemptible_qos, sacctmgr
-from slurm_gpus import A100, missing_gpus
+from slurm_gpus import A100
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
 
@@ -44,7 +44,7 @@ def with_gpus(slurm_version: SlurmVersion) -> Iterator[Lab]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(missing_gpus()), reason=f"no device files: {missing_gpus()}")
+@pytest.mark.root  # makes device files
 @pytest.mark.parametrize(("limit", "reason"), [("node=3", "AssocGrpNodeLimit"), ("gres/gpu=12", "AssocGrpGRES")])
 def test_holders_make_room_for_a_main_job_that_waits_for_a_limit(
     with_gpus: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str

@@ -83,6 +83,7 @@ def ann(qos_lab: Lab) -> Iterator[LabUser]:
         yield user
 
 
+@pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_is_the_pilots_and_no_node_is_backed_off_for_it(ann: LabUser, name: str) -> None:
@@ -101,6 +102,7 @@ def test_a_limit_is_the_pilots_and_no_node_is_backed_off_for_it(ann: LabUser, na
     lab.tidy_up()
 
 
+@pytest.mark.root
 @pytest.mark.slow
 def test_holders_are_as_short_as_a_qos_wants_them(ann: LabUser) -> None:
     """MaxWall is read at the start, and again when it has become shorter."""
@@ -120,6 +122,7 @@ def test_holders_are_as_short_as_a_qos_wants_them(ann: LabUser) -> None:
     lab.tidy_up()
 
 
+@pytest.mark.root
 @pytest.mark.slow
 def test_doctor_says_which_main_jobs_would_wait_for_a_limit(ann: LabUser) -> None:
     """They do: Slurm preempts for nodes, not for limits."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,9 +112,8 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
     assert other.look()[0].hosts == (), "a reload may let them go"
 
 
+@pytest.mark.root  # to ask as somebody else
 def test_another_user_sees_the_same(lab: Lab) -> None:
-    if os.geteuid():
-        pytest.skip("only root can ask as somebody else")
     job = running_pilot(lab)
     SlurmPeerPilots("ann-1", "root", job, env=lab.env).announce(("node01",))
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below

@@ -63,6 +63,7 @@ def test_other_sites(settings: Settings, folder: Path, slurm_version: SlurmVersi
         lab.stop()
 
 
+@pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing_cgroups()), reason=f"no cgroups for slurmd: {missing_cgroups()}")
 def test_with_cgroups_a_step_leaves_nothing_behind_that_it_would_wait_for(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import os
 import socket
 import sys
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 from horovod_trainer import CHECKOUT, Trainer
+from needs import need_package
 from promises import promised
 from training_schedules import _rank_lines, equal_on_all_ranks
 
@@ -24,9 +23,7 @@ COMMAND = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02"]
 
 
 def replicas(folder: Path, command: list[str] | None = None, **driver: Any) -> Trainer:
-    for name in ("torchft", "grpclib"):
-        if importlib.util.find_spec(name) is None:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no {name}; sh .ci/horovod.sh installs it")
+    need_package("torchft", "grpclib")
     environment = {"BFTRAINER_REPORT_EVERY_S": "0", **driver.pop("environment", {})}
     return Trainer(folder, command or COMMAND, driver="torchft", environment=environment, **driver)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 from pathlib import Path
 
 import pytest
 from horovod_trainer import Trainer
+from needs import need_package
 
 pytestmark = pytest.mark.slow
 SCRIPT = """
@@ -33,8 +32,7 @@ for step in range(1000):
     ids=["it completes early", "it raises", "it exits with a message"],
 )
 def test_the_rank_that_ended_first_is_the_cause(tmp_path: Path, end: str, reason: str) -> None:
-    if importlib.util.find_spec("torch") is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("torch is not installed; sh .ci/horovod.sh installs it")
+    need_package("torch")
     command = [sys.executable, "-c", SCRIPT.format(end=end)]
     with Trainer(tmp_path / "trainer", command, driver="torchrun", environment={"OMP_NUM_THREADS": "1"}) as trainer:
         trainer.start("a:1:1 b:1:2 c:1:3")

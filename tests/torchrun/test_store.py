@@ -7,20 +7,22 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import IPv4Network
+from typing import Any
 
-import psutil
 import pytest
 from live_machine import eventually
+from needs import need_package
 from strangers import crowd
 
 from bftrainer.system.network import accept_only_from, tcp_listener
 from bftrainer_adapters.drivers.torchrun.store import StoreHost
 
-torch_distributed = pytest.importorskip("torch.distributed")
+psutil = pytest.importorskip("psutil")
 
 
 @pytest.fixture
 def store() -> Iterator[StoreHost]:
+    need_package("torch")
     made = StoreHost("lo", ["127.0.0.0/8"])
     yield made
     made.end()
@@ -28,16 +30,18 @@ def store() -> Iterator[StoreHost]:
 
 def use(host: StoreHost, port: int) -> bytes:
     """Write and read a key as a worker does."""
-    client = torch_distributed.TCPStore(host.address, port, is_master=False)
+    from torch.distributed import TCPStore
+
+    client = TCPStore(host.address, port, is_master=False)
     client.set("key", "value")
     return bytes(client.get("key"))
 
 
-def children() -> list[psutil.Process]:
+def children() -> list[Any]:
     return [child for child in psutil.Process().children() if "store_process" in " ".join(_command(child))]
 
 
-def _command(process: psutil.Process) -> list[str]:
+def _command(process: Any) -> list[str]:
     with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # of another test
         return process.cmdline()
     return []

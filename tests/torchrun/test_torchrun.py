@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from horovod_trainer import CHECKOUT, Line, Trainer, on_a_word
+from needs import need_package
 from promises import promised
 
 from bftrainer.progress import STOPPED_STATUS
@@ -25,8 +25,7 @@ COMMAND = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02", "--
 
 
 def torch_trainer(folder: Path, command: list[str] | None = None, **driver: Any) -> Trainer:
-    if importlib.util.find_spec("torch") is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("torch is not installed; sh .ci/horovod.sh installs it")
+    need_package("torch")
     return Trainer(folder, command or COMMAND, driver="torchrun", **driver)
 
 

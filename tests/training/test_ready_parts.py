@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import need_package
 from patience import PATIENCE
 
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
@@ -86,8 +86,7 @@ def lines(directory: TrainerDirectory) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_training_that_was_stopped_ends_with_the_same_weights(kind: str, tmp_path: Path) -> None:
-    if importlib.util.find_spec(MODULES[kind]) is None:
-        pytest.skip(f"{MODULES[kind]} is not installed")
+    need_package(MODULES[kind])
     import torch
 
     whole, halves = tmp_path / "whole", tmp_path / "halves"

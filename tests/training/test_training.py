@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from pathlib import Path
 
 import pytest
+from needs import need_package
 from training_schedules import KINDS, train
 
 SEEDS = {"horovod": 15, "torchrun": 1, "torchft": 1, "lightning": 3, "restart": 79}
@@ -22,8 +21,7 @@ def test_all_ranks_train_one_model_on_each_sample_once(
     """``train`` raises where ranks disagree at a step, or a sample of an epoch is used twice or never."""
     if name == "horovod":
         request.getfixturevalue("elastic_horovod")
-    if importlib.util.find_spec(NEEDS[name]) is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"no {NEEDS[name]}; sh .ci/horovod.sh installs it")
+    need_package(NEEDS[name])
     run = train(name, tmp_path / "trainer", seed=SEEDS[name], size=None, epochs=2)
     assert run.sizes[0] == 2
     assert run.kills >= 1

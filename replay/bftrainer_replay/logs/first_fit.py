@@ -27,20 +27,20 @@ def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
     order = ran[np.lexsort((ran, table.start_s[ran]))]
     free = np.ones(machine_nodes, dtype=np.bool_)
     running: list[tuple[float, int]] = []
-    nodes_of: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
-    placed: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = [np.empty(0, dtype=np.int64)] * len(table.asked)
+    nodes_of: dict[int, np.ndarray[tuple[int], np.dtype[np.int32]]] = {}
+    placed: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = [np.empty(0, dtype=np.int32)] * len(table.asked)
     short = 0
     starts, ends, asked = table.start_s.tolist(), table.end_s.tolist(), table.asked.tolist()
     for job in order.tolist():
         while running and running[0][0] <= starts[job]:
             free[nodes_of.pop(heapq.heappop(running)[1])] = True
-        taken = np.flatnonzero(free)[: asked[job]]
+        taken = np.flatnonzero(free)[: asked[job]].astype(np.int32)  # a copy: a view would keep every free node
         short += len(taken) < asked[job]
         free[taken] = False
         placed[job] = nodes_of[job] = taken
         heapq.heappush(running, (ends[job], job))
     first = np.concatenate(([0], np.cumsum([len(nodes) for nodes in placed], dtype=np.int64)))
-    members = np.concatenate(placed).astype(np.int32) if placed else np.empty(0, dtype=np.int32)
+    members = np.concatenate(placed) if placed else np.empty(0, dtype=np.int32)
     width = max(5, len(str(machine_nodes)))
     names = tuple(f"{PREFIX}{number:0{width}d}" for number in range(1, machine_nodes + 1))
     return dataclasses.replace(table, first=first, members=members, names=names), short

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from command_line import bftrainer, complaint
+from needs import need
 from patience import PATIENCE
 
 GRID = ("--policies", "bftrainer,equal-share", "--forward-s", "30,120", "--max-parallel", "3,6", "--split", "1,2")
@@ -112,9 +113,8 @@ def test_mpi_gives_what_processes_give(log: Path, tmp_path: Path) -> None:
         import mpi4py  # noqa: F401
     except ImportError:
         mpiexec = None
-    if mpiexec is None:
-        reason = "mpi4py or mpiexec is not there: pip install mpi4py mpich"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    need("" if mpiexec else "mpi4py or mpiexec is not there: pip install mpi4py mpich")
+    assert mpiexec
     expected = sweep(log, tmp_path / "one", "--jobs", 1, *GRID)
     started = [mpiexec, "-n", "3", *command(log, tmp_path / "mpi", "--mpi", *GRID)]
     ended = subprocess.run(started, capture_output=True, text=True, timeout=100 * PATIENCE, check=False)

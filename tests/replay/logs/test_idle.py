@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 from hypothesis import given, settings
@@ -143,3 +144,17 @@ def test_first_fit_keeps_the_counts_of_the_log(jobs: list[tuple[int, int, int]])
             pool += len(events[at].change.joined) - len(events[at].change.left)
             at += 1
         assert pool == size - busy[second]
+
+
+def test_a_job_keeps_no_more_memory_than_the_nodes_it_got() -> None:
+    """It kept a view of every free node: 23 GB for a log of 188,041 jobs on 24,515 nodes."""
+    rows = JobRows()
+    for job in range(500):
+        rows.add(0.0, 0.0, float(job), math.inf, 1, None)
+    table = rows.table()
+    tracemalloc.start()
+    placed, short = place(table, 10_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (short, len(placed.members)) == (0, 500)
+    assert peak < 5e6, "500 views of up to 10,000 nodes are 39 MB"
