@@ -123,7 +123,11 @@ def _part(part: str, arguments: list[str], counted: Counter[str]) -> int:
             shutil.chown(home, NAME, NAME)
             env = {name: value for name, value in env.items() if not name.startswith(("SUDO_", "XDG_"))}
             env |= {"HOME": home, "USER": NAME, "LOGNAME": NAME}
-            for name in (".pytest_cache", ".hypothesis"):  # tools write there, and nowhere else in the checkout
+            for name in (
+                ".hypothesis",
+                ".mypy_cache",
+                ".pytest_cache",
+            ):  # tools write there, and nowhere else in the checkout
                 (ROOT / name).mkdir(exist_ok=True)
                 subprocess.run(["chown", "-R", f"{NAME}:", ROOT / name], check=True)
             argv = _as_user(*argv)
