@@ -18,7 +18,7 @@ from bftrainer.live.hints import Hints
 from bftrainer.live.job_chaining import JobChain, OwnJob
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
-from bftrainer.live.nodes.sharing import Sharing, claim_hosts
+from bftrainer.live.nodes.sharing import claim_hosts
 from bftrainer.live.notices import NOTE, Notices
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell, changed, described, merged
@@ -92,7 +92,7 @@ class PilotRuntime:
             recorder.note("pilot", "", unseen)
         classes = NodeClassifier(config, self.state)
         self.nodes = NodeManager(
-            config, recorder, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, Sharing(parts.peers),
+            config, recorder, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, parts.peers,
             parts.background, hints,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, parts.clock, config.now.times.lease_s)

@@ -18,8 +18,8 @@ from bftrainer.config.pilot import PilotConfig, TimesConfig, commented_default, 
 from bftrainer.config.trainer_file import read_trainer_file
 from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError
-from bftrainer.persistence.registry import Registry, Submission, TrainerChange, TrainerStatus
-from bftrainer.persistence.registry_writer import RegistryWriter
+from bftrainer.persistence.registry import Registry, Submission, TrainerStatus
+from bftrainer.persistence.registry_writer import RegistryWriter, TrainerChange
 from bftrainer.persistence.spool import Spool
 from bftrainer.persistence.store import open_store
 from bftrainer.system.processes import identify

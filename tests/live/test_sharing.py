@@ -16,7 +16,7 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase, Hidden, Observatio
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import UserError
 from bftrainer.live.nodes.fragments import HeldFragment
-from bftrainer.live.nodes.sharing import Sharing, claim_hosts, overlap, room_beside, surplus
+from bftrainer.live.nodes.sharing import claim_hosts, overlap, peer_holders, room_beside, surplus
 from bftrainer.live.pilot import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
@@ -162,7 +162,7 @@ def test_what_cannot_be_counted_is_not_nobody(tmp_path: Path) -> None:
     assert home.cluster.acquired == []
     nodes = configuration({"nodes": {"site_max_nodes": 6}}).nodes
     with pytest.raises(UserError, match="PrivateData"):
-        Sharing(FakeNeighbours()).read(nodes, Observation(0.0, (), hidden=frozenset({Hidden.JOBS})), ())
+        peer_holders(nodes, Observation(0.0, (), hidden=frozenset({Hidden.JOBS})), ())
 
 
 @settings(deadline=None)

@@ -18,7 +18,7 @@ from bftrainer.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, p95
 from bftrainer.domain.state import Active, Decision, Plan, State
 from bftrainer.live.facts import Fact, FragmentEvent, FragmentTimed, Subscriber
 from bftrainer.live.metrics import Metrics
-from bftrainer.live.nodes.first_seen import FirstSeen
+from bftrainer.live.nodes.cluster_view import first_seen
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.persistence.journal import Settings
@@ -141,13 +141,12 @@ def test_a_node_is_idle_since_the_scheduler_says_so_and_seen_since_the_first_loo
     def node(name: str, last_busy_s: float | None) -> NodeView:
         return NodeView(name, Availability.FREE, last_busy_s=last_busy_s)
 
-    first = FirstSeen().looked({"a", "b"}, [node("a", 90.0), node("b", None), node("c", 5.0)], 100.0, 2.0)
-    assert first.of("a") == {NodeStage.SEEN: 100.0, NodeStage.IDLE: 92.0}
-    assert first.of("b") == {NodeStage.SEEN: 100.0}
-    assert first.of("c") == {}
-    then = first.looked({"a"}, [node("a", 90.0)], 110.0, 2.5)
-    assert then.of("a") == first.of("a")
-    assert then.looked({"b"}, [node("b", 111.0)], 112.0, 2.0).of("b") == {NodeStage.SEEN: 112.0, NodeStage.IDLE: 112.0}
+    first = first_seen({}, {"a", "b"}, [node("a", 90.0), node("b", None), node("c", 5.0)], 100.0, 2.0)
+    assert first == {"a": {NodeStage.SEEN: 100.0, NodeStage.IDLE: 92.0}, "b": {NodeStage.SEEN: 100.0}}
+    then = first_seen(first, {"a"}, [node("a", 90.0)], 110.0, 2.5)
+    assert then == {"a": first["a"]}
+    again = first_seen(then, {"b"}, [node("b", 111.0)], 112.0, 2.0)
+    assert again == {"b": {NodeStage.SEEN: 112.0, NodeStage.IDLE: 112.0}}
 
 
 def test_instants_of_other_clocks_never_make_a_stage_negative() -> None:

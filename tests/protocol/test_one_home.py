@@ -30,14 +30,14 @@ NAMES = {"hosts", "control", "leave", "logs"}
 """File names that are words of English too: in other places they may mean something else."""
 OTHERS = {
     "bftrainer/cli/commands.py": {"logs"},  # a command
-    "bftrainer/live/nodes/survey.py": {"hosts"},  # a kind of note
+    "bftrainer/live/nodes/cluster_view.py": {"hosts"},  # a kind of note
     "adapters/bftrainer_adapters/lsf/text.py": {"hosts"},  # LSF's key
     "adapters/bftrainer_adapters/lsf/doctor.py": {"hosts"},  # a check
     "replay/bftrainer_replay/cli/sweep.py": {"logs"},  # an option
     "bftrainer/persistence/registry.py": {"running", "done", "failed"},  # a trainer's status in the registry
     "bftrainer/client/statuses.py": {"running", "done", "failed"},  # the same
     "bftrainer/rehearsal/ranks.py": {"ranks"},  # a check
-    "bftrainer/live/nodes/looks.py": {"failed"},  # what a look at the scheduler found
+    "bftrainer/live/nodes/poll_schedule.py": {"failed"},  # what a look at the scheduler found
     "bftrainer/live/notices.py": {"done", "failed"},  # the notices' own words, which users' programs read
 }
 

@@ -50,7 +50,7 @@ POWER = (
 
 
 @dataclass
-class ClusterRecorder:
+class Recorder:
     """Writes the answers of one cluster."""
 
     lab: Lab
@@ -129,11 +129,11 @@ def held(lab: Lab, node: str, more: str = "") -> str:
 # Moments of a cluster of eight nodes
 
 
-def empty(to: ClusterRecorder) -> None:
+def empty(to: Recorder) -> None:
     to.look("empty")
 
 
-def planned(to: ClusterRecorder) -> None:
+def planned(to: Recorder) -> None:
     lab = to.lab
     lab.submit("sleep 600", "-N2", "-w", "node[01-02]", "-t", "10")
     lab.submit("sleep 600", "-N7", "-w", "node[01-07]", "-t", "5")
@@ -156,7 +156,7 @@ def planned(to: ClusterRecorder) -> None:
     to.text("cancelled.holders", slurm_jobs.list_argv("root", MARK))
 
 
-def reasons(to: ClusterRecorder) -> None:
+def reasons(to: Recorder) -> None:
     lab = to.lab
     all_of_it = lab.submit("sleep 600", "-N8", "-t", "10")
     lab.submit("sleep 600", "-N3", "-t", "10", "-J", "a|b")
@@ -169,7 +169,7 @@ def reasons(to: ClusterRecorder) -> None:
     to.look("reasons")
 
 
-def hostile(to: ClusterRecorder) -> None:
+def hostile(to: Recorder) -> None:
     lab = to.lab
     for name in NAMES:
         stranger(lab, *HELD, "-J", name.format(soon=1_795_300_000))
@@ -186,7 +186,7 @@ def hostile(to: ClusterRecorder) -> None:
     lab.run("scontrol", "update", "NodeName=node02", "Comment=", "Extra=")
 
 
-def kinds(to: ClusterRecorder) -> None:
+def kinds(to: Recorder) -> None:
     """An array that runs and waits, and a heterogeneous job that waits."""
     lab = to.lab
     lab.submit("sleep 600", "-N2", "--array=1-5", "-t", "10")
@@ -196,7 +196,7 @@ def kinds(to: ClusterRecorder) -> None:
     to.look("kinds")
 
 
-def reserved(to: ClusterRecorder) -> None:
+def reserved(to: Recorder) -> None:
     """Reservations with all flags that concern windows."""
     for node, name, start, flags in (
         ("node01", "flex", "now+1hour", "FLEX"), ("node02", "floats", "now+2hours", "TIME_FLOAT"),
@@ -208,7 +208,7 @@ def reserved(to: ClusterRecorder) -> None:
     to.look("reserved")
 
 
-def states(to: ClusterRecorder) -> None:
+def states(to: Recorder) -> None:
     """A node in each state that an administrator can set here."""
     lab = to.lab
     lab.submit("sleep 600", "-N1", "-w", "node01", "-t", "10")
@@ -229,18 +229,18 @@ def states(to: ClusterRecorder) -> None:
     to.look("states")
 
 
-def sites(to: ClusterRecorder, name: str) -> None:
+def sites(to: Recorder, name: str) -> None:
     to.text(f"site-{name}.config", setup.config_argv())
     to.text(f"site-{name}.partitions", setup.partitions_argv())
 
 
-def with_gpus(to: ClusterRecorder, name: str) -> None:
+def with_gpus(to: Recorder, name: str) -> None:
     to.lab.submit("sleep 600", "-N1", "-w", "node01", "--gres=gpu:1", "-t", "10")
     running(to.lab, 1)
     to.look(name)
 
 
-def stepmgr(to: ClusterRecorder) -> None:
+def stepmgr(to: Recorder) -> None:
     """Steps of a holder with a worker; without stepmgr, too, where it does not exist."""
     job = held(to.lab, "node01", "sleep 1; srun --overlap -n1 bash -c 'sleep 600' &")
 
@@ -254,7 +254,7 @@ def stepmgr(to: ClusterRecorder) -> None:
     to.text("stepmgr.job-steps", slurm_jobs.job_steps_argv(job))
 
 
-def several(to: ClusterRecorder) -> None:
+def several(to: Recorder) -> None:
     """A holder of three nodes, each with its task of the payload's step and a worker, which has given back the last."""
     lab = to.lab
     step = (
@@ -273,7 +273,7 @@ def several(to: ClusterRecorder) -> None:
     to.text("several.first", slurm_jobs.shrink_argv(job, ["node02"]), fails=True)
 
 
-def limits(to: ClusterRecorder) -> None:
+def limits(to: Recorder) -> None:
     """A QOS without limits and with them, and what they make of holders."""
     lab = to.lab
     preemptible_qos(lab)
@@ -293,7 +293,7 @@ def limits(to: ClusterRecorder) -> None:
     to.text("limited.sbatch", ["sbatch", *ours, "-t", "10", "--wrap", "sleep 600"], fails=True)
 
 
-def shared(to: ClusterRecorder) -> None:
+def shared(to: Recorder) -> None:
     """Accounts below one whose limit holders use up, and a main job that waits for it."""
     lab = to.lab
     preemptible_qos(lab)
@@ -310,7 +310,7 @@ def shared(to: ClusterRecorder) -> None:
     to.text("shared.default-account", associations.default_account_argv("root"))
 
 
-Moment = Callable[[ClusterRecorder], None]
+Moment = Callable[[Recorder], None]
 LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "eight nodes": (
         Settings(more=POWER),
@@ -346,7 +346,7 @@ def main(names: list[str]) -> None:
                     for moment in moments:
                         if moment is not moments[0]:
                             lab.tidy_up()
-                        moment(ClusterRecorder(lab))
+                        moment(Recorder(lab))
                 finally:
                     os.chdir("/")
                     lab.stop()

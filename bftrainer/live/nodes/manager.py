@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Fragment, NodeRequest
-from bftrainer.domain.ports import NodeHolder, Scheduler
+from bftrainer.domain.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import CommandError, SchedulerError
@@ -23,9 +23,8 @@ from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_ste
 from bftrainer.live.nodes.ends import Ends, earliest, limit_ends, planned_ends
 from bftrainer.live.nodes.fragments import FragmentBook
 from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
+from bftrainer.live.nodes.scheduler_polls import SchedulerPolls
 from bftrainer.live.nodes.selection import may_be_held
-from bftrainer.live.nodes.sharing import Sharing
-from bftrainer.live.nodes.survey import Survey
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
@@ -63,7 +62,7 @@ class NodeManager:
         clock: SteadyClock,
         pilot_jobs: PilotJobs,
         classes: NodeClassifier,
-        sharing: Sharing | None = None,
+        peers: PeerPilots | None = None,
         background: Background | None = None,
         hints: Hints | None = None,
     ) -> None:
@@ -71,10 +70,9 @@ class NodeManager:
         self._recorder = recorder
         self._holder = holder
         self._clock = clock
-        self._survey = Survey(
-            config.now, recorder, scheduler, clock, pilot_jobs, sharing or Sharing(), classes, background or AtOnce(),
-            hints,
-        )  # fmt: skip
+        self._polls = SchedulerPolls(
+            config, recorder, scheduler, clock, pilot_jobs, peers, classes, background or AtOnce(), hints
+        )
         self._backoff = NodeBackoff()
         self._fragments = FragmentBook(config, recorder, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
@@ -101,7 +99,7 @@ class NodeManager:
     @property
     def all_joined(self) -> bool:
         """Whether no node is about to join the pool: none is requested, and none has just become idle."""
-        return not (self._survey.expects_more or self._fragments.joining())
+        return not (self._polls.view.expects_more(self._clock.elapsed_s()) or self._fragments.joining())
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
@@ -110,14 +108,14 @@ class NodeManager:
 
     def _planned_ends(self) -> Ends:
         before_s = self._config.now.nodes.leave_before_s
-        return self._window_ends(self.pool, self._fragments.all(), self._survey.window_ends, before_s)
+        return self._window_ends(self.pool, self._fragments.all(), self._polls.view.window_ends, before_s)
 
     def _near_limit_ends(self) -> Ends:
-        survey = self._survey
-        if survey.clock_offset_s is None:
+        view = self._polls.view
+        if view.clock_offset_s is None:
             return ()
-        before_s = self._config.now.nodes.leave_before_s - survey.clock_offset_s
-        return self._limit_ends(self.pool, self._fragments.all(), before_s, survey.seen_s)
+        before_s = self._config.now.nodes.leave_before_s - view.clock_offset_s
+        return self._limit_ends(self.pool, self._fragments.all(), before_s, view.seen_s)
 
     @property
     def ready(self) -> Nodes:
@@ -154,24 +152,25 @@ class NodeManager:
         if not before.fragments or missing != before.fragments:
             return True
         times = self._config.now.times
-        if self._survey.answered_for_s > 0:
-            return self._survey.answered_for_s > 2 * times.poll_s
+        if self._polls.answered_for_s > 0:
+            return self._polls.answered_for_s > 2 * times.poll_s
         return self._clock.elapsed_s() - before.since_s > times.stale_after_s
 
     @property
     def next_look_s(self) -> float:
         """Seconds until the next poll is due."""
-        return self._survey.next_look_s(self._config.now)
+        return self._polls.next_s
 
     def poll_if_due(self) -> None:
         """Poll the scheduler if it is time, and take its answer once it is there."""
         end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
-        if self._survey.attend(self._config.now, frozenset(h.name for h in self._fragments.all()), end_s):
+        if self._polls.attend(frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
-            self._holder.observed(self._survey.without_a_job)
+            self._holder.observed(self._polls.view.without_a_job)
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
         """Request nodes that trainers can use; give back those that they do not use or that the scheduler needs."""
+        view = self._polls.view
         facts = NodeFacts(
             self._config.now,
             self._fragments.all(),
@@ -179,20 +178,20 @@ class NodeManager:
             used,
             self._planned_ends(),
             self._near_limit_ends(),
-            self._candidates(self._survey.candidates(), self._backoff.nodes()),
-            self._survey.asleep,
-            self._survey.peer_holders,
-            self._survey.limit_waits,
+            self._candidates(view.candidates, self._backoff.nodes()),
+            view.asleep,
+            view.peer_holders,
+            view.limit_waits,
             trainers,
             demand,
-            self._survey.answers,
+            view.answers,
             self._decided.memory,
         )
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         if facts == self._decided.facts and elapsed < self._decided.due_s:
             return
         local_time = datetime.fromtimestamp(self._clock.host_s(), timezone.utc).astimezone()
-        decision = next_steps(facts, Moment(now_s, local_time, self._survey.silent_s))
+        decision = next_steps(facts, Moment(now_s, local_time, self._polls.silent_s))
         self._decided = Decided(facts, decision.memory, elapsed + decision.again_after_s)
         requested = 0
         for step in decision.steps:
@@ -209,13 +208,13 @@ class NodeManager:
 
     def _request(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
         """How many were submitted."""
-        age_s = max(now_s - self._survey.seen_s, 0.0)  # a poll may be minutes old where calls are limited
+        view = self._polls.view
+        age_s = max(now_s - view.seen_s, 0.0)  # a poll may be minutes old where calls are limited
         acquired = self._holder.acquire(tuple(replace(r, window_s=r.window_s - age_s) for r in requests))
-        for fragment in acquired.fragments:
-            self._survey.requested(fragment.node)
+        self._polls.view = view.without_candidates(fragment.node for fragment in acquired.fragments)
         self._fragments.update(acquired.fragments, now_s)
         for fragment in acquired.fragments:
-            self._recorder.fragment_seen(fragment.name, self._survey.first_seen(fragment.node))
+            self._recorder.fragment_seen(fragment.name, view.first_seen.get(fragment.node, {}))
         for refusal in acquired.refusals:
             self._recorder.note("refused", refusal.node, refusal.reason)
             self._backoff.until(refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s)))
@@ -248,6 +247,6 @@ class NodeManager:
 
     def apply_config(self) -> None:
         """The configuration has changed: candidates were selected by the old one, and fragments may not be allowed any more."""
-        self._survey.forget_candidates()
+        self._polls.view = replace(self._polls.view, candidates=())
         refused = [h.name for h in self._fragments.all() if not may_be_held(h.node, self._config.now.nodes)]
         self.give_back(refused, "not among nodes.hosts, or excluded")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.pilot import NodesConfig
@@ -73,42 +72,22 @@ def claim_hosts(
     )
 
 
-@dataclass(slots=True)
-class Sharing:
-    """The peer pilots, as of the last poll."""
+def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
+    """Ask for the peer pilots, in the background of the loop; None where they do not matter: no shared cap, no host list."""
+    return None if peers is None or (nodes.site_max_nodes is None and not nodes.hosts) else peers.look()
 
-    _port: PeerPilots | None = None
-    _holders: tuple[str, ...] = field(default=(), init=False)
 
-    def look(self, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
-        """Ask for the peer pilots, in the background of the loop; None if there is nothing to look at.
+def peer_holders(nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None) -> tuple[str, ...]:
+    """The holder jobs of the peer pilots.
 
-        That is so without a shared cap and without a host list.
-        """
-        if self._port is None or (nodes.site_max_nodes is None and not nodes.hosts):
-            return None
-        return self._port.look()
-
-    def read(self, nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None) -> str:
-        """Take over what was seen. Returns the complaint about a peer pilot that claims hosts of ours, or nothing.
-
-        Raises ``UserError`` where the site hides what has to be counted: hidden is not none.
-        """
-        if others is None:
-            self._holders = ()
-            return ""
-        if Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
-            raise UserError(
-                "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other pilots' nodes cannot be "
-                "counted; remove the key, or have an operator run the pilot"
-            )
-        self._holders = tuple(job for other in others for job in other.holders)
-        return overlap(nodes.hosts, others, (node.name for node in seen.nodes))
-
-    @property
-    def holders(self) -> tuple[str, ...]:
-        """Holder jobs of the peer pilots."""
-        return self._holders
+    Raises ``UserError`` where the site hides what has to be counted: hidden is not none.
+    """
+    if others is not None and Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
+        raise UserError(
+            "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other pilots' nodes cannot be "
+            "counted; remove the key, or have an operator run the pilot"
+        )
+    return tuple(job for other in others or () for job in other.holders)
 
 
 def room_beside(peer_holders: Sequence[str], site_max_nodes: int | None) -> float:

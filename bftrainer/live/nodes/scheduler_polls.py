@@ -1,0 +1,111 @@
+"""Polls of the scheduler: asked for in the background when one is due; their answers make the :mod:`.cluster_view`."""
+
+from __future__ import annotations
+
+import math
+import random
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from bftrainer.core.windows import PilotJobs
+from bftrainer.domain.ports import PeerPilots, Scheduler
+from bftrainer.domain.times import ElapsedS
+from bftrainer.errors import BFTrainerError
+from bftrainer.live.hints import Hints, NoHints
+from bftrainer.live.nodes.classifier import NodeClassifier
+from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
+from bftrainer.live.nodes.poll_schedule import PollSchedule, rules_of
+from bftrainer.live.nodes.sharing import ask_peers
+from bftrainer.live.recorder import Recorder
+from bftrainer.live.reload import ConfigCell
+from bftrainer.live.steady_clock import SteadyClock
+from bftrainer.system.background import Background
+
+
+@dataclass(slots=True)
+class _Poll:
+    """A poll on its way since ``begun_s``. Time in which this process was stopped is no part of ``took_s``."""
+
+    begun_s: ElapsedS
+    answer: Future[PollAnswer]
+    took_s: float = 0.0
+
+
+class SchedulerPolls:
+    """Asks the scheduler when it is time. A poll is half a dozen commands of up to ten seconds each; the loop goes on."""
+
+    def __init__(
+        self, config: ConfigCell, recorder: Recorder, scheduler: Scheduler, clock: SteadyClock, pilot_jobs: PilotJobs,
+        peers: PeerPilots | None, classes: NodeClassifier, background: Background, hints: Hints | None = None,
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._recorder = recorder
+        self._scheduler = scheduler
+        self._clock = clock
+        self._pilot_jobs = pilot_jobs
+        self._peers = peers
+        self._classes = classes
+        self._background = background
+        self._hints = hints or NoHints()
+        self._random = random.Random(config.now.decisions.seed)
+        self._poll: _Poll | None = None
+        self._attended_s = clock.elapsed_s()
+        self.view = ClusterView(PollSchedule(clock.elapsed_s()))
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last answer. Time in which this process was stopped, and did not poll, is no silence.
+
+        Nor is a poll that is on its way and not yet as old as a silence: many slow commands follow one another in it.
+        """
+        return max(self.view.silent_s, 0.0 if self._poll is None else self._poll.took_s)
+
+    @property
+    def answered_for_s(self) -> float:
+        """Seconds since the first success; 0 before it."""
+        return 0.0 if self.view.first_s is None else self._clock.elapsed_s() - self.view.first_s
+
+    @property
+    def next_s(self) -> float:
+        """Seconds until the next poll is due; infinite while one is on its way."""
+        rules = rules_of(self._config.now)
+        return math.inf if self._poll is not None else self.view.schedule.wait_s(rules, self._clock.elapsed_s())
+
+    def attend(self, fragments: frozenset[str], end_s: float = math.inf) -> bool:
+        """Begin a poll if one is due, and take its answer once it is there. Returns whether one has succeeded.
+
+        ``end_s`` is when the next of these fragments ends, by the pilot's clock. After failures, ask less often.
+        """
+        config, elapsed, now_s = self._config.now, self._clock.elapsed_s(), self._clock.now_s()
+        passed_s, self._attended_s = min(elapsed - self._attended_s, config.times.poll_s), elapsed
+        view = replace(self.view, held=self.view.held | fragments)
+        if self._hints.take():
+            view = replace(view, schedule=view.schedule.hinted(elapsed))
+        if self._poll is None:
+            view = view.waited(passed_s)
+            if now_s < end_s:
+                view = replace(view, schedule=view.schedule.expecting(elapsed + end_s - now_s))
+            if elapsed >= view.schedule.due_s(rules_of(config)):
+                self._poll = _Poll(elapsed, self._background.start(self._ask))
+        else:
+            self._poll.took_s += passed_s
+        self.view = view
+        if self._poll is None or not self._poll.answer.done():
+            return False
+        poll, self._poll = self._poll, None
+        answer: PollAnswer | BFTrainerError
+        try:
+            answer = poll.answer.result()
+            self._classes.observe(answer.observation)
+        except BFTrainerError as error:
+            answer = error
+        ended = EndedPoll(poll.begun_s, elapsed, now_s, poll.took_s, answer, self._random.uniform(0.9, 1.1))
+        self.view = after_poll(view, ended, config, self._pilot_jobs, self._classes, fragments)
+        for kind, text in notes(view, self.view):
+            self._recorder.note(kind, "", text)
+        return self.view.answers and not self.view.is_postponed
+
+    def _ask(self) -> PollAnswer:
+        """In the background: nothing here is changed."""
+        observation, at_s = self._scheduler.observe(), self._clock.now_s()
+        return PollAnswer(observation, at_s, ask_peers(self._peers, self._config.now.nodes))

@@ -1,0 +1,59 @@
+"""The view of the cluster after polls: a poll that fails, at whatever point, changes nothing of what is known."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from live_house import configuration
+
+from bftrainer.core.windows import PilotJobs
+from bftrainer.domain.cluster import Availability, Hidden, NodeView, Observation
+from bftrainer.errors import BFTrainerError, PostponedError, SchedulerError
+from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
+from bftrainer.live.nodes.poll_schedule import PollSchedule
+
+CONFIG = configuration({"nodes": {"site_max_nodes": 4, "confirm_s": 0.0}})
+NODES = tuple(NodeView(f"n{i}", Availability.FREE) for i in range(3))
+SEEN = Observation(1000.0, NODES)
+POLLS = {"failures", "error", "silent_s", "schedule", "is_postponed", "budget"}
+
+
+class Lookup:
+    def of_node(self, node: str) -> str | None:
+        return "cpu"
+
+    def gpus(self, node: str) -> int:
+        return 0
+
+
+def polled(view: ClusterView, at_s: float, answer: PollAnswer | BFTrainerError) -> ClusterView:
+    return after_poll(
+        view, EndedPoll(at_s, at_s, 1000.0 + at_s, 0.5, answer), CONFIG, PilotJobs(), Lookup(), frozenset()
+    )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        SchedulerError("no answer"),
+        PostponedError("later", 30.0),
+        PollAnswer(Observation(1010.0, NODES[:1], hidden=frozenset({Hidden.JOBS})), 1010.0, None),  # windows unknown
+        PollAnswer(Observation(1010.0, NODES[:1], hidden=frozenset({Hidden.JOBS})), 1010.0, ()),  # holders not counted
+    ],
+)
+def test_a_poll_that_fails_changes_nothing_of_what_is_known(bad: PollAnswer | BFTrainerError) -> None:
+    known = polled(ClusterView(PollSchedule(0.0)), 0.0, PollAnswer(SEEN, 1000.0, ()))
+    assert [c.request.node for c in known.candidates] == ["n0", "n1", "n2"]
+    after = polled(known, 10.0, bad)
+    assert {it.name for it in fields(after) if getattr(after, it.name) != getattr(known, it.name)} <= POLLS
+    assert after.silent_s == 0.5
+
+
+def test_an_outage_is_noted_at_its_begin_and_at_its_end() -> None:
+    views = [ClusterView(PollSchedule(0.0))]
+    for at_s, answer in ((0, None), (10, "no answer"), (20, "no answer"), (30, "refused"), (40, None), (50, None)):
+        result = PollAnswer(SEEN, 1000.0 + at_s, ()) if answer is None else SchedulerError(answer)
+        views.append(polled(views[-1], float(at_s), result))
+    found = [[text for _, text in notes(before, after)] for before, after in zip(views, views[1:], strict=False)]
+    assert found == [[], ["no answer"], [], ["refused"], ["the scheduler responds again after 3 failed polls"], []]
