@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import pairwise
 
 import pytest
 from live_house import configuration
@@ -55,5 +56,5 @@ def test_an_outage_is_noted_at_its_begin_and_at_its_end() -> None:
     for at_s, answer in ((0, None), (10, "no answer"), (20, "no answer"), (30, "refused"), (40, None), (50, None)):
         result = PollAnswer(SEEN, 1000.0 + at_s, ()) if answer is None else SchedulerError(answer)
         views.append(polled(views[-1], float(at_s), result))
-    found = [[text for _, text in notes(before, after)] for before, after in zip(views, views[1:], strict=False)]
+    found = [[text for _, text in notes(before, after)] for before, after in pairwise(views)]
     assert found == [[], ["no answer"], [], ["refused"], ["the scheduler responds again after 3 failed polls"], []]
