@@ -5,18 +5,24 @@ As root the crowd runs as ``nobody``; TCP does not tell the server whose connect
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+NOBODY = 65534
+
+
+def as_stranger(*argv: str) -> list[str]:
+    """A command as another user: as ``nobody``, where this is root."""
+    if os.geteuid() != 0:
+        return list(argv)
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs", *argv]
+
+
 _CROWD = """
-import os, pwd, resource, select, socket, sys, time
-if os.geteuid() == 0:
-    nobody = pwd.getpwnam("nobody")
-    os.setgroups([])
-    os.setgid(nobody.pw_gid)
-    os.setuid(nobody.pw_uid)
+import resource, select, socket, sys, time
 address, port, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -71,7 +77,7 @@ class Crowd:
 def crowd(address: str, port: int, size: int = 600) -> Iterator[Crowd]:
     """A crowd of this size, from now to the end of the block."""
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _CROWD, address, str(port), str(size)],
+        as_stranger(sys.executable, "-I", "-S", "-c", _CROWD, address, str(port), str(size)),
         stdout=subprocess.PIPE, text=True, cwd="/",
     )  # fmt: skip
     try:

@@ -12,8 +12,9 @@ from pathlib import Path
 from bftrainer.config.pilot import MetricsConfig
 from bftrainer.errors import UserError
 from bftrainer.live.metrics import Metrics
-from bftrainer.system.http_server import HttpAnswer, HttpRequest, HttpServer, Port, is_same_token
+from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.network import tcp_listener, unix_listener
+from bftrainer.system.ports import Port, PortServer
 
 SOCKET = "metrics.sock"
 """In the state directory: mode 0600, so no token is needed."""
@@ -68,17 +69,17 @@ class MetricsServer:
                 ) from error
             host = f"[{config.address}]" if ":" in config.address else config.address
             places.append(f"http://{host}:{listener.getsockname()[1]}/metrics")
-            ports.append(Port(listener, page))
+            ports.append(http_port(listener, page))
         self._socket = state_dir / SOCKET if config.socket else None
         if self._socket is not None:
             try:
-                ports.append(Port(unix_listener(self._socket, _BACKLOG), _Page(metrics, "")))
+                ports.append(http_port(unix_listener(self._socket, _BACKLOG), _Page(metrics, "")))
                 places.append(str(self._socket))
             except OSError as error:
                 places.append(f"{self._socket}: not served: {error.strerror}")
                 self._socket = None
         self.places = tuple(places)
-        self._server = HttpServer("metrics", ports)
+        self._server = PortServer("metrics", ports)
         self._server.start()
 
     def end(self) -> None:

@@ -93,9 +93,11 @@ def after_start(view: DriverView) -> DriverView:
     )  # fmt: skip
 
 
-def after_end(view: DriverView) -> DriverView:
-    """The view when the driver's process is gone: without a last line it was killed."""
-    return replace(view, ending=view.ending or Ending.KILLED, on=frozenset(), with_workers=frozenset(), trains=False)
+def after_end(view: DriverView, exception: str = "") -> DriverView:
+    """The view when the driver's process is gone: without a last event it was killed, or died of an exception."""
+    if view.ending is None:
+        view = replace(view, ending=Ending.KILLED, reason=f"the driver died: {exception}" if exception else view.reason)
+    return replace(view, on=frozenset(), with_workers=frozenset(), trains=False)
 
 
 def after_refused(view: DriverView, key: str, problem: str) -> DriverView:

@@ -227,7 +227,7 @@ class Player:
         reasons = {
             TrialOutcome.FAILED: view.reason,
             TrialOutcome.TIMEOUT: f"timed out after {until_s - at_s:.0f} s",
-            TrialOutcome.DIED: f"its driver ended without a report; see {_DRIVER_LOG}",
+            TrialOutcome.DIED: view.reason or f"its driver ended without a report; see {_DRIVER_LOG}",
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         reason = reasons.get(outcome, "")

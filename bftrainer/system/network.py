@@ -54,7 +54,7 @@ def datagram_listener(address: str, port: int, networks: Iterable[IPv4Network | 
         listener.setblocking(False)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _DATAGRAM_BYTES)
         if not is_v6:
-            accept_only_from(listener, [network for network in networks if isinstance(network, IPv4Network)])
+            _receive_only_from(listener, [network for network in networks if isinstance(network, IPv4Network)])
         listener.bind((address, port))
     except OSError:
         listener.close()
@@ -83,10 +83,10 @@ def unix_listener(path: Path, backlog: int) -> socket.socket:
     return listener
 
 
-def accept_only_from(listener: socket.socket, networks: Iterable[IPv4Network]) -> None:
-    """Let the kernel drop all packets from other IPv4 networks: hosts outside of them cannot even connect. Raises ``OSError``.
+def _receive_only_from(listener: socket.socket, networks: Iterable[IPv4Network]) -> None:
+    """Let the kernel drop all datagrams from other IPv4 networks. Raises ``OSError``.
 
-    A classic BPF program, which needs no privilege (socket(7), SO_ATTACH_FILTER); accepted connections inherit it.
+    A classic BPF program (socket(7), SO_ATTACH_FILTER), which needs no privilege for UDP; for TCP it does, since Linux 6.18.
     """
     load, mask, compare, leave = 0x20, 0x54, 0x15, 0x06  # BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K
     source = 0xFFF00000 + 12  # SKF_NET_OFF, and where an IPv4 header has its source address

@@ -61,7 +61,9 @@ def test_all_is_well(home: Path) -> None:
     assert checks["config"]["detail"] == "bftrainer.toml: holder trace, policy bftrainer"
     assert checks["journal"]["detail"] == "none yet"
     assert checks["horovod"]["detail"] == "0.28.1 with gloo, torch 2.0"
-    assert checks["interface"]["detail"] == "lo has 127.0.0.1, open to 127.0.0.0/8"
+    assert checks["interface"]["detail"] == (
+        "lo has 127.0.0.1, open to 127.0.0.0/8; other addresses are refused when they connect (no packet filter)"
+    )
     assert checks["highs"]["state"] == "OK", "the installation is looked at as before"
 
 

@@ -267,3 +267,16 @@ def test_a_class_of_nodes_has_its_own_interface(driven: Driven) -> None:
         written = json.loads((driven.path / "trainers/t/driver.json").read_bytes())
         assert written["interface"] == expected
         driven.ends(Ending.DONE)
+
+
+def test_a_driver_that_dies_of_an_exception_gives_its_last_line_as_the_reason(driven: Driven) -> None:
+    folder = driven.path / "gone"
+    folder.mkdir()
+    driven.start("raise SystemExit(0)", cwd=str(folder))
+    folder.rmdir()
+    assert driven.ends(Ending.KILLED).reason.startswith("the driver died: FileNotFoundError: ")
+    folder.mkdir()
+    driven.start("import time; time.sleep(600)", cwd=str(folder))
+    eventually(lambda: driven.events("worker_started"))
+    driven.launcher.kill("t")
+    assert driven.ends(Ending.KILLED).reason == "", "what an earlier driver died of is over"

@@ -20,8 +20,9 @@ import pytest
 from patience import PATIENCE
 from strangers import crowd
 
-from bftrainer.system.http_server import HttpAnswer, HttpRequest, HttpServer, Limits, Port, is_same_token
+from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.network import tcp_listener, unix_listener
+from bftrainer.system.ports import Limits, Port, PortServer
 
 LIMITS = Limits(strangers=3, clients=2, request_s=60.0, head_bytes=1000, body_bytes=100)
 
@@ -76,10 +77,10 @@ class Served:
         return socket.create_connection(("127.0.0.1", self.number), timeout=60 * PATIENCE)
 
 
-def served_by(limits: Limits, echo: Echo) -> tuple[Served, HttpServer]:
+def served_by(limits: Limits, echo: Echo) -> tuple[Served, PortServer]:
     listener = tcp_listener("127.0.0.1", 0, 1024)
-    port = Port(listener, echo, limits)
-    server = HttpServer("test", [port])
+    port = http_port(listener, echo, limits)
+    server = PortServer("test", [port])
     server.start()
     return Served(echo, port, listener.getsockname()[1]), server
 
@@ -233,7 +234,7 @@ def test_a_unix_socket_is_its_owners_even_below_a_long_path(tmp_path: Path) -> N
     listener = unix_listener(path, 16)  # in place of what the first one has left
     assert path.stat().st_mode & 0o777 == 0o600
     echo = Echo()
-    server = HttpServer("test", [Port(listener, echo, LIMITS)])
+    server = PortServer("test", [http_port(listener, echo, LIMITS)])
     server.start()
     here = os.open(folder, os.O_PATH)
     try:
@@ -248,7 +249,7 @@ def test_a_unix_socket_is_its_owners_even_below_a_long_path(tmp_path: Path) -> N
 
 def test_a_server_that_was_never_started_closes_its_port() -> None:
     listener = tcp_listener("127.0.0.1", 0, 16)
-    server = HttpServer("test", [Port(listener, Echo(), LIMITS)])
+    server = PortServer("test", [http_port(listener, Echo(), LIMITS)])
     server.stop()
     assert listener.fileno() == -1
     server.stop()
@@ -258,7 +259,7 @@ SERVES = """
 import os, sys, time
 sys.path[:0] = sys.argv[1:]
 from test_http_server import Echo, served_by
-from bftrainer.system.http_server import Limits
+from bftrainer.system.ports import Limits
 found, server = served_by(Limits(), Echo())
 print(found.number, flush=True)
 for line in sys.stdin:  # each line: use ten descriptors, as a pilot does

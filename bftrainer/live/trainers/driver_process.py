@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import IO
 
 from bftrainer.errors import UserError
 from bftrainer.protocol.driver_pid import driver_of_any_version, read_driver_pid
+from bftrainer.protocol.log_tail import last_exception
 from bftrainer.protocol.paths import TrainerDirectory, older_part
 from bftrainer.protocol.typed_json import OtherVersionError
 from bftrainer.system.locks import try_lock
@@ -33,6 +35,7 @@ class DriverProcess:
         self._lock = directory.driver_lock  # of the driver from before its first instruction to its end
         self._child: subprocess.Popen[bytes] | None = None
         self.foreign = ""
+        self._log_from = 0
         self._process = self._named()
 
     def _named(self) -> ProcessId | None:
@@ -56,6 +59,7 @@ class DriverProcess:
         path = self._directory.path
         try:
             with self._own_log() as log:
+                self._log_from = log.tell()
                 child = subprocess.Popen(  # noqa: S603  # our own program
                     [sys.executable, "-m", module, str(path)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=path, start_new_session=True,
@@ -74,6 +78,12 @@ class DriverProcess:
         file.close()
         log.replace(older_part(log))
         return self._own_log()
+
+    def last_exception(self) -> str:
+        """What it died of, if its log says so; empty otherwise."""
+        with suppress(OSError, UserError):
+            return last_exception(self._directory.driver_log, self._log_from)
+        return ""
 
     def kill(self) -> None:
         """SIGKILL. The driver's reaper ends its workers. Whatever its file says, this process is not the driver."""

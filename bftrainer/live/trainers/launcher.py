@@ -144,7 +144,7 @@ class DirectoryLauncher:
             driver.process.kill()
             view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
         if driver.process.is_known and not is_alive:
-            view = after_end(view)
+            view = after_end(view, driver.process.last_exception() if view.ending is None else "")
         driver.view = view if view.alive == is_alive else replace(view, alive=is_alive)
         return driver.view
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bftrainer.protocol.log_tail import last_exception
 from bftrainer.protocol.progress_line import ProgressLine
 from bftrainer.protocol.reports import Ending
-from bftrainer_adapters.drivers.common.logs import last_exception
 from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of, outcome
 from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from patience import PATIENCE
 
 from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.log_tail import last_lines
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.typed_json import read_json
@@ -27,7 +28,7 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import identify
 from bftrainer_adapters.drivers.common.command_line import filled_prefix, inside_step, worker_environment
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.logs import CappedLog, last_lines
+from bftrainer_adapters.drivers.common.logs import CappedLog
 from bftrainer_adapters.drivers.common.workers import WorkerStarter, exit_code
 from bftrainer_adapters.on_node.payload import NOTICE
 

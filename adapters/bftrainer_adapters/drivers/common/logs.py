@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from pathlib import Path
 
 from bftrainer.protocol.paths import older_part
-from bftrainer.system.printable import printable
-
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-"""The line after a traceback."""
-_RANK = re.compile(r"\[rank\d+\]: ")
-"""torch.distributed puts it before each line of a traceback."""
 
 
 class CappedLog:
@@ -64,25 +57,3 @@ class Pump(threading.Thread):
                 except OSError:
                     continue
         self._log.close()
-
-
-def last_lines(path: Path, count: int = 20, max_bytes: int = 8192) -> list[str]:
-    """The last lines of a worker's log, which may begin before the last rotation; empty without a log."""
-    data = b""
-    for part in (older_part(path), path):
-        if part.exists():
-            with part.open("rb") as file:
-                file.seek(max(0, part.stat().st_size - max_bytes))
-                data += file.read()
-    return data[-max_bytes:].decode(errors="replace").splitlines()[-count:]
-
-
-def last_exception(path: Path) -> str:
-    """The line of the last exception in a worker's log (``ValueError: ...``), on one printable line; empty without one."""
-    found, in_traceback = "", False
-    for line in (_RANK.sub("", line, count=1) for line in last_lines(path, count=10_000, max_bytes=1 << 16)):
-        if line.startswith("Traceback (most recent call last):"):
-            found, in_traceback = "", True
-        elif in_traceback and _EXCEPTION.match(line):
-            found, in_traceback = line.rstrip(), False
-    return printable(found)[:300]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.events import Done, Failed, Stopped
+from bftrainer.protocol.log_tail import last_exception, last_lines
 from bftrainer.protocol.reports import Ending
-from bftrainer_adapters.drivers.common.logs import last_exception, last_lines
 
 CANNOT_START = (126, 127)
 """A shell's statuses for a command that does not exist or cannot be executed."""

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bftrainer.errors import InvalidValueError
-from bftrainer.system.http_server import HttpAnswer, HttpRequest, HttpServer, Limits, Port, is_same_token
+from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.network import tcp_listener
+from bftrainer.system.ports import Limits, PortServer
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses, worker_registration
 
 MAX_KEYS = 1 << 18
@@ -59,7 +60,7 @@ class RendezvousServer:
         self.lock = threading.Lock()
         listener = tcp_listener(address, 0, _BACKLOG)
         self.address, self.port = listener.getsockname()[:2]
-        self._http = HttpServer("rendezvous", [Port(listener, _Requests(self), LIMITS)])
+        self._http = PortServer("rendezvous", [http_port(listener, _Requests(self), LIMITS)])
 
     @property
     def address_for_workers(self) -> str:

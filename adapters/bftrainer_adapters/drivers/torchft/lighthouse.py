@@ -1,17 +1,15 @@
 """torchft's lighthouse, held by the driver: the port at which the trainer's replicas ask for their next step.
 
-A replica's id begins with a name that only the driver and its workers know; other requests are refused. The kernel drops what
-comes from outside of the trainer's networks.
+A replica's id begins with a name that only the driver and its workers know; other requests, and
+requests from outside of the trainer's networks, are refused.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from ipaddress import IPv4Network, ip_network
 from typing import Any
 
 from grpclib import GRPCError, Status
@@ -19,7 +17,8 @@ from grpclib.const import Cardinality, Handler
 from grpclib.encoding.base import CodecBase
 from grpclib.server import Server
 
-from bftrainer.system.network import accept_only_from, interface_address
+from bftrainer.system.network import interface_address, tcp_listener
+from bftrainer.system.ports import hosts_in
 from bftrainer_adapters.drivers.torchft.messages import (
     HEARTBEAT,
     QUORUM,
@@ -46,15 +45,13 @@ class Lighthouse:
         self._waiting: dict[str, tuple[Any, asyncio.Future[Any]]] = {}
         self._known: set[str] = set()
         self._server: Server | None = None
+        self._welcomes: Callable[[str], bool] = lambda host: False
 
     async def open(self, interface: str, networks: Sequence[str]) -> str:
         """Listen on a new port; its address. Raises ``OSError``."""
         address = interface_address(interface)
-        known = [ip_network(network) for network in networks]
-        listener = socket.socket()
-        listener.bind((address, 0))
-        accept_only_from(listener, [it for it in known if isinstance(it, IPv4Network)] + [IPv4Network(address)])
-        listener.listen(_BACKLOG)
+        self._welcomes = hosts_in([*networks, address])
+        listener = tcp_listener(address, 0, _BACKLOG)
         self._server = Server([self], codec=_Codec())  # takes the running loop
         await self._server.start(sock=listener)
         return f"http://{address}:{listener.getsockname()[1]}"
@@ -88,6 +85,8 @@ class Lighthouse:
 
     async def _quorum(self, stream: Any) -> None:
         message = await stream.recv_message()
+        if not self._welcomes(stream.peer.addr()[0]):
+            raise GRPCError(Status.PERMISSION_DENIED, "this host is not in the trainer's networks")
         member = message.requester
         replica = member.replica_id.partition(":")[0]
         if not self.quorum.ask(StepRequest(replica, member.step, member.commit_failures)):

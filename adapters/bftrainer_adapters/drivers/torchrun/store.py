@@ -1,102 +1,296 @@
-"""The store at which the workers of one incarnation meet: torch's TCPStore, held beside the driver, on one interface.
+"""The store at which the workers of one incarnation meet: speaks the protocol of torch's TCPStore, on one interface.
 
-Because the store is held here, it survives the loss of any node. Each incarnation has a new port, which keeps late workers of
-the last incarnation out. Nobody can run code through it: no process here unpickles its content, unlike the c10d rendezvous of
-torchrun's agents.
+Because the store is held in the driver, it survives the loss of any node, and ends with the driver. Each incarnation has a new
+port, which keeps late workers of the last incarnation out. Nothing here unpickles or interprets what is stored.
 
-torch's store has no password and no limit of connections. The kernel drops what comes from outside of the trainer's networks;
-inside them, anyone who reaches the port can read and change keys, and so stop or disturb the training (docs/torchrun.md). The
-store lives in a process of its own, so that its connections take none of the driver's descriptors and threads.
+torch's clients know no password. Connections from outside of the trainer's networks are closed before a byte is read; inside
+them, anyone who reaches the port can read and change keys, and so stop or disturb the training (docs/security.md). All that
+clients make this process keep is counted, stored or not: one more byte than ``MOST_BYTES``, and the connection is closed.
+
+The messages are those of torch 2.0 to 2.13 (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp).
 """
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import socket
-import subprocess
-import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from ipaddress import IPv4Network, ip_network
+import resource
+import struct
+from collections import deque
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
 
-from bftrainer.errors import BFTrainerError
-from bftrainer.system.network import accept_only_from, interface_address
-from bftrainer_adapters.drivers.torchrun import store_process
+from bftrainer.system.network import interface_address, tcp_listener
+from bftrainer.system.ports import Connection, Limits, Port, PortServer, hosts_in
 
+MOST_BYTES = 64 << 20
+"""Of keys, values and unfinished messages. A group of 1,000 workers needs about 1 MB."""
+_MOST_DESCRIPTORS = 65_536
 _BACKLOG = 1024
-_ENDS_S = 60.0
+_KEY_BYTES, _VALUE_BYTES, _MOST_KEYS = 8 << 10, 8 << 20, 128 << 10  # of a message, as in torch
+_EACH_BYTES = 200
+"""What Python needs for a key beside its bytes."""
+_OPEN = b"\0open"
+_MAGIC = struct.pack("<BI", 0, 0x3C85F7CE)
+_YES, _NO = b"\0", b"\1"  # to CHECK; to WAIT: the keys are there; the wait was canceled
 
 
-class NoTorchError(BFTrainerError):
-    """The driver's Python has no torch."""
+class Command(IntEnum):
+    """The first byte of a message."""
+
+    SET = 1
+    COMPARE_SET = 2
+    GET = 3
+    ADD = 4
+    CHECK = 5
+    WAIT = 6
+    COUNT = 7
+    DELETE = 8
+    APPEND = 9
+    MULTI_GET = 10
+    MULTI_SET = 11
+    CANCEL_WAIT = 12
+    PING = 13
+    PUSH = 14
+    POP = 15
+    LENGTH = 16
+    LIST = 17
+    BARRIER = 18
+
+
+class _RefusedError(EOFError):
+    """A message that is none, or that does not fit: the connection ends."""
 
 
 class StoreHost:
-    """A process with torch, started once, and the store of one incarnation after the other in it.
-
-    A port listens at once; torch, whose import takes seconds, takes over when it is ready.
-    """
+    """One store after the other. ``address``: of the interface."""
 
     def __init__(self, interface: str, networks: Sequence[str]) -> None:
-        if importlib.util.find_spec("torch") is None:
-            raise NoTorchError(
-                "launcher torchrun: torch, which the driver needs for its workers' store, is not installed in the pilot's "
-                "Python (pip install torch, or use the launcher restart)"
-            )
         self.address = interface_address(interface)
-        known = [ip_network(network) for network in networks]
-        self._networks = [it for it in known if isinstance(it, IPv4Network)] + [IPv4Network(self.address)]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._orders: socket.socket | None = None
+        self._welcomes = hosts_in([*networks, self.address])
+        self._server: PortServer | None = None
 
     def open(self) -> int:
         """The port of a new store. Raises ``OSError``."""
-        with socket.socket() as listener:
-            listener.bind((self.address, 0))
-            accept_only_from(listener, self._networks)
-            listener.listen(_BACKLOG)
-            port: int = listener.getsockname()[1]
-            order = json.dumps({"address": self.address, "port": port}).encode()
-            try:
-                socket.send_fds(self._started(), [order], [listener.fileno()])
-            except BrokenPipeError:  # the process has just died
-                self.end()
-                socket.send_fds(self._started(), [order], [listener.fileno()])
-        return port
+        self.close_store()
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # each worker has a few connections
+        most = min(hard, _MOST_DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        limits = Limits(strangers=64, clients=most // 2, request_s=30.0, crowded_s=0.0)
+        listener = tcp_listener(self.address, 0, _BACKLOG)
+        self._server = PortServer("store", [Port(listener, self._welcomes, Store().serve, limits)])
+        self._server.start()
+        return int(listener.getsockname()[1])
 
     def close_store(self) -> None:
         """End the last store."""
-        if self._orders is not None:
-            try:
-                self._orders.send(store_process.CLOSE)
-                closed = self._orders.recv(len(store_process.CLOSE)) == store_process.CLOSE
-            except OSError:
-                closed = False
-            if not closed:  # it has died, or it hangs: the next store gets another process
-                self.end()
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+
+class Store:
+    """Keys and values, and who waits for them."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._left = most_bytes
+        self._values: dict[bytes, bytes] = {}
+        self._queues: dict[bytes, deque[bytes]] = {}
+        self._waiting: dict[_Client, list[bytes]] = {}
+
+    async def serve(self, connection: Connection) -> None:
+        """One client, from accept to close."""
+        client = _Client(self, connection)
+        try:
+            if await client.take(len(_MAGIC)) == _MAGIC and connection.admit():
+                connection.due(None)
+                while True:
+                    client.forget()
+                    await self._answer(client, (await client.take(1))[0])
+        finally:
+            self._stop_waiting(client)
+            client.end()
+
+    def keep(self, count: int) -> None:
+        """Count bytes that are kept from now on; negative: that no longer are."""
+        if count > self._left:
+            raise _RefusedError
+        self._left -= count
+
+    async def _answer(self, client: _Client, command: int) -> None:
+        match command:
+            case Command.SET:
+                self._put(await client.key(), await client.value())
+            case Command.MULTI_SET:
+                for _ in range(await client.number(_MOST_KEYS)):
+                    self._put(await client.key(), await client.value())
+            case Command.COMPARE_SET:
+                key, expected, wanted = await client.key(), await client.value(), await client.value()
+                if self._values.get(key, b"") == expected:
+                    self._put(key, wanted)
+                await client.send_bytes(self._values.get(key, expected))
+            case Command.GET:
+                await client.send_bytes(self._values.get(await client.key(), b""))
+            case Command.MULTI_GET:
+                for key in await client.keys():
+                    await client.send_bytes(self._values.get(key, b""))
+            case Command.ADD:
+                await client.send_number(self._add(await client.key(), await client.number()))
+            case Command.CHECK:
+                await client.send(_YES if self._has(await client.keys()) else _NO)
+            case Command.WAIT:
+                await self._wait(client, await client.keys())
+            case Command.COUNT:
+                await client.send_number(len(self._values))
+            case Command.DELETE:
+                await client.send_number(self._delete(await client.key()))
+            case Command.APPEND:
+                key, more = await client.key(), await client.value()
+                self._put(key, self._values.get(key, b"") + more)
+            case Command.CANCEL_WAIT:
+                self._stop_waiting(client)
+                await client.send(_NO)
+            case Command.PING:
+                await client.send(await client.take(4))
+            case Command.PUSH:
+                self._push(await client.key(), await client.value())
+            case Command.POP:
+                await self._pop(client, await client.key())
+            case Command.LENGTH:
+                await client.send_number(len(self._queues.get(await client.key(), ())))
+            case Command.LIST:
+                keys = list(self._values)
+                await client.send_number(len(keys))
+                for key in keys:
+                    await client.send_bytes(key)
+            case Command.BARRIER:
+                key, size = await client.key(), await client.number()
+                if self._add(key, 1) >= size:
+                    self._put(key + _OPEN, b"")
+                await self._wait(client, [key + _OPEN])
+            case _:
+                raise _RefusedError
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        self.keep(len(key) + len(value) + _EACH_BYTES)
+        self._delete(key)
+        self._values[key] = value
+        self._wake(key)
+
+    def _delete(self, key: bytes) -> int:
+        """The number of keys that are gone: 0 or 1."""
+        value = self._values.pop(key, None)
+        if value is None:
+            return 0
+        self.keep(-len(key) - len(value) - _EACH_BYTES)
+        return 1
+
+    def _add(self, key: bytes, more: int) -> int:
+        try:
+            total = int(self._values.get(key, b"0")) + more
+            struct.pack("<q", total)
+        except (ValueError, struct.error):
+            raise _RefusedError from None
+        self._put(key, str(total).encode())
+        return total
+
+    def _push(self, key: bytes, value: bytes) -> None:
+        self.keep(len(key) + len(value) + _EACH_BYTES)
+        self._queues.setdefault(key, deque()).append(value)
+        self._wake(key)
+
+    async def _pop(self, client: _Client, key: bytes) -> None:
+        queue = self._queues.get(key, deque())
+        await client.send_number(len(queue))
+        if queue:
+            value = queue.popleft()
+            self.keep(-len(key) - len(value) - _EACH_BYTES)
+            if not queue:
+                del self._queues[key]
+            await client.send_bytes(value)
+
+    def _has(self, keys: Iterable[bytes]) -> bool:
+        return all(key in self._values or key in self._queues for key in keys)
+
+    async def _wait(self, client: _Client, keys: list[bytes]) -> None:
+        """Answer when all keys are there; the client may cancel that meanwhile."""
+        self._stop_waiting(client)
+        if self._has(keys):
+            await client.send(_YES)
+            return
+        self.keep(sum(map(len, keys)) + len(keys) * _EACH_BYTES)
+        self._waiting[client] = keys
+
+    def _wake(self, key: bytes) -> None:
+        for client, keys in list(self._waiting.items()):
+            if key in keys and self._has(keys):
+                self._stop_waiting(client)
+                client.send_now(_YES)
+
+    def _stop_waiting(self, client: _Client) -> None:
+        keys = self._waiting.pop(client, [])
+        self.keep(-sum(map(len, keys)) - len(keys) * _EACH_BYTES)
+
+
+class _Client:
+    """Reads and writes the values of messages. What has been read counts as kept until the message is answered."""
+
+    def __init__(self, store: Store, connection: Connection) -> None:
+        self._store = store
+        self._connection = connection
+        self._unread = bytearray()
+        self._message_bytes = 0
+
+    async def take(self, count: int) -> bytes:
+        while len(self._unread) < count:
+            data = await self._connection.read()
+            self._store.keep(len(data))
+            self._unread += data
+        found = bytes(self._unread[:count])
+        del self._unread[:count]
+        self._message_bytes += count
+        return found
+
+    def forget(self) -> None:
+        """The message is answered."""
+        self._store.keep(-self._message_bytes)
+        self._message_bytes = 0
 
     def end(self) -> None:
-        """End the process."""
-        if self._orders is not None:
-            self._orders.close()
-            self._orders = None
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            self._process.wait()
-            self._process = None
+        self.forget()
+        self._store.keep(-len(self._unread))
 
-    def _started(self) -> socket.socket:
-        if self._process is not None and self._process.poll() is not None:
-            self.end()
-        if self._orders is None:
-            # Messages with borders; the end of either side ends the other's read.
-            self._orders, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._orders.settimeout(_ENDS_S)
-            with its:
-                argv = [sys.executable, "-m", store_process.__name__, str(its.fileno())]
-                self._process = subprocess.Popen(  # noqa: S603  # our own program
-                    argv, pass_fds=(its.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True
-                )
-        return self._orders
+    async def number(self, most: int = 1 << 63) -> int:
+        (found,) = struct.unpack("<q", await self.take(8))
+        if found > most:
+            raise _RefusedError
+        return int(found)
+
+    async def key(self) -> bytes:
+        return await self._bytes(_KEY_BYTES)
+
+    async def value(self) -> bytes:
+        return await self._bytes(_VALUE_BYTES)
+
+    async def keys(self) -> list[bytes]:
+        return [await self.key() for _ in range(await self.number(_MOST_KEYS))]
+
+    async def _bytes(self, most: int) -> bytes:
+        count = await self.number(most)
+        if count < 0:
+            raise _RefusedError
+        return await self.take(count)
+
+    async def send(self, data: bytes) -> None:
+        await self._connection.send(data)
+
+    async def send_number(self, number: int) -> None:
+        await self.send(struct.pack("<q", number))
+
+    async def send_bytes(self, data: bytes) -> None:
+        await self.send(struct.pack("<q", len(data)) + data)
+
+    def send_now(self, data: bytes) -> None:
+        """To a client that waits for this, from another one's task."""
+        try:
+            self._connection.raw.send(data)
+        except OSError:  # it has gone, or reads nothing
+            self._connection.task.cancel()

@@ -10,13 +10,13 @@ from typing import Protocol
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.events import Done, Failed, Hung, Running, Stopped, Stopping
 from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.log_tail import last_exception, last_lines
 from bftrainer.protocol.messages import DriverSettings, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, parse_progress
 from bftrainer.protocol.typed_json import write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.logs import last_exception, last_lines
 from bftrainer_adapters.drivers.common.reported import latest_progress
 from bftrainer_adapters.drivers.common.restarting.ahead import Ahead
 from bftrainer_adapters.drivers.common.restarting.cause import Ended, cause, was_taken
