@@ -76,7 +76,7 @@ class StoreHost:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         limits = Limits(strangers=64, clients=most // 2, request_s=30.0, crowded_s=0.0)
         listener = tcp_listener(self.address, 0, _BACKLOG)
-        self._server = PortServer("store", [Port(listener, self._welcomes, Store().serve, limits)])
+        self._server = PortServer("store", [Port(listener, self._welcomes, TorchStore().serve, limits)])
         self._server.start()
         return int(listener.getsockname()[1])
 
@@ -87,7 +87,7 @@ class StoreHost:
             self._server = None
 
 
-class Store:
+class TorchStore:
     """Keys and values, and who waits for them."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -233,7 +233,7 @@ class Store:
 class _Client:
     """Reads and writes the values of messages. What has been read counts as kept until the message is answered."""
 
-    def __init__(self, store: Store, connection: Connection) -> None:
+    def __init__(self, store: TorchStore, connection: Connection) -> None:
         self._store = store
         self._connection = connection
         self._unread = bytearray()
