@@ -67,15 +67,19 @@ class InputFileError(UserError):
         self.problem = problem
 
 
+_SHORT_LIST = 10
+
+
 class UnknownNameError(UserError):
-    """An unknown name; the message lists the valid names and suggests the nearest."""
+    """An unknown name; the message suggests the nearest valid name, and lists all of them if they are few or none is near."""
 
     def __init__(self, kind: str, name: str, valid: Iterable[str], where: str = "") -> None:
         known = sorted(valid)
         near = difflib.get_close_matches(name[:200], known, n=1)  # a name from a file may be long
         hint = f", did you mean {near[0]!r}?" if near else ";"
+        valid_names = "" if near and len(known) > _SHORT_LIST else f" valid: {', '.join(known)}"
         place = f"{where}: " if where else ""
-        super().__init__(f"{place}unknown {kind} {name!r:.120}{hint} valid: {', '.join(known)}")
+        super().__init__(f"{place}unknown {kind} {name!r:.120}{hint}{valid_names}")
         self.kind = kind
         self.name = name
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from bftrainer.allocation.placement import in_name_order
+from bftrainer.cli.output import counted
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
+from bftrainer.domain.fragments import node_of
 from bftrainer.domain.state import Plan
 from bftrainer.system.printable import printable
+
+_NAMED = 4
+"""Lost nodes that are named."""
 
 
 def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
@@ -13,7 +21,8 @@ def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
     for change in event.changes:
         match change:
             case PoolChanged(joined, left):
-                what += [f"+{len(joined)} nodes"] * bool(joined) + [f"-{len(left)} nodes"] * bool(left)
+                what += [f"+{counted(len(joined), 'node')}"] * bool(joined)
+                what += [f"-{counted(len(left), 'node')} ({_named(left)})"] * bool(left)
             case TrainerSubmitted(trainer):
                 what.append(f"{trainer.id} submitted")
             case TrainerFinished(name):
@@ -28,3 +37,8 @@ def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
     if plan.decision.kept:
         by = f" (sizes kept: {printable(plan.decision.kept)})"
     return f"{', '.join(what)} -> {counts}{by}"
+
+
+def _named(fragments: Iterable[str]) -> str:
+    nodes = in_name_order({node_of(fragment) for fragment in fragments})
+    return " ".join(nodes[:_NAMED]) + (" ..." if len(nodes) > _NAMED else "")

@@ -9,6 +9,7 @@ from bftrainer.allocation.two_costs import is_limited
 from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
 from bftrainer.client.state_dir import pilot_has_ended
+from bftrainer.errors import Reason
 from bftrainer.live.decision_maker import shown_policy
 from bftrainer.live.explain import Explanation, explain, quantity
 from bftrainer.persistence.registry import TrainerStatus
@@ -67,7 +68,7 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
         change, cost = _change(share.before, share.after), quantity(stake.cost)
         table += [
             ("value", f"{rate} {stake.unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
-            ("rescaling cost", f"{change} nodes: {cost} {stake.unit}"),
+            ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {stake.unit}"),
             *(() if found.told is None else [("counted as", rescale_costs(found.told, entry.settings.forward_s))]),
             ("more nodes", _what_if(stake.more, stake.unit)),
             ("fewer nodes", _what_if(stake.less, stake.unit)),
@@ -77,7 +78,11 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
     if (answer := entry.plan.decision.answer) is not None:
         gap = f", gap {answer.gap:.2g}" if answer.gap else ""
         table.append(("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms"))
-        table += [("fallback from", f"{f.solver}: {f.reason.value} ({f.detail})") for f in answer.fallbacks]
+        table += [
+            ("fallback from", f"{f.solver}: {f.reason.value} ({f.detail})")
+            for f in answer.fallbacks
+            if f.reason is not Reason.NO_PACKAGE
+        ]
     return table
 
 

@@ -236,10 +236,16 @@ def _show(
     acts = ", ".join(str(played.act) for played in record.played)
     say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
     indent = max(len(finding.title) for finding in findings) + 15
-    for finding in findings:
+    failed = [finding for finding in findings if finding.verdict is CheckVerdict.FAIL]
+    open_ = [finding for finding in findings if finding.verdict is CheckVerdict.CANNOT_TELL]
+    passed = [finding for finding in findings if finding.verdict is CheckVerdict.PASS]
+    for finding in [*failed, *passed] if failed else findings:
         say(_wrapped(f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}", " " * indent))
         if finding.verdict is not CheckVerdict.PASS and finding.remedy:
             say(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
+    if failed and open_:
+        titles = "; ".join(finding.title for finding in open_)
+        say(_wrapped(f"{CheckVerdict.CANNOT_TELL.value:<11}  {titles}", " " * 13))
     say()
     if learned.stalls:
         stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in learned.stalls)
@@ -251,11 +257,9 @@ def _show(
         say(_wrapped(f"not copied (the script used the originals): {', '.join(map(str, elsewhere))}", "  "))
     if written:
         say(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, written))}", "  "))
-    failed = sum(finding.verdict is CheckVerdict.FAIL for finding in findings)
-    open_ = sum(finding.verdict is CheckVerdict.CANNOT_TELL for finding in findings)
     verdict = "pass" if has_passed(findings) else "not passed: the rehearsal did not run to completion"
-    verdict = f"FAIL: {failed} of {len(findings)} checks" if failed else verdict
-    say(f"{verdict}{f', {open_} undecided' if open_ else ''}")
+    verdict = f"FAIL: {len(failed)} of {len(findings)} checks" if failed else verdict
+    say(f"{verdict}{f', {len(open_)} undecided' if open_ else ''}")
 
 
 def _speed_line(measured: Mapping[int, float], curves: Path) -> str:

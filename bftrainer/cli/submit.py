@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False, metavar="[FILE.toml]")
-@click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
+@click.argument(
+    "file", type=click.Path(path_type=Path, dir_okay=False), required=False, metavar="[FILE.toml | SCRIPT.py]"
+)
+@click.argument("command", nargs=-1, metavar="[-- COMMAND... | -- ARGUMENTS...]")
 @click.option("--name", metavar="NAME", help="Name of the trainer, for use in other commands.")
 @click.option(
-    "--launcher", type=LAUNCHER, help="How the workers are started: restart, torchrun, ...  [default: restart]"
+    "--launcher",
+    type=LAUNCHER,
+    help="How the workers are started: restart, torchrun, ...  [default: restart; for SCRIPT.py, guessed from the script]",
 )
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
 @click.option("--max-nodes", type=int, metavar="N", help="Largest number of nodes.")
@@ -66,7 +70,9 @@ def submit(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Submit a trainer with a TOML file, with options, or with both (options override the file). The pilot need not be running.
+    """Submit a script, a TOML file, or a command. Options override the file. The pilot need not be running.
+
+    SCRIPT.py runs as `python SCRIPT.py ARGUMENTS...`; it is named after its file, and its launcher is guessed from its text.
 
     In a sweep (--grid, --array), {lr} in the command and in env stands for the parameter lr, {name} for the trainer's name, and
     {{ and }} for braces. A sweep is submitted whole or not at all. Submitted again, it continues with the trials that are
@@ -74,18 +80,22 @@ def submit(
 
     \b
     Example:
+      bftrainer submit train.py --max-nodes 4 -- --lr 0.1
       bftrainer submit digits.toml
       bftrainer submit digits.toml --name digits-2 --max-nodes 8
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
       bftrainer submit --name mnist --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python train.py {lr} {seed}
     """
-    from bftrainer.client.gate import draft
+    from bftrainer.client.gate import draft, script_draft
     from bftrainer.client.submission import submit_one
 
-    if file is not None and not file.name.endswith(".toml"):
-        file, command = None, (str(file), *command)
     given = {key: value for key, value in options.items() if value is not None}
-    base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
+    if file is not None and file.suffix == ".py":
+        base = script_draft(file, command, given, assignments)
+    else:
+        if file is not None and file.suffix != ".toml":
+            file, command = None, (str(file), *command)
+        base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
     if grid or array is not None:
         _sweep(base, grid, array, state, as_json)
         return
@@ -93,8 +103,13 @@ def submit(
     if as_json:
         show_json(_rows([done]))
         return
-    spec = done.spec
-    say(f"submitted {spec.name}: {spec.min_nodes} to {spec.max_nodes} nodes, launcher {spec.launcher}")
+    spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
+    sizes = (
+        counted(spec.max_nodes, "node")
+        if spec.min_nodes == spec.max_nodes
+        else f"{spec.min_nodes} to {spec.max_nodes} nodes"
+    )
+    say(f"submitted {spec.name}: {sizes}, launcher {spec.launcher}{guessed}")
 
 
 def _sweep(base: Draft, grid: tuple[str, ...], array: Path | None, state: Path, as_json: bool) -> None:

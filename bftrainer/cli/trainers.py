@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import clock_time, hours, json_option, show_json, show_rows
+from bftrainer.cli.output import clock_time, counted, hours, json_option, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions, pilot_has_ended
@@ -38,7 +38,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     from bftrainer.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
-    nodes = _nodes(folder)
+    nodes, pool = _allocation(folder)
     pending = pending_submissions(folder)  # first: a pilot registers a submission before it takes its file away
     found = [t for t in _records(folder) if group in (None, t.spec.group)]
     records = [t for t in found if everything or not t.status.is_final]
@@ -47,13 +47,13 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         it for it in pending if it.trainer not in known and (group is None or (it.spec and it.spec.group == group))
     ]
     if as_json:
-        show_json([as_dict(t, nodes.get(t.name, ())) for t in records])
+        show_json([as_dict(t, nodes.get(t.name, ())) | {"remark": _remark(t, pool)} for t in records])
         show_json([{"name": request.trainer, "status": PENDING} for request in pending])
         return
     rows = [
         (
-            t.name, t.status.value, str(len(nodes.get(t.name, ()))), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
-            _progress(t), hours(t.held_node_s), clock_time(t.submitted_s), remark_of(t),
+            t.name, _status(t, nodes), str(len(nodes.get(t.name, ()))), f"{t.spec.min_nodes}-{t.spec.max_nodes}",
+            _progress(t), hours(t.held_node_s), clock_time(t.submitted_s), _remark(t, pool),
         )
         for t in records
     ]  # fmt: skip
@@ -152,14 +152,34 @@ def _records(state: Path) -> tuple[TrainerRecord, ...]:
 
 def _nodes(state: Path) -> dict[str, tuple[str, ...]]:
     """The fragments of each trainer after the last decision; none after the pilot's end."""
+    return _allocation(state)[0]
+
+
+def _allocation(state: Path) -> tuple[dict[str, tuple[str, ...]], int | None]:
+    """The fragments of each trainer after the last decision, and the size of the pool; none after the pilot's end."""
     from bftrainer.allocation.placement import in_name_order
     from bftrainer.persistence.journal import last_state
 
     if not has_registry(state):
-        return {}
+        return {}, None
     with opened_registry(state) as registry:
         found = None if pilot_has_ended(registry.store, time.time()) else last_state(registry.store)
-    return {} if found is None else {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}
+    if found is None:
+        return {}, None
+    return {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}, len(found.pool)
+
+
+def _status(record: TrainerRecord, nodes: dict[str, tuple[str, ...]]) -> str:
+    """A trainer that has nodes waits for its workers to start, or for another trainer to leave these nodes."""
+    starts = record.status.value == "waiting" and nodes.get(record.name)
+    return "starting" if starts else record.status.value
+
+
+def _remark(record: TrainerRecord, pool: int | None) -> str:
+    least = record.spec.min_nodes
+    if (text := remark_of(record)) or record.status.value != "waiting" or pool is None or least <= pool:
+        return text
+    return f"needs {counted(least, 'node')}; the pilot has {pool} (bftrainer explain {record.name})"
 
 
 def _progress(record: TrainerRecord) -> str:

@@ -111,7 +111,7 @@ def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
     """The handle of a trainer that was submitted before. Raises :class:`~bftrainer.errors.UserError` for an unknown name."""
     folder = open_state_dir(_state(state))
     if name not in known_trainers(folder):
-        raise UserError(f"no trainer named {name!r} in {folder}; see bftrainer.trainers()")
+        raise UserError(f"no trainer named {name!r} in {folder}; see `bftrainer list --all`")
     return TrainerHandle(folder, name)
 
 

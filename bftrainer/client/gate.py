@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bftrainer.client.state_dir import CONFIG_NAME, read
 from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.script import clue, doubt, script_of, text_of
 from bftrainer.config.trainer_file import TrainerSpec, fill, own_launcher, settle
 from bftrainer.config.validation import check_table, load_toml, parse_toml
-from bftrainer.errors import InputFileError
+from bftrainer.errors import InputFileError, UserError
 from bftrainer.plugins import driver_module
+from bftrainer.protocol.messages import StartedPer
 from bftrainer.rehearsal.stamp import require
 
 ARGUMENTS = "submit"
@@ -27,6 +30,8 @@ class Draft:
     table: Mapping[str, Any]
     where: str
     home: Path
+    guessed: str = ""
+    """Why its launcher was chosen; empty where it was given."""
 
 
 def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
@@ -37,6 +42,25 @@ def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str
     # A cwd of the file is relative to the file, one that is given here to the present directory.
     home = Path.cwd() if file is None or given.get("cwd") is not None else file.absolute().parent
     return Draft({**table, **given}, ARGUMENTS if file is None else str(file), home)
+
+
+def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]) -> Draft:
+    """The submission of a Python script: it is named after its file, and the launcher is guessed from its text."""
+    if (text := text_of(Path(given.get("cwd") or "", script))) is None:
+        raise UserError(
+            f"submit: {script} does not exist, or cannot be read; expected a Python script or a trainer file"
+        )
+    table = {"name": re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:64] or "script"}
+    found = clue(text)
+    table["launcher"] = "restart" if found is None else found.launcher
+    made = draft(None, {**table, **given, "command": ["python", str(script), *arguments]}, assignments)
+    if "max_nodes" not in made.table:
+        raise UserError(
+            f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} --max-nodes 4"
+        )
+    if found is not None and "launcher" not in given and made.table["launcher"] == found.launcher:
+        return replace(made, guessed=f"{script} uses {found.word}")
+    return made
 
 
 class Gate:
@@ -65,7 +89,7 @@ class Gate:
         if self._config.workers.require_rehearsal:
             require(self._folder, spec, where)
         self._check_launcher(spec, where)
-        self._note_missing_script(spec, where)
+        self._note_script(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
 
@@ -99,11 +123,17 @@ class Gate:
                 raise InputFileError(f"{where}: launcher", problem)
             self._note(f"{where}: launcher: {problem}")  # a pilot may have its configuration elsewhere
 
-    def _note_missing_script(self, spec: TrainerSpec, where: str) -> None:
-        """Note a SCRIPT of `python SCRIPT` that does not exist: it may appear later, but usually name or folder is wrong."""
-        program, script = Path(spec.command[0]).name, (*spec.command, "")[1]
-        if program.startswith("python") and script.endswith(".py") and not Path(spec.cwd or "", script).exists():
-            self._note(f"{where}: command: {script} does not exist in {spec.cwd}")
+    def _note_script(self, spec: TrainerSpec, where: str) -> None:
+        """Note a SCRIPT of `python SCRIPT` that does not exist (it may appear later), or that the launcher does not fit."""
+        if (script := script_of(spec.command)) is None:
+            return
+        if (text := text_of(spec.cwd / script)) is None:
+            if not (spec.cwd / script).exists():
+                self._note(f"{where}: command: {script} does not exist in {spec.cwd}")
+        elif spec.started_per is StartedPer.WORKER:
+            workers = spec.max_nodes * (spec.slots or 1)
+            if problem := doubt(clue(text), spec.launcher, workers):
+                self._note(f"{where}: launcher: {script} {problem}")
 
     def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
         """Note a node class that the configuration does not name: usually a typo, but hardware is allowed."""

@@ -103,7 +103,7 @@ def test_everything_is_on_the_screen(scene: Played, size: tuple[int, int]) -> No
         assert re.search(line, text), (line, text)
     assert re.search(r"unet3d +paused +0/4 +- +█+░+ +\d+% +- +paused by", text)
     assert re.search(r"tacotron +running +2/2 .* done +-", text)
-    assert "decision: -1 nodes -> " in text
+    assert "decision: -1 node (" in text
     assert "e explain" in text
     assert "q quit" in text
     assert "dlrm   " not in text  # it has failed: `a` shows it

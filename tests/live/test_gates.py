@@ -33,7 +33,7 @@ samples_per_s = 10.0
 CASES = {
     "misspelt key": (
         GOOD.replace("max_nodes", "max_node"),
-        "unknown key 'max_node', did you mean 'max_nodes'? valid: command,",
+        "unknown key 'max_node', did you mean 'max_nodes'?",
     ),
     "misspelt key in a table": (
         GOOD.replace("samples_per_s = 10.0", "[curve]\nnode = [1, 4]\nsamples_per_s = [1.0, 2.0]"),
@@ -164,8 +164,8 @@ def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[time]\n", "unknown key 'time', did you mean 'times'? valid: "),
-        ("[times]\npol_s = 3\n", "times: unknown key 'pol_s', did you mean 'poll_s'? valid: file_poll_s,"),
+        ("[time]\n", "unknown key 'time', did you mean 'times'?"),
+        ("[times]\npol_s = 3\n", "times: unknown key 'pol_s', did you mean 'poll_s'?"),
         ("[times]\npoll_s = -1\n", "times.poll_s: input should be greater than 0 (at least 1e-09), got -1"),
         ("[times]\npoll_s = 0.1\n", "times.file_poll_s 0.2 is larger than times.poll_s 0.1"),
         ('[nodes]\nquiet_hours = ["8-18"]\n', 'nodes.quiet_hours: expected a span like "08:00-18:00"'),

@@ -220,7 +220,7 @@ class TrainerManager:
         it = self._states[name]
         if (samples := it.view.repeated - was.repeated) > 0:
             self._usage.repeated(name, samples)
-            self._recorder.note("repeat", name, repeat_text(samples, len(it.lost)))
+            self._recorder.note("repeat", name, repeat_text(samples, len(it.lost), it.view.samples or 0.0))
         if it.view.trains and not was.trains:
             it.lost = frozenset()
 
@@ -355,7 +355,7 @@ class TrainerManager:
         it, record = self._states[name], self._records[name]
         fault = self._faults.pop(name, "")
         change = TrainerChange(ended_incarnation=it.view.incarnation, samples_done=self._samples(name))
-        it.ordered = it.leaving = frozenset()
+        nodes, it.ordered, it.leaving = it.ordered, frozenset(), frozenset()
         self._write_usage_of(name)  # first: listeners that hear of the end have heard of all its usage
         match it.view.ending:
             case Ending.DONE:
@@ -370,7 +370,7 @@ class TrainerManager:
             case Ending.FAILED | Ending.KILLED as how if it.target is TargetState.RUN and (
                 how is Ending.FAILED or not found_dead
             ):
-                self._failed(name, now_s, it.view.reason or "the driver was killed", it.view.tail, change)
+                self._failed(name, now_s, it.view.reason or "the driver was killed", it.view.tail, change, nodes)
             case how:
                 if how is Ending.KILLED and found_dead:
                     text = "was dead when this pilot started; the trainer resumes from its last checkpoint"
@@ -379,9 +379,12 @@ class TrainerManager:
                     change = replace(change, status=TrainerStatus.WAITING, reason="")
                 self.change(name, change)
 
-    def _failed(self, name: str, now_s: PilotS, reason: str, tail: tuple[str, ...], change: TrainerChange) -> None:
+    def _failed(
+        self, name: str, now_s: PilotS, reason: str, tail: tuple[str, ...], change: TrainerChange,
+        nodes: Nodes = frozenset(),
+    ) -> None:  # fmt: skip
         record, samples = self._records[name], self._samples(name)
-        outcome = after_failure(record, samples, reason, tail)
+        outcome = after_failure(record, samples, reason, tail, nodes)
         self._recorder.note("failure", name, outcome.note)
         self.change(name, outcome.added_to(change))
         if outcome.is_final:

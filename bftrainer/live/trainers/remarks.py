@@ -13,7 +13,9 @@ from bftrainer.protocol.reports import DriverView, Ending
 REPORTS_WITHIN_S = 60.0
 COMPLETE = 0.99
 """A trainer that is done has processed this share of ``samples_total``: the last batches may have been dropped."""
-NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/quickstart.md)"
+NO_CHECKPOINT = 0.02
+"""Resuming at a smaller share of the lost samples is starting again."""
+NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/recipes.md)"
 _TRAILER = re.compile(r"(srun|slurmstepd): .*")
 """Follows the script's own last line."""
 _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
@@ -54,9 +56,11 @@ def refused_text(key: str, problem: str) -> str:
     return f"report not used: {key}: {problem}"
 
 
-def repeat_text(samples: float, lost_nodes: int) -> str:
-    """Work that was not in the checkpoint from which a trainer resumes."""
+def repeat_text(samples: float, lost_nodes: int, resumed_at: float) -> str:
+    """Work that was not in the checkpoint from which a trainer resumes, at so many samples."""
     cause = f"lost {lost_nodes} node{'s' * (lost_nodes != 1)}" if lost_nodes else "restarted"
+    if resumed_at < NO_CHECKPOINT * samples:
+        return f"{cause}: all {samples:,.0f} samples are repeated; it has loaded no checkpoint (docs/recipes.md)"
     return f"{cause}: {samples:,.0f} samples since the last checkpoint are repeated"
 
 

@@ -1,0 +1,69 @@
+"""Which launcher a training script expects, guessed from its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_BYTES = 1 << 20
+_CLUES = {
+    "torchft": re.compile(r"\b(torchft|progress\.replicas)\b"),
+    "horovod": re.compile(r"^\s*(?:import|from) (horovod)\b|\b(hvd\.init)\(", re.MULTILINE),
+    "torchrun": re.compile(
+        r"\b(init_process_group|init_device_mesh|init_distributed|torch\.distributed|progress\.torch)\b"
+        r"|^\s*(?:import|from) (accelerate|deepspeed|lightning|pytorch_lightning|transformers)\b",
+        re.MULTILINE,
+    ),
+    "restart": re.compile(r"\b(WORLD_SIZE|mpi4py|jax\.distributed|TF_CONFIG|BFTRAINER_HOSTS)\b"),
+}
+"""In order: a script for torchft or Horovod may name torch.distributed as well. The last ones form groups of their own."""
+
+
+class Clue(NamedTuple):
+    """A launcher, and the word of the script that asks for it."""
+
+    launcher: str
+    word: str
+
+
+def script_of(command: Sequence[str]) -> str | None:
+    """SCRIPT of the command ``python SCRIPT ...``."""
+    if len(command) > 1 and Path(command[0]).name.startswith("python") and command[1].endswith(".py"):
+        return command[1]
+    return None
+
+
+def text_of(script: Path) -> str | None:
+    """The script; None if it cannot be read."""
+    try:
+        with script.open("rb") as file:
+            return file.read(_BYTES).decode(errors="replace")
+    except (OSError, ValueError):
+        return None
+
+
+def clue(text: str) -> Clue | None:
+    """What a script says of its workers; None for one that trains alone, or leaves it to a module of its own."""
+    for launcher, pattern in _CLUES.items():
+        if found := pattern.search(text):
+            return Clue(launcher, next(filter(None, found.groups())))
+    return None
+
+
+def doubt(found: Clue | None, launcher: str, most_workers: int) -> str:
+    """What is odd about a launcher for this script; empty if nothing is."""
+    if launcher not in (*_CLUES, "horovodrun"):
+        return ""
+    if found is None:
+        if most_workers == 1:
+            return ""
+        return (
+            f"forms no process group that bftrainer knows (init_process_group, hvd.init, ...), so that each of up to "
+            f"{most_workers} workers may train the same; expected max_nodes = 1, or a script that trains in parallel"
+        )
+    fits = {"restart": ("torchrun", "restart"), "horovodrun": ("horovod",)}.get(launcher, (launcher, "restart"))
+    return (
+        "" if found.launcher in fits else f"uses {found.word}; expected launcher = {found.launcher!r}, got {launcher!r}"
+    )
