@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,6 +46,11 @@ def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str
     return Draft({**table, **given}, ARGUMENTS if file is None else str(file), home)
 
 
+def _python() -> str:
+    """The interpreter of an active environment; Debian has no ``python`` outside of one."""
+    return next(filter(shutil.which, ("python", "python3")), sys.executable)
+
+
 def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]) -> Draft:
     """The submission of a Python script: it is named after its file, and the launcher is guessed from its text."""
     if (text := text_of(Path(given.get("cwd") or "", script))) is None:
@@ -53,7 +60,7 @@ def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any
     table = {"name": re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:64] or "script"}
     found = clue(text)
     table["launcher"] = "restart" if found is None else found.launcher
-    made = draft(None, {**table, **given, "command": ["python", str(script), *arguments]}, assignments)
+    made = draft(None, {**table, **given, "command": [_python(), str(script), *arguments]}, assignments)
     if "max_nodes" not in made.table:
         raise UserError(
             f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} --max-nodes 4"

@@ -23,15 +23,18 @@ AT_SUBMIT = {
     "a string for a list": ('command = "python t.py"\n', """expected a list like ["python", "train.py"]"""),
     "a string for a number": ('command = ["true"]\nmax_nodes = "4"\n', "a.toml: max_nodes: "),
     "more than at most": ('command = ["true"]\nmin_nodes = 5\nmax_nodes = 4\n', "min_nodes"),
-    "no such script": ('command = ["python", "nope.py"]\n', "note: {}/a.toml: command: nope.py does not exist in {}"),
+    "no such script": ('command = ["python3", "nope.py"]\n', "note: {}/a.toml: command: nope.py does not exist in {}"),
     "an unknown launcher": ('command = ["true"]\nlauncher = "torchrn"\n', "did you mean 'torchrun'"),
     "torchrun in torchrun": (
         'command = ["torchrun"]\nlauncher = "torchrun"\nsetup = ["true"]\n',
         "starts the workers itself",
     ),
-    "a forgotten group": ('command = ["python", "alone.py"]\n', "alone.py forms no process group that bftrainer knows"),
+    "a forgotten group": (
+        'command = ["python3", "alone.py"]\n',
+        "alone.py forms no process group that bftrainer knows",
+    ),
     "another launcher": (
-        'command = ["python", "hvd.py"]\n',
+        'command = ["python3", "hvd.py"]\n',
         "hvd.py uses horovod; expected launcher = 'horovod', got 'restart'",
     ),
 }
@@ -77,7 +80,7 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     (request,) = (
         r for r in map(json.loads, (p.read_text() for p in Path("state/spool").iterdir())) if r["trainer"] == "ddp"
     )
-    assert request["spec"]["command"] == ["python", "ddp.py", "--lr", "0.1"]
+    assert request["spec"]["command"][1:] == ["ddp.py", "--lr", "0.1"]
 
 
 class Ran(NamedTuple):
