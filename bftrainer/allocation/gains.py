@@ -45,12 +45,21 @@ def gains(problem: Problem) -> Table:
     values[everyone, standing] = stays
     if later is not None:
         values[two_costs] = later
+    if problem.weights:
+        values *= np.array(problem.weights)[:, None]
     return values
 
 
 def objective_value(problem: Problem, counts: Sequence[int]) -> float:
     """Eqn 16 for integer counts; -inf if a count is not legal."""
-    return sum(gain(demand, n, problem.forward_s) for demand, n in zip(problem.demands, counts, strict=True))
+    weights = problem.weights or (1.0,) * len(counts)
+    return sum(
+        [
+            weight * gain(demand, n, problem.forward_s)
+            for demand, n, weight in zip(problem.demands, counts, weights, strict=True)
+            if n or demand.current or demand.has_two_costs or demand.sizes is not None
+        ]
+    )
 
 
 def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:

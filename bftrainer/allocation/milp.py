@@ -68,7 +68,8 @@ class Milp:
 def build(problem: Problem, *, native_sos: bool) -> Milp:
     """The full model (3.5) of a problem. Without ``native_sos`` one binary per segment enforces adjacency."""
     model = ConstraintRows(native_sos)
-    for j, demand in enumerate(problem.demands):
+    for j in range(len(problem.demands)):
+        demand = problem.weighted(j)
         if demand.sizes is not None:
             _add_listed(model, problem, j, demand, demand.sizes)
         elif demand.min_nodes <= problem.pool_size:  # otherwise it can only wait at 0 nodes

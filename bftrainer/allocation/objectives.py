@@ -28,6 +28,9 @@ class Objective:
     relative to the largest one: if all trainers are alike, their curves stay as they are, to the last bit.
     ``weight(active, now_s)``, if present, multiplies the curve by a factor from the reports or the history of the trainer.
     ``unit`` is the unit of O_j(n) times seconds, for messages. ``needs`` is what a trainer must have for it.
+
+    With ``kappa``, nobody is refused, and a trainer counts as much as trainers wait for it (:mod:`bftrainer.policies.line`).
+    ``forward_s`` is the T_fwd that suits it.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Objective:
     unit: str = "of the objective"
     needs: frozenset[Need] = frozenset()
     share_rate: Callable[[Trainer, float], float] | None = None
+    kappa: float | None = None
+    forward_s: float = 120.0
 
     def of(self, state: State) -> tuple[Curve, ...]:
         """The value curves of the admitted trainers."""
@@ -62,6 +67,11 @@ def throughput(trainer: Trainer, remaining: float | None) -> Curve:
 def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
     """O_j(n) / O_j(1): speedup over one node, fair between models (paper 5.2.1)."""
     return _scaled(trainer.curve, one_node_rate(trainer))
+
+
+def speed_of_one(trainer: Trainer, remaining: float | None) -> Curve:
+    """O_j(n) over the best rate of one node on average: speedup, also for a model whose single node thrashes."""
+    return _scaled(trainer.curve, rate_of_one(trainer))
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
@@ -119,9 +129,18 @@ OBJECTIVES = {
         Objective("priority", priority, None, "weighted samples", frozenset({Need.PRIORITY}), equal_share_rate),
         Objective("progress", progress, unit="shares of the remaining work", needs=frozenset({Need.LENGTH})),
         Objective("growth", throughput, growth_weight, "shares of the first loss", frozenset({Need.LENGTH})),
+        # Kappa and T_fwd were chosen on a week of Summit (docs/policies.md, "How many trainers at once").
+        Objective("fair", speed_of_one, unit="one-node seconds", kappa=0.75, forward_s=240.0),
+        Objective("soon", speed_of_one, unit="one-node seconds", kappa=0.0),
+        Objective("most", speed_of_one, unit="one-node seconds", kappa=3.0, forward_s=240.0),
         Objective("ageing", throughput, aging_weight, "aged weighted samples", share_rate=equal_share_rate),
     )
 }
+
+
+def usual_objective(max_parallel: int | None) -> str:
+    """The default objective: that of the paper's P_jmax, or without one (None) the one that decides how many train."""
+    return "fair" if max_parallel is None else DEFAULT_OBJECTIVE
 
 
 def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objective:
@@ -147,6 +166,12 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 def one_node_rate(trainer: Trainer) -> float:
     """O_j(1), or O_j(N_min) / N_min where one node is too few; 1 for a trainer that makes no progress."""
     return trainer.curve.at(trainer.min_nodes) / trainer.min_nodes or 1.0
+
+
+@lru_cache(maxsize=8192)
+def rate_of_one(trainer: Trainer) -> float:
+    """The best rate on one node on average, the concave envelope of O_j at 1; 1 for a trainer that makes no progress."""
+    return equal_share_rate(trainer, 1.0) or 1.0
 
 
 @lru_cache(maxsize=64)

@@ -50,7 +50,8 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
         best = Exact().solve(force(problem, j, count))
     except NoFeasibleCountsError:
         return None
-    pairs = list(zip(problem.demands, counts, best.counts, strict=True))
+    weighted = [problem.weighted(i) for i in range(len(counts))]
+    pairs = list(zip(weighted, counts, best.counts, strict=True))
     shifts = [
         Shift(c.id, n, m, gain(c, m, problem.forward_s) - gain(c, n, problem.forward_s)) if n != m else None
         for c, n, m in pairs

@@ -6,7 +6,8 @@ Nodes of one pool are interchangeable, so N_j (Eqn 2) replaces the x_jn of the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from bftrainer.domain.model import Curve, check_covers, check_not_negative, check_sizes
@@ -86,11 +87,15 @@ class TrainerDemand:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """How to divide ``pool_size`` nodes, looking ``forward_s`` seconds (T_fwd) ahead. ``demands`` are in trainer order."""
+    """How to divide ``pool_size`` nodes, looking ``forward_s`` seconds (T_fwd) ahead. ``demands`` are in trainer order.
+
+    ``weights``, one per demand, multiply the demands' summands of Eqn 16; without them, all are 1.
+    """
 
     pool_size: int
     forward_s: float
     demands: tuple[TrainerDemand, ...]
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.pool_size < 0:
@@ -99,6 +104,19 @@ class Problem:
         held = sum(c.current for c in self.demands)
         if held > self.pool_size:
             raise InvalidValueError(f"the trainers hold {held} nodes, more than the pool's {self.pool_size}")
+
+        if self.weights and len(self.weights) != len(self.demands):
+            raise InvalidValueError(f"{len(self.weights)} weights for {len(self.demands)} trainers")
+        if self.weights and not (min(self.weights) > 0 and max(self.weights) < math.inf):
+            raise InvalidValueError("a trainer's weight must be finite and above 0")
+
+    def weighted(self, j: int) -> TrainerDemand:
+        """Demand ``j`` with its weight in its value: the same summand of Eqn 16."""
+        demand = self.demands[j]
+        if not self.weights or self.weights[j] == 1.0:
+            return demand
+        value = Curve(demand.value.nodes, tuple([self.weights[j] * each for each in demand.value.per_s]))
+        return replace(demand, value=value)
 
     def __hash__(self) -> int:
         """Problems are looked up at every event. Almost always two that differ have another pool or other C_j."""

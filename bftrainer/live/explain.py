@@ -197,7 +197,7 @@ def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
 
 def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
     """The :class:`Stake` of demand ``j`` in a solved problem."""
-    demand, n = problem.demands[j], counts[j]
+    demand, n = problem.weighted(j), counts[j]
     below, above = next_sizes(demand, n)
     return Stake(
         unit=unit,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bftrainer.allocation.objectives import Objective
@@ -15,6 +16,7 @@ from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Active, Decision, State
+from bftrainer.policies.line import line_of
 from bftrainer.policies.settings import PolicySettings
 
 _MOST = 8192
@@ -35,11 +37,40 @@ class BFTrainer:
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve the allocation problem of this state. T_fwd ends no later than the last node's window. No memory."""
-        demands = demands_of(state, self.objective, self.forward_s)
+        """Solve the allocation problem of this state. T_fwd ends no later than the last node's window.
+
+        The memory is M if the objective has a line (:mod:`~bftrainer.policies.line`), else None.
+        """
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
+        if self.objective.kappa is not None:
+            return self._by_line(state, self.objective.kappa, forward_s)
+        demands = demands_of(state, self.objective, self.forward_s)
         answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
         return Decision(answer.counts, answer=answer), None
+
+    def _by_line(self, state: State, kappa: float, forward_s: float) -> tuple[Decision, object]:
+        """The same, of the trainers that can be chosen, with their weights; the others get nothing."""
+        unfinished = len(state.active) + len(state.queue)
+        peak = max(unfinished, state.memory if isinstance(state.memory, int) else 0) if unfinished else 0
+        line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak)
+        chosen = [state.active[j] for j in line.members]
+        values = [self.objective.value(a.trainer, None) for a in chosen]
+        demands = _demands(chosen, values, state.at_s, self.forward_s)
+        if line.first is not None:
+            first = line.members.index(line.first)
+            demands[first] = _without_zero(demands[first], len(state.pool))
+        answer = self.allocator.solve(Problem(len(state.pool), forward_s, tuple(demands), line.weights))
+        counts = [0] * len(state.active)
+        for j, n in zip(line.members, answer.counts, strict=True):
+            counts[j] = n
+        return Decision(tuple(counts), answer=answer), peak
+
+
+@lru_cache(maxsize=_MOST)
+def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
+    """The same, and it has to get nodes; it could have up to ``pool_size``."""
+    sizes = demand.sizes or range(demand.min_nodes, demand.max_nodes + 1)
+    return replace(demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)]))
 
 
 def demands_of(state: State, objective: Objective, forward_s: float = math.inf) -> tuple[TrainerDemand, ...]:
@@ -47,14 +78,16 @@ def demands_of(state: State, objective: Objective, forward_s: float = math.inf) 
 
     ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones start.
     """
-    values = objective.of(state)
-    demands = [
+    return tuple(_demands(state.active, objective.of(state), state.at_s, forward_s))
+
+
+def _demands(actives: Sequence[Active], values: Sequence[Curve], at_s: float, forward_s: float) -> list[TrainerDemand]:
+    return [
         _LAST.demand(active.trainer, value, len(active.nodes))
         if active.trainer.start_s is None
-        else _later_demand(active, value, state.at_s, forward_s)
-        for active, value in zip(state.active, values, strict=True)
+        else _later_demand(active, value, at_s, forward_s)
+        for active, value in zip(actives, values, strict=True)
     ]
-    return tuple(demands)
 
 
 def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:

@@ -93,6 +93,14 @@ def is_unlimited(policy: Policy) -> bool:
     return bool(getattr(policy, "unlimited", False))
 
 
+def has_line(policy: Policy) -> bool:
+    """Whether the policy decides how many trainers train: then P_jmax may be None. Also within other policies."""
+    inner: object = policy
+    while (objective := getattr(inner, "objective", None)) is None and (inner := getattr(inner, "policy", None)):
+        pass
+    return getattr(objective, "kappa", None) is not None
+
+
 def remaining(active: Active, policy: str) -> float:
     """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where they are unknown."""
     left = active.remaining_samples

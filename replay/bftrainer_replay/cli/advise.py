@@ -64,10 +64,10 @@ def advise(
     from bftrainer_replay.figures.cohorts import cohorts_figure
     from bftrainer_replay.figures.style import png
     from bftrainer_replay.figures.sweep_results import pictures
+    from bftrainer_replay.simulation.play import enough_trainers
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell, tasks_of
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.parallel import enough_trainers
     from bftrainer_replay.sweep.store import ResultStore
 
     source = workload_of(table)

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
-from bftrainer.cli.choices import OBJECTIVE, SOLVER, NameChoice
+from bftrainer.cli.choices import SOLVER, NameChoice
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
-from bftrainer_replay.cli.workload_options import admitted_at_once, checkpoint_option, max_parallel_option, remarks_on
+from bftrainer_replay.cli.workload_options import (
+    admission_option,
+    checkpoint_option,
+    forward_option,
+    objective_and_forward,
+    objective_option,
+    remarks_on,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,15 +69,9 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     type=SOLVER,
     help="Solver for the bftrainer policy.",
 )
-@click.option(
-    "--objective",
-    default=DEFAULT_OBJECTIVE,
-    show_default=True,
-    type=OBJECTIVE,
-    help="Objective of the bftrainer policy.",
-)
-@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="T_fwd of the bftrainer policy.")
-@max_parallel_option("Trainers admitted at once, P_jmax.")
+@objective_option
+@forward_option
+@admission_option
 @click.option(
     "--requested",
     default=8,
@@ -91,7 +91,7 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
 )
 def compare(
     choice: LogChoice, trainers: Path, curves: Path | None, model: str | None, policies: str, solver: str,
-    objective: str, forward_s: float, max_parallel: int | None, requested: int,
+    objective: str | None, forward_s: float | None, max_parallel: int | None, requested: int,
     checkpoint_s: float | None, cost_model: str, seed: int, as_json: bool, out: Path | None,
 ) -> None:  # fmt: skip
     """Rank policies on LOG by the amount of training done, with the times until trainers are done.
@@ -115,11 +115,11 @@ def compare(
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,plain --checkpoint-s 300
     """
     from bftrainer.allocation.chain import build_allocator
-    from bftrainer.plugins import find_objective, policy_names
+    from bftrainer.plugins import policy_names
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
-    from bftrainer_replay.simulation.bounds import bounds_of
+    from bftrainer_replay.simulation.bounds import Bounds, bounds_of
     from bftrainer_replay.simulation.play import Scenario, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.time_to_done import fluid_bound
@@ -128,9 +128,9 @@ def compare(
 
     if requested < 1:
         raise UserError(f"--requested {requested}: expected 1 or more")
-    if not 0 < forward_s < float("inf"):
-        raise UserError(f"--forward-s {forward_s:g}: expected seconds above 0")
-    settings = PolicySettings(build_allocator(solver, 10.0), find_objective(objective), forward_s, seed)
+    settings = PolicySettings(
+        build_allocator(solver, 10.0), *objective_and_forward(objective, forward_s, max_parallel), seed
+    )
     names = policy_names() if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
     built = {name: _policy(name, settings, must=policies != "all") for name in names}
     chosen = {name: policy for name, policy in built.items() if policy is not None}
@@ -139,12 +139,13 @@ def compare(
     for remark in remarks_on(window, workload.arrivals):
         click.echo(f"note: {remark}", err=True)
     arrivals = enriched(workload.arrivals, requested)
-    admitted = admitted_at_once(window, arrivals, max_parallel)
-    scenario = Scenario(window, arrivals, admitted, CostModel(cost_model), checkpoint_s=checkpoint_s)
+    scenario = Scenario(window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s)
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
-        static = static_outcome(scenario, on_time=begin("static nodes"))
-        bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
+        static, bounds = 0.0, Bounds(0.0)
+        if max_parallel is not None:  # U is relative to P_jmax
+            static = static_outcome(scenario, on_time=begin("static nodes"))
+            bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
         for name, policy in chosen.items():
             ranking.append(rank_policy(name, scenario, policy, static, bounds, begin(f"replay under {name}")))
     order = ranked(ranking)

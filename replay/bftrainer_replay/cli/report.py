@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     metavar="S",
     help="T_fwd of the replay that the others are compared with.",
 )
-@max_parallel_option("P_jmax of the replay that the others are compared with.")
+@max_parallel_option(
+    "P_jmax of the replay that the others are compared with.",
+    "enough trainers for twice the mean number of idle nodes, from 10 to 100",
+)
 @cost_model_option
 @full_option
 @node_type_option
@@ -85,10 +88,10 @@ def report(
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import plan_of
     from bftrainer_replay.report.simulated import Trainings
+    from bftrainer_replay.simulation.play import enough_trainers
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell
     from bftrainer_replay.sweep.inputs import inputs_of, workload_of
-    from bftrainer_replay.sweep.parallel import enough_trainers
     from bftrainer_replay.sweep.store import ResultStore
 
     began = time.perf_counter()

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
-from bftrainer.cli.choices import OBJECTIVE, POLICY, SOLVER
+from bftrainer.cli.choices import POLICY, SOLVER
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import DECIDE_ON, cost_model_option
 from bftrainer_replay.cli.curve_options import curve_options, curves_of
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.progress import progress_over_time
-from bftrainer_replay.cli.workload_options import admitted_at_once, checkpoint_option, max_parallel_option, remarks_on
+from bftrainer_replay.cli.workload_options import (
+    admission_option,
+    checkpoint_option,
+    forward_option,
+    objective_and_forward,
+    objective_option,
+    remarks_on,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,16 +62,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Solver of the allocation problem.",
 )
-@click.option("--forward-s", default=120.0, show_default=True, metavar="S", help="Forward-looking time T_fwd.")
-@max_parallel_option("Trainers admitted at once, P_jmax.")
-@click.option(
-    "--objective",
-    type=OBJECTIVE,
-    default=DEFAULT_OBJECTIVE,
-    show_default=True,
-    metavar="NAME",
-    help="relative-speed, throughput, scaling-efficiency, priority, progress or module:function.",
-)
+@forward_option
+@admission_option
+@objective_option
 @checkpoint_option
 @cost_model_option
 @click.option(
@@ -91,9 +90,9 @@ def run(
     model: str | None,
     policy: str,
     solver: str,
-    forward_s: float,
+    forward_s: float | None,
     max_parallel: int | None,
-    objective: str,
+    objective: str | None,
     checkpoint_s: float | None,
     cost_model: str,
     decide_on: str,
@@ -113,35 +112,36 @@ def run(
       bftrainer replay run --log sample.csv.gz --trainers trainers.csv --curves learn --noise 0.1 --out learned
     """
     from bftrainer.allocation.chain import build_allocator
-    from bftrainer.plugins import build_policy, find_objective
+    from bftrainer.plugins import build_policy
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.report.replay_output import write_all
-    from bftrainer_replay.simulation.bounds import bounds_of
+    from bftrainer_replay.simulation.bounds import Bounds, bounds_of
     from bftrainer_replay.simulation.play import Scenario, play, static_outcome
     from bftrainer_replay.simulation.progress import CostModel
     from bftrainer_replay.simulation.summary import summarize
     from bftrainer_replay.simulation.world import DecideOn
     from bftrainer_replay.workload.workload import read_workload
 
-    if not 0 <= forward_s < float("inf"):
-        raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     if not 0 <= noise < 1:
         raise UserError(f"--noise {noise:g}: expected a relative error of at least 0 and less than 1, like 0.1")
     costs, trigger = CostModel(cost_model), DecideOn(decide_on)
-    settings = PolicySettings(build_allocator(solver, 10.0), find_objective(objective), forward_s, seed)
+    settings = PolicySettings(
+        build_allocator(solver, 10.0), *objective_and_forward(objective, forward_s, max_parallel), seed
+    )
     chosen = build_policy(policy, settings)
     known = curves_of(curves)
     workload = read_workload(trainers, known.curves, model)
     window = window_of(choice)
     arrivals = known.with_curve_error(workload.arrivals, lessons, seed)
-    admitted = admitted_at_once(window, arrivals, max_parallel)
-    scenario = Scenario(window, arrivals, admitted, costs, trigger, checkpoint_s, noise, seed)
+    scenario = Scenario(window, arrivals, max_parallel, costs, trigger, checkpoint_s, noise, seed)
     for warning in (*workload.warnings, *remarks_on(window, arrivals)):
         click.echo(f"note: {warning}", err=True)
     with progress_over_time(window.start_s, window.end_s) as begin:
         outcome = play(scenario, chosen, on_time=begin(f"replay under {policy}"))
-        static = static_outcome(scenario, on_time=begin("static nodes"))
-        bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
+        static, bounds = 0.0, Bounds(0.0)
+        if max_parallel is not None:  # U is relative to P_jmax
+            static = static_outcome(scenario, on_time=begin("static nodes"))
+            bounds = bounds_of(scenario, on_time=begin("no-cost bound"))
     summary = summarize(policy, scenario, outcome, static, bounds)
     try:
         files = write_all(out, scenario, outcome, summary)

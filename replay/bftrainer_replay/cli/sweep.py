@@ -50,10 +50,10 @@ _PATH = click.Path(path_type=Path)
     help="Comma-separated policies.  [default: bftrainer]",
 )
 @click.option(
-    "--objectives", type=OBJECTIVES, metavar="A,B", help="Comma-separated objectives.  [default: relative-speed]"
+    "--objectives", type=OBJECTIVES, metavar="A,B", help="Comma-separated objectives.  [default: see `replay run`]"
 )
-@click.option("--forward-s", metavar="S,S", help="Forward-looking times T_fwd.  [default: 120]")
-@click.option("--max-parallel", metavar="P,P", help="Trainers admitted at once, P_jmax.  [default: 10]")
+@click.option("--forward-s", metavar="S,S", help="Forward-looking times T_fwd.  [default: see `replay run`]")
+@click.option("--max-parallel", metavar="P,P", help="Trainers admitted at once, P_jmax, or `auto`.  [default: auto]")
 @click.option("--cost-factors", metavar="F,F", help="Factors for all R_up and R_dw.  [default: 1]")
 @click.option("--seeds", metavar="S,S", help="Random seeds for workload and policy.  [default: 0]")
 @click.option(
@@ -201,7 +201,7 @@ _LISTS = {
     "splits": int,
     "checkpoint_s": float,
 }
-_WORDS = {"checkpoint_s": "notice"}
+_WORDS = {"checkpoint_s": "notice", "max_parallel": "auto"}
 
 
 def _number(name: str, text: str, number: type[float] | type[int]) -> float | int | str:

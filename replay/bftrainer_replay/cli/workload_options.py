@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bftrainer.cli.choices import OBJECTIVE
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import WORKLOAD
 from bftrainer_replay.cli.sweeping import cores
 
 if TYPE_CHECKING:
+    from bftrainer.allocation.objectives import Objective
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.simulation.world import Arrival
     from bftrainer_replay.sweep.cell import Inputs
     from bftrainer_replay.sweep.grid import WorkloadKind, WorkloadTable
 
+AUTO = "auto"
 _PATH = click.Path(path_type=Path)
 _OPTIONS = (
     click.option("--trainers", type=_PATH, metavar="FILE", help="Trainer table.  [default: generated, see --workload]"),
@@ -77,21 +80,49 @@ def jobs_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def _max_parallel(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise UserError(f"--max-parallel {value}: expected 1 or more")
-    return value
+def _max_parallel(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    if value is None or value == AUTO:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise UserError(f"--max-parallel {value}: expected 1 or more, or {AUTO}")
+    return int(value)
 
 
-def max_parallel_option(meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command --max-parallel; without it, the log and the trainers decide."""
-    return click.option(
-        "--max-parallel",
-        type=int,
-        metavar="P",
-        callback=_max_parallel,
-        help=f"{meaning}  [default: enough trainers for twice the mean number of idle nodes, from 10 to 100]",
-    )
+def max_parallel_option(meaning: str, default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command --max-parallel, P_jmax; None where it is not a number. ``default`` says what that means."""
+    return click.option("--max-parallel", metavar="P", callback=_max_parallel, help=f"{meaning}  [default: {default}]")
+
+
+admission_option = max_parallel_option(
+    "Trainers admitted at once, P_jmax; or `auto`: the objective decides how many train.", AUTO
+)
+objective_option = click.option(
+    "--objective",
+    type=OBJECTIVE,
+    metavar="NAME",
+    help="fair, soon or most (these decide how many train), relative-speed, throughput, scaling-efficiency, priority, progress "
+    "or module:function.  [default: fair; relative-speed with a number of trainers]",
+)
+forward_option = click.option(
+    "--forward-s",
+    type=float,
+    metavar="S",
+    help="Forward-looking time T_fwd.  [default: 240 for fair and most, else 120]",
+)
+
+
+def objective_and_forward(
+    objective: str | None, forward_s: float | None, max_parallel: int | None
+) -> tuple[Objective, float]:
+    """The objective and T_fwd in seconds, by default those that suit P_jmax."""
+    from bftrainer.allocation.objectives import usual_objective
+    from bftrainer.plugins import find_objective
+
+    found = find_objective(objective or usual_objective(max_parallel))
+    wanted_s = found.forward_s if forward_s is None else forward_s
+    if not 0 <= wanted_s < math.inf:
+        raise UserError(f"--forward-s {wanted_s:g}: expected seconds, 0 or more")
+    return found, wanted_s
 
 
 def _checkpoint(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
@@ -115,18 +146,6 @@ checkpoint_option = click.option(
     help="Time between checkpoints of a trainer, which repeats its work since the last one when it loses all its nodes; or "
     "`notice`: it writes one then.",
 )
-
-
-def admitted_at_once(window: LogWindow, arrivals: Sequence[Arrival], wanted: int | None) -> int:
-    """P_jmax: as wanted, or enough for the log. A default above the usual one is a note on stderr."""
-    from bftrainer_replay.sweep.parallel import USUAL, enough_trainers
-
-    if wanted is not None:
-        return wanted
-    found = enough_trainers(window, [arrival.trainer for arrival in arrivals])
-    if found > USUAL:
-        click.echo(f"note: at most {found} trainers at once, enough for most idle nodes (--max-parallel)", err=True)
-    return found
 
 
 node_type_option = click.option(

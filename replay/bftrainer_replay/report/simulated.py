@@ -15,9 +15,9 @@ from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
 from bftrainer_replay.report.words import about, compared, more_or_less, share_text, span_text
 from bftrainer_replay.simulation.bins import Bins
+from bftrainer_replay.simulation.play import MOST, enough_trainers
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.detail import read_detail
-from bftrainer_replay.sweep.parallel import MOST, enough_trainers
 from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 

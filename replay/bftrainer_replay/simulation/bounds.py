@@ -53,7 +53,7 @@ def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bound
     """The no-cost bound, and when its work ran out."""
     trainers = _true(scenario)
     if not _alike(trainers):
-        return Bounds(upper_bound(pool_sizes_of(scenario.window), trainers, scenario.max_parallel))
+        return Bounds(upper_bound(pool_sizes_of(scenario.window), trainers, _places(scenario)))
     free = replace(scenario, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL)
     # Without costs, T_fwd scales all gains alike: any positive value gives the same decisions.
     policy = BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0)
@@ -71,9 +71,9 @@ def start_bound(scenario: Scenario) -> float | None:
     wait_s = min(scenario.cost_model.costs_of(trainer).growth_s for trainer in trainers)
     started = sizes_once_started(scenario.window, wait_s)
     if not _alike(trainers):
-        return upper_bound(started, trainers, scenario.max_parallel)
+        return upper_bound(started, trainers, _places(scenario))
     work = sum(math.inf if t.samples_total is None else t.samples_total for t in trainers)
-    return min(_at_best(started, trainers[0], min(scenario.max_parallel, len(trainers))), work)
+    return min(_at_best(started, trainers[0], min(_places(scenario), len(trainers))), work)
 
 
 def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
@@ -89,6 +89,10 @@ def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
 
 def _with_zero(sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return sizes if sizes is None or sizes[0] == 0 else (0, *sizes)
+
+
+def _places(scenario: Scenario) -> int:
+    return len(scenario.arrivals) if scenario.max_parallel is None else scenario.max_parallel
 
 
 def _true(scenario: Scenario) -> list[Trainer]:

@@ -20,7 +20,7 @@ from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import State
 from bftrainer.policies.equal_share import EqualShare
-from bftrainer.policies.needs import check_needs, is_rigid, is_unlimited
+from bftrainer.policies.needs import check_needs, has_line, is_rigid, is_unlimited
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow, Stopwatch
@@ -29,6 +29,11 @@ from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.world import Arrival, DecideOn, ReplayTotals, ReplayWorld
 
 OnTime = Callable[[float], None]
+USUAL = 10
+"""The paper's P_jmax on 1,024 nodes of Summit."""
+MOST = 100
+"""A replay of more trainers at once takes long: the time of a decision grows with their number."""
+_SPARE_NODES = 2.0  # about half of the idle node-time is on days with more nodes than on average
 _SPARE = 20  # trainers per P_jmax
 _ALLOCATIONS = 20_000  # between two collections
 
@@ -37,6 +42,8 @@ _ALLOCATIONS = 20_000  # between two collections
 class Scenario:
     """The input of a replay: nodes, trainers, the number admitted at once (P_jmax), and what a rescale costs.
 
+    P_jmax None: the policy decides how many train; a policy that cannot gets :func:`enough_trainers`.
+
     A trainer that loses its nodes writes a checkpoint at the notice of the scheduler. With ``checkpoint_s`` there is no
     notice: it repeats the work since its last checkpoint, one every so often, under every policy. Where curves are learned,
     ``noise`` is the relative standard deviation of one measurement, drawn with ``noise_seed``.
@@ -44,7 +51,7 @@ class Scenario:
 
     window: LogWindow
     arrivals: tuple[Arrival, ...]
-    max_parallel: int = 10
+    max_parallel: int | None = 10
     cost_model: CostModel = CostModel.STALL
     decide_on: DecideOn = DecideOn.ALL
     checkpoint_s: float | None = None
@@ -80,7 +87,7 @@ def play(
     for arrival in arrivals:
         check_needs(policy, scenario.cost_model.costs_of(arrival.trainer))
     began = time.perf_counter()
-    max_parallel = None if is_unlimited(policy) else scenario.max_parallel
+    max_parallel = _places(policy, scenario)
     world = ReplayWorld(
         scenario.window,
         arrivals,
@@ -103,6 +110,18 @@ def play(
         decision_s=tuple(timed.took_s),
         wall_s=time.perf_counter() - began,
     )
+
+
+def _places(policy: Policy, scenario: Scenario) -> int | None:
+    if is_unlimited(policy) or (scenario.max_parallel is None and has_line(policy)):
+        return None
+    return scenario.max_parallel or enough_trainers(scenario.window, [a.trainer for a in scenario.arrivals])
+
+
+def enough_trainers(window: LogWindow, trainers: Sequence[Trainer]) -> int:
+    """Twice N_eq over the largest size of a trainer, from :data:`USUAL` to :data:`MOST`."""
+    largest = max((trainer.max_nodes for trainer in trainers), default=1)
+    return min(max(math.ceil(_SPARE_NODES * equivalent_nodes(window) / largest), USUAL), MOST)
 
 
 def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
@@ -160,7 +179,9 @@ def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float
     at_edges = np.interp(edges_s, np.append(sizes.start_s, scenario.window.end_s), node_s)
     ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
     for (start_s, end_s), held_s in zip(pairwise(edges_s), np.diff(at_edges).tolist(), strict=True):
-        early = [replace(a, at_s=start_s) for a in ordered if a.at_s <= start_s][: _SPARE * scenario.max_parallel]
+        early = [replace(a, at_s=start_s) for a in ordered if a.at_s <= start_s][
+            : _SPARE * (scenario.max_parallel or MOST)
+        ]
         later = [a for a in ordered if start_s < a.at_s < end_s]
         span = LogWindow(start_s, end_s, frozenset(), (), scenario.window.machine_nodes, scenario.window.source)
         part = replace(scenario, window=span, arrivals=(*early, *later))
@@ -177,9 +198,9 @@ def _static(scenario: Scenario, nodes: float, on_time: OnTime | None) -> float:
 
 
 def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
-    """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work lasted."""
+    """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work lasted, or without P_jmax."""
     admitted = [r.admitted_s for r in outcome.runs if r.admitted_s is not None]
-    if not admitted or len(admitted) < len(scenario.arrivals):
+    if scenario.max_parallel is None or not admitted or len(admitted) < len(scenario.arrivals):
         return None
     places = min(scenario.max_parallel, len(admitted))
     finished = sorted(r.finished_s for r in outcome.runs if r.finished_s is not None)

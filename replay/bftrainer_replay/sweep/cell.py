@@ -29,8 +29,9 @@ _WITHOUT_SETTINGS = ("equal-share",)
 class Cell:
     """One combination of settings. ``log`` and ``workload`` are names in :class:`Inputs`.
 
-    ``cost_factor`` multiplies R_up and R_dw. ``split`` is the number of logical clusters, each with its own pilot, into which
-    the cluster and P_jmax are divided (paper, section 1). ``knows`` is what the policy knows of the curves
+    ``max_parallel`` 0: no P_jmax, the policy decides how many train. ``cost_factor`` multiplies R_up and R_dw. ``split`` is the
+    number of logical clusters, each with its own pilot, into which the cluster and P_jmax are divided (paper, section 1).
+    ``knows`` is what the policy knows of the curves
     (``simulation/curve_error.py``), ``noise`` the error of a measurement, ``lessons`` whether trainers of one model share
     their measurements. ``checkpoint_s`` is the time between checkpoints (None: at the notice). ``detail`` keeps the data for
     figures of a single replay.
@@ -129,7 +130,7 @@ def tasks_of(cells: Iterable[Cell], inputs: Inputs, *, bounds: bool = True) -> t
     kinds = [TaskKind.REPLAY, TaskKind.STATIC, *((TaskKind.BOUND, TaskKind.START_BOUND) if bounds else ())]
     found: dict[str, Task] = {}
     for cell in cells:
-        for kind in kinds:
+        for kind in kinds if cell.max_parallel else kinds[:1]:  # U is relative to P_jmax
             each = task(kind, cell, inputs)
             found.setdefault(each.key, each)
     return tuple(found.values())

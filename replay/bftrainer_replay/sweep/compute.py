@@ -82,7 +82,7 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
         arrivals = tuple(_with_costs(arrival, cell.cost_factor) for arrival in arrivals)
     arrivals = with_curve_error(arrivals, cell.knows, cell.seed, by_model=cell.lessons == "model")
     return Scenario(
-        inputs.windows[cell.log], arrivals, cell.max_parallel, cell.cost_model, cell.decide_on, noise=cell.noise,
+        inputs.windows[cell.log], arrivals, cell.max_parallel or None, cell.cost_model, cell.decide_on, noise=cell.noise,
         noise_seed=cell.seed, checkpoint_s=cell.checkpoint_s,
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def _split(whole: Scenario, parts: int) -> list[Scenario]:
             whole,
             window=_only(window, frozenset(order[i::parts]), parts),
             arrivals=whole.arrivals[i::parts],
-            max_parallel=-(-whole.max_parallel // parts),
+            max_parallel=None if whole.max_parallel is None else -(-whole.max_parallel // parts),
         )
         for i in range(parts)
     ]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field, NonNegativeInt, create_model
 
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
+from bftrainer.allocation.objectives import usual_objective
 from bftrainer.config.trainer_file import Count, NotNegative
 from bftrainer.config.validation import ConfigTable
+from bftrainer.plugins import find_objective
 from bftrainer_replay.logs.source import ImportOptions
 from bftrainer_replay.simulation.curve_error import CurveMode
 from bftrainer_replay.simulation.progress import CostModel
@@ -60,12 +60,15 @@ class WorkloadTable(ConfigTable):
 
 
 class GridTable(ConfigTable):
-    """The values; each list multiplies the number of cells by its length."""
+    """The values; each list multiplies the number of cells by its length.
+
+    No ``objectives``: the usual one of each ``max_parallel``; no ``forward_s``: what suits the objective.
+    """
 
     policies: tuple[str, ...] = Field(default=("bftrainer",), min_length=1)
-    objectives: tuple[str, ...] = Field(default=(DEFAULT_OBJECTIVE,), min_length=1)
-    forward_s: tuple[NotNegative, ...] = Field(default=(120.0,), min_length=1)
-    max_parallel: tuple[Count, ...] = Field(default=(10,), min_length=1)
+    objectives: tuple[str, ...] = ()
+    forward_s: tuple[NotNegative, ...] = ()
+    max_parallel: tuple[Count | Literal["auto"], ...] = Field(default=("auto",), min_length=1)
     cost_factors: tuple[NotNegative, ...] = Field(default=(1.0,), min_length=1)
     seeds: tuple[NonNegativeInt, ...] = Field(default=(0,), min_length=1)
     splits: tuple[Count, ...] = Field(default=(1,), min_length=1)
@@ -91,13 +94,19 @@ class SweepFile(ConfigTable):
 def cells_of(grid: GridTable, logs: tuple[str, ...], workloads: tuple[str, ...]) -> tuple[Cell, ...]:
     """Every combination; the last list varies fastest."""
     axes = (
-        logs, workloads, grid.policies, grid.objectives, grid.forward_s, grid.max_parallel, grid.cost_factors, grid.seeds,
-        grid.splits,
+        logs, workloads, grid.policies, grid.objectives or (None,), grid.forward_s or (None,), grid.max_parallel,
+        grid.cost_factors, grid.seeds, grid.splits, grid.knows, grid.checkpoint_s,
     )  # fmt: skip
-    cells = (Cell(*values, grid.solver, grid.cost_model, grid.decide_on) for values in itertools.product(*axes))
-    return tuple(
-        replace(cell, knows=mode, noise=grid.noise, lessons=grid.lessons, checkpoint_s=None if s == "notice" else s)
-        for cell in cells
-        for mode in grid.knows
-        for s in grid.checkpoint_s
-    )
+    return tuple(_cell(grid, values) for values in itertools.product(*axes))
+
+
+def _cell(grid: GridTable, values: tuple[Any, ...]) -> Cell:
+    """One combination of the grid's values."""
+    log, workload, policy, objective, forward_s, max_parallel, cost_factor, seed, split, knows, checkpoint_s = values
+    places = None if max_parallel == "auto" else int(max_parallel)
+    named = objective or usual_objective(places)
+    return Cell(
+        log, workload, policy, named, find_objective(named).forward_s if forward_s is None else forward_s, places or 0,
+        cost_factor, seed, split, grid.solver, grid.cost_model, grid.decide_on, knows=knows, noise=grid.noise,
+        lessons=grid.lessons, checkpoint_s=None if checkpoint_s == "notice" else checkpoint_s,
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
@@ -25,13 +25,13 @@ SUMMED = (
 )  # fmt: skip
 """Results of a replay that are sums over its parts: pieces of the log, or logical clusters (but their span is one)."""
 _KINDS = (TaskKind.REPLAY, TaskKind.STATIC, TaskKind.BOUND, TaskKind.START_BOUND)
-_NONE = {"checkpoint_s": "notice"}
+_WORDS: Mapping[str, object] = {"checkpoint_s": "notice", "max_parallel": "auto"}
 _MEANS = ("mean_runtime_h", "mean_served_h")
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """A cell and its results. ``static`` and the bounds are in samples; a bound is None if it was not computed.
+    """A cell and its results. ``static`` (0 without P_jmax) and the bounds are in samples; None if not computed.
 
     ``bound_work_ran_out_at``: when the replay behind ``bound`` had too few trainers left. ``parts`` are the rows of the
     pieces of a log of which this is the sum. ``usable_node_h``: what P_jmax trainers of the largest size could use of the idle
@@ -94,6 +94,8 @@ def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[
     for cell in cells:
         replayed, static, bound, start = (store.get(task(kind, cell, inputs)) for kind in _KINDS)
         bound, start = bound or {}, start or {}
+        if not cell.max_parallel:
+            static = {"samples": 0.0}
         if replayed is not None and static is not None:
             rows.append(
                 SweepRow(
@@ -166,8 +168,8 @@ def as_dict(row: SweepRow) -> dict[str, object]:
 
 
 def _jsonable(name: str, value: object) -> object:
-    if value is None:
-        return _NONE[name]
+    if not value and name in _WORDS:
+        return _WORDS[name]
     return value.value if isinstance(value, Enum) else value
 
 
