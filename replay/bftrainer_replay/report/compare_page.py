@@ -28,7 +28,7 @@ def compare_page(
     best = ranking[0]
     chapters = (
         Chapter("Ranking", _settings(scenario), (_ranking(ranking), _outcome(ranking))),
-        Chapter("Use of the nodes", "", (_efficiency(ranking), *_over_time(ranking, scenario)), note=WHAT_U_IS),
+        _use(ranking, scenario),
         Chapter("Completion time and fairness", "", (_completion(ranking), _fairness(ranking))),
         Chapter("Costs", "", (_costs(ranking), _decisions(ranking))),
     )
@@ -43,7 +43,7 @@ def compare_page(
     hours = (scenario.window.end_s - scenario.window.start_s) / 3600
     lead = (
         f"On {summary.resource_integral_node_h:,.0f} idle node-hours in {hours:,.3g} h, {best.name} trains most: "
-        f"{summary.outcome_one_node_h:,.0f} one-node hours, U {summary.efficiency or 0:.0%}"
+        f"{summary.outcome_one_node_h:,.0f} one-node hours, {summary.work_share or 0:.0%} of them"
     )
     equal = next((p for p in ranking if p.name == "equal-share"), None)
     if equal is not None and equal is not best and equal.summary.outcome_one_node_h:
@@ -54,10 +54,16 @@ def compare_page(
 
 def _settings(scenario: Scenario) -> str:
     return (
-        f"{len(scenario.arrivals):,} trainers, {scenario.max_parallel} at once (P_jmax), cost model "
+        f"{len(scenario.arrivals):,} trainers, {_at_once(scenario)}, cost model "
         f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table does not contain are generated; "
         "they are the same for all policies."
     )
+
+
+def _at_once(scenario: Scenario) -> str:
+    if scenario.max_parallel is None:
+        return "as many at once as the policy decides"
+    return f"{scenario.max_parallel} at once (P_jmax)"
 
 
 def _warnings(ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]) -> tuple[str, ...]:
@@ -96,19 +102,24 @@ def _efficiency(ranking: Sequence[RankedPolicy]) -> Picture:
     return Picture("efficiency", efficiency_figure(ranking), ("policy", "efficiency", "static_outcome_samples"), rows)
 
 
-def _over_time(ranking: Sequence[RankedPolicy], scenario: Scenario) -> tuple[Picture, Picture]:
-    """U of each bin, and nodes in training; the page's script shows all policies, the pictures the first four."""
+def _use(ranking: Sequence[RankedPolicy], scenario: Scenario) -> Chapter:
+    """Nodes in training, and U, which is relative to P_jmax. The page's script shows all policies, the pictures four."""
+    if scenario.max_parallel is None:
+        return Chapter("Use of the nodes", "", (_nodes(ranking, scenario),))
+    details = {p.name: p.detail for p in ranking}
+    static_bins = static_outcomes(scenario, ranking[0].detail.bin_edges_s.tolist())
+    over_time = efficiency_picture(details, static_bins, scenario.window)
+    return Chapter("Use of the nodes", "", (_efficiency(ranking), over_time, _nodes(ranking, scenario)), note=WHAT_U_IS)
+
+
+def _nodes(ranking: Sequence[RankedPolicy], scenario: Scenario) -> Picture:
     details = {p.name: p.detail for p in ranking}
     first = ranking[0].detail
-    static_bins = static_outcomes(scenario, first.bin_edges_s.tolist())
     edges_s = first.edges_s.tolist()
     nodes = {"idle": first.idle.tolist()} | {name: detail.used.tolist() for name, detail in details.items()}
     rows = list(zip((format_time(round(at)) for at in edges_s[:-1]), *nodes.values(), strict=True))
     series = step_series(edges_s, nodes, "nodes", "nodes", area=True, shown=5, window=scenario.window)
-    return (
-        efficiency_picture(details, static_bins, scenario.window),
-        Picture("nodes", nodes_by_policy_figure(ranking), ("time", *nodes), rows, series),
-    )
+    return Picture("nodes", nodes_by_policy_figure(ranking), ("time", *nodes), rows, series)
 
 
 def _completion(ranking: Sequence[RankedPolicy]) -> Picture:

@@ -31,7 +31,7 @@ def test_all_policies_are_ranked_with_one_denominator(
     inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     capfd.readouterr()
-    assert run(["replay", "compare", *inputs, "--json", "--out", str(tmp_path / "out")]) == 0
+    assert run(["replay", "compare", *inputs, "--max-parallel", "10", "--json", "--out", str(tmp_path / "out")]) == 0
     out, notes = capfd.readouterr()
     rows = json.loads(out)
     assert {row["policy"] for row in rows} == set(policy_names()) - {"specon"}

@@ -54,7 +54,7 @@ def replay(inputs: tuple[Path, Path], *options: object, out: Path) -> dict[str, 
 
 
 def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    summary = replay(inputs, out=tmp_path / "out")
+    summary = replay(inputs, "--max-parallel", 10, out=tmp_path / "out")
     assert all(isinstance(summary[name], int | float) for name in NUMBERS), summary
     assert set(summary["decision_s"]) == {"p50", "p99", "max"}
     assert summary["pool_events"] == 5
@@ -143,7 +143,8 @@ def test_a_table_for_people_and_no_bar_in_a_pipe(inputs: tuple[Path, Path], tmp_
 def test_work_that_runs_out_is_said(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     inputs[0].write_text(LOG.replace("01T02:00", "01T09:00"))
     bftrainer("replay", "workload", "hpo", "--count", 1, "--out", inputs[1])
-    ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out")
+    options = ("--max-parallel", 10, "--out", tmp_path / "out")
+    ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], *options)
     told = " ".join(ended.out.split())
     assert "Trainers ran out of work at 2021-01-01T0" in told
     assert "the no-cost bound of more trainers is higher" in told
@@ -163,8 +164,8 @@ def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path
         (("--policy", "equalshare"), "unknown policy 'equalshare', did you mean 'equal-share'"),
         (
             ("--objective", "speed"),
-            "unknown objective 'speed'; valid: ageing, growth, priority, progress, relative-speed, scaling-efficiency, "
-            "throughput",
+            "unknown objective 'speed'; valid: ageing, fair, growth, most, priority, progress, relative-speed, "
+            "scaling-efficiency, soon, throughput",
         ),
         (("--solver", "cbc"), "'cbc' is not one of 'auto', 'exact', 'highs', 'gurobi'"),
         (("--cost-model", "none"), "'none' is not one of 'stall', 'paper', 'delay'"),
