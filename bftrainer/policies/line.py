@@ -35,7 +35,7 @@ _MOST = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class WaitingLine:
     """Indices of trainers, in line, and their weights; ``first`` is the one that must train (None: none fits the pool)."""
 
     members: tuple[int, ...]
@@ -43,7 +43,7 @@ class Line:
     first: int | None
 
 
-def line_of(active: Sequence[Active], queued: int, pool_size: int, kappa: float, peak: int) -> Line:
+def line_of(active: Sequence[Active], queued: int, pool_size: int, kappa: float, peak: int) -> WaitingLine:
     """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them all. ``peak`` is M."""
     _MEMO.trim()
     places = sorted([(_MEMO.place_s(a), j) for j, a in enumerate(active)])
@@ -60,7 +60,7 @@ def line_of(active: Sequence[Active], queued: int, pool_size: int, kappa: float,
         if active[j].nodes or (rank + 1) * smallest <= pool_size:
             chosen.append((j, (of_all - i + last) / (of_all + last)))
     chosen.sort()
-    return Line(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
+    return WaitingLine(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
 
 
 def place_s(active: Active) -> float:
