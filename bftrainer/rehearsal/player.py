@@ -12,7 +12,7 @@ from pathlib import Path
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.live.trainers.launcher import DirectoryLauncher
-from bftrainer.live.trainers.meter import MeterBook
+from bftrainer.live.trainers.meter import Meter
 from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.hosts import HostSlots
@@ -67,7 +67,7 @@ class Player:
         self._slots = slots
         self._steps = steps
         self._patience_s = patience_s
-        self._meter, self._window_s = MeterBook(), window_s
+        self._meter, self._window_s = Meter(), window_s
         self._stalls: list[float] = []
         self._measured = False
         self._places: tuple[HostSlots, ...] = ()
@@ -122,8 +122,8 @@ class Player:
     def look(self) -> DriverView:
         """The current state of the driver; reads all new lines."""
         view = self._launcher.look(self.spec.name)
-        self._meter.hear(self.spec.name, view, self._window_s)
-        for seen in self._meter.taken(lambda _: True):
+        measured, _ = self._meter.hear(self.spec.name, view, self._window_s)
+        for seen in measured:
             if isinstance(seen, StallSeen):
                 self._stalls.append(seen.seconds)
             elif isinstance(seen, RateSeen):

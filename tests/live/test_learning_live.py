@@ -18,7 +18,7 @@ from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, State
 from bftrainer.live.decision_maker import limited_costs, policy_of
 from bftrainer.live.rerun import decide_again
-from bftrainer.live.trainers.meter import MeterBook, MeterReading, read
+from bftrainer.live.trainers.meter import MeterReading, read
 from bftrainer.persistence.journal import RecordingAllocator, entries, last_state
 from bftrainer.persistence.registry import Submission
 from bftrainer.persistence.registry_writer import RegistryWriter
@@ -145,15 +145,6 @@ def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
     assert fed([*views, replace(views[-1], alive=False), *steady("a", 200, 208, 80.0)]) == []
     silent = running("a", 100.0)
     assert fed([silent, *(replace(silent, heard_s=float(t), trains=True) for t in range(100, 160))]) == []
-
-
-def test_the_book_gives_what_is_asked_for_once() -> None:
-    book = MeterBook()
-    for view in steady("a", 100, 130, 0.0):
-        book.hear("a", view, 10.0)
-        book.hear("b", view, 10.0)
-    assert {s.trainer_id for s in book.taken(lambda name: name == "a")} == {"a"}
-    assert book.taken(lambda name: True) == ()
 
 
 # --- the pilot, over a cluster in memory

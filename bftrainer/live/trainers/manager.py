@@ -15,16 +15,16 @@ from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
-from bftrainer.live.derived import Derived, Table
+from bftrainer.live.derived import Derived
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
-from bftrainer.live.trainers.failures import LONGEST_RETRY_S, after_failure
 from bftrainer.live.trainers.for_core import due, least_rescale_s, wanted_nodes
-from bftrainer.live.trainers.meter import MeterBook
+from bftrainer.live.trainers.managed import ManagedTrainer
 from bftrainer.live.trainers.occupancy import Occupancy
+from bftrainer.live.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
 from bftrainer.live.trainers.ports import ClassLookup, Launcher
-from bftrainer.live.trainers.remarks import closing_remark, disagreement_text, refused_text, remark, repeat_text
+from bftrainer.live.trainers.remarks import disagreement_text, refused_text, repeat_text
 from bftrainer.live.trainers.steps import (
     AskToStop,
     ChangeHosts,
@@ -38,15 +38,13 @@ from bftrainer.live.trainers.steps import (
     next_step,
     runs_as_desired,
 )
-from bftrainer.live.trainers.usage import Reached, UsageBook
 from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.protocol.hosts import HostSlots
-from bftrainer.protocol.reports import DriverView, Ending
+from bftrainer.protocol.reports import DriverView
 from bftrainer.protocol.worker_times import TrainingTimes
 
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
-_STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
 
 
 class TrainerManager:
@@ -66,14 +64,12 @@ class TrainerManager:
         self._classes = classes
         self._clock = clock
         self._to_host = clock.to_host
-        self._records: Table[TrainerRecord] = Table()
+        self._trainers: dict[str, ManagedTrainer] = {}
         self._for_core, self._wants = Derived(due), Derived(wanted_nodes)
         self._least_rescale_s = Derived(least_rescale_s)
-        self._states: dict[str, TrainerState] = {}
-        self._occupancy = Occupancy(self._states)
-        self._usage = UsageBook(clock.now_s())
-        self._meters = MeterBook()
-        self._faults: dict[str, str] = {}  # why the drivers of trainers were killed by this pilot
+        self._occupancy = Occupancy(self._trainers)
+        self._measured: list[Measured] = []
+        self._accounted_s = clock.now_s()
         self._draining = False
         self._next_number = 0
         self.reload_registry(clock.now_s())
@@ -82,7 +78,7 @@ class TrainerManager:
         """Add the trainers that are new in the registry, and adopt drivers that run."""
         for record in self._recorder.registry.trainers_from(self._next_number):
             self._next_number = record.number + 1
-            if record.name in self._records or (record.status.is_final and record.finished_s is not None):
+            if record.name in self._trainers or (record.status.is_final and record.finished_s is not None):
                 continue
             # Another pilot wrote it, and the clock may have been set back since.
             retry_s = min(record.not_before_s - self._to_host(now_s), LONGEST_RETRY_S)
@@ -91,22 +87,24 @@ class TrainerManager:
             self._recorder.driver_reported(record.name, TrainingTimes(), state.view.times)
             state.desired_s = state.ordered_s = now_s
             state.told_s = self._to_host(now_s)
-            self._records[record.name], self._states[record.name] = record, state
-            self._set_target(record.name)
-            self._note_refused(record.name, 0, now_s)
+            self._trainers[record.name] = it = ManagedTrainer(record, state)
+            self._set_target(it)
+            self._note_refused(it, 0)
 
     def record(self, name: str) -> TrainerRecord | None:
         """One trainer, if it is here."""
-        return self._records.get(name)
+        it = self._trainers.get(name)
+        return None if it is None else it.record
 
     def for_core(self, now_s: PilotS) -> Mapping[str, TrainerRecord]:
         """Trainers for the core, in order of submission: neither final nor paused nor waiting for a retry."""
-        retry_later = frozenset([name for name, it in self._states.items() if it.not_before_s > now_s])
-        return self._for_core(self._records.values(), retry_later)
+        every = self._trainers.values()
+        retry_later = frozenset([it.name for it in every if it.state.not_before_s > now_s])
+        return self._for_core(tuple([it.record for it in every]), retry_later)
 
     def wants(self, now_s: PilotS, most: int) -> tuple[tuple[int, str | None], ...]:
         """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
-        return self._wants(self.for_core(now_s), most, tuple(self._states), self._occupancy.classes())
+        return self._wants(self.for_core(now_s), most, tuple(self._trainers), self._occupancy.classes())
 
     def least_rescale_s(self, now_s: PilotS) -> float:
         """What the quickest trainer for the core needs to grow, as submitted."""
@@ -114,24 +112,27 @@ class TrainerManager:
 
     def samples_done(self) -> tuple[tuple[str, float], ...]:
         """(name, samples) of trainers that have made progress."""
-        return tuple((name, done) for name in self._records if (done := self._samples(name)) > 0)
+        return tuple((name, done) for name, it in self._trainers.items() if (done := it.samples) > 0)
 
     def losses(self) -> tuple[tuple[str, float], ...]:
         """(name, loss) of trainers that report it."""
-        return tuple((name, it.view.loss) for name, it in self._states.items() if it.view.loss is not None)
+        views = ((name, it.state.view.loss) for name, it in self._trainers.items())
+        return tuple((name, loss) for name, loss in views if loss is not None)
 
     def measured(self, of: Callable[[str], bool]) -> tuple[Measured, ...]:
-        """What was measured since the last call of the trainers that ``of`` selects."""
-        return self._meters.taken(of)
+        """What was measured since the last call of the trainers that ``of`` selects; other measurements are dropped."""
+        measured, self._measured = self._measured, []
+        return tuple(it for it in measured if of(it.trainer_id))
 
     def desire(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
         """Take over the core's allocation for one trainer."""
-        if (it := self._states.get(name)) is not None:
-            it.assign(nodes, self._class_of(nodes), now_s)
+        if (it := self._trainers.get(name)) is not None:
+            it.state.assign(nodes, self._class_of(nodes), now_s)
 
     def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: PilotS) -> None:
         """Take over what the previous pilot told, or should have told, a driver that runs."""
-        if (it := self._states.get(name)) is not None:
+        if (managed := self._trainers.get(name)) is not None:
+            it = managed.state
             it.desired, it.desired_class, it.desired_s = nodes, self._class_of(nodes), now_s
             if it.view.alive:
                 # Its hosts file may be older than the plan: with no order remembered the next step writes the file again,
@@ -143,15 +144,13 @@ class TrainerManager:
     def admitted(self, names: Iterable[str], now_s: PilotS) -> None:
         """The core has admitted these trainers. One that waits for a retry is queued until then."""
         for name in names:
-            record = self._records.get(name)
-            if record is None or record.status is not TrainerStatus.QUEUED:
-                continue
-            if self._states[name].not_before_s <= now_s:
+            it = self._trainers.get(name)
+            if it is not None and it.record.status is TrainerStatus.QUEUED and it.state.not_before_s <= now_s:
                 self.change(name, TrainerChange(status=TrainerStatus.WAITING))
 
     def quarantine(self, name: str, why: str) -> None:
         """Pause a trainer with which no decision can be made, until its user resumes it."""
-        record = self._records.get(name)
+        record = self.record(name)
         if record is not None and not record.status.is_final and record.status is not TrainerStatus.PAUSED:
             self._recorder.note("quarantine", name, f"paused, since no decision can be made with it: {why}")
             reason = f"quarantined, since no decision can be made with it: {why}"
@@ -159,75 +158,71 @@ class TrainerManager:
 
     def change(self, name: str, change: TrainerChange) -> None:
         """Change the registry, and what is known of it here."""
-        self._records[name] = self._recorder.trainer(self._records[name], change)
+        it = self._trainers[name]
+        it.record = self._recorder.trainer(it.record, change)
         if change.retry_s is not None:
-            self._states[name].not_before_s = PilotS(self._clock.now_s() + change.retry_s)
-        self._set_target(name)
+            it.state.not_before_s = PilotS(self._clock.now_s() + change.retry_s)
+        self._set_target(it)
 
     def look(self, now_s: PilotS) -> frozenset[str]:
         """Read what all drivers say. Returns the ids of fragments that drivers withhold, since workers there were killed."""
         lost: set[str] = set()
-        for name, it in list(self._states.items()):
-            if self._records[name].status is TrainerStatus.QUEUED and not it.view.alive:
+        host_s = self._to_host(now_s)
+        for name, it in list(self._trainers.items()):
+            state, was = it.state, it.state.view
+            if it.record.status is TrainerStatus.QUEUED and not was.alive:
                 continue  # no driver before this pilot starts one, and there may be thousands in the queue
-            was, it.view = it.view, self._launcher.look(name)
-            if it.view is not was and it.view != was:
-                if it.view.ranks_disagree and not was.ranks_disagree:
-                    self._recorder.note("report", name, disagreement_text(it.view.ranks_disagree))
-                self._hear(name, now_s, len(was.refused))
-                self._note_repeated(name, was)
-                self._recorder.driver_reported(name, was.times, it.view.times)
-                if fresh := it.view.withheld - was.withheld:
-                    lost |= fresh & {id_of(fragment) for fragment in it.ordered | it.leaving | it.desired}
-            record = self._records[name]
-            if it.view.alive:
-                if it.view.on and record.status is TrainerStatus.WAITING:
-                    self.change(name, TrainerChange(status=TrainerStatus.RUNNING, reason=""))
-                elif record.status in _STARTED:
-                    self._remark(record, it.view, now_s)
-            elif it.view.ending is not None and (was.alive or it.view.incarnation > record.ended_incarnation):
-                self._ended(name, now_s, found_dead=not was.alive)
-            elif record.status.is_final:
-                self._close(name, now_s)
-            elif record.status is TrainerStatus.RUNNING:
-                self.change(name, TrainerChange(status=TrainerStatus.WAITING, reason=""))
+            state.view = view = self._launcher.look(name)
+            if view is not was and view != was:
+                self._hear(it, was, now_s)
+                self._recorder.driver_reported(name, was.times, view.times)
+                if fresh := view.withheld - was.withheld:
+                    lost |= fresh & {id_of(fragment) for fragment in state.ordered | state.leaving | state.desired}
+            self._write(it, after_view(it.record, was, view, state.target, it.fault, state.ordered, host_s))
         return frozenset(lost)
 
-    def _remark(self, record: TrainerRecord, view: DriverView, now_s: PilotS) -> None:
-        text = remark(view, self._to_host(now_s))
-        if text != record.reason and (text or record.status is TrainerStatus.RUNNING):  # else why it waits stays
-            self.change(record.name, TrainerChange(reason=text))
+    def _write(self, it: ManagedTrainer, outcome: Outcome) -> None:
+        if outcome.driver_ended:
+            it.fault, it.state.ordered, it.state.leaving = "", frozenset(), frozenset()
+            self._write_usage_of(it)  # first: subscribers that hear of the end have heard of all its usage
+        for kind, text in outcome.notes:
+            self._recorder.note(kind, it.name, text)
+        if outcome.change is not None:
+            self.change(it.name, outcome.change)
+        if outcome.is_over:
+            self._write_usage_of(it)
+            del self._trainers[it.name]
 
-    def _hear(self, name: str, now_s: PilotS, refused_before: int) -> None:
-        """Measure what a trainer has reported, and note what of it cannot be used."""
+    def _hear(self, it: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
+        """Measure what a trainer has reported, and note what of it cannot be used, or was done before."""
+        state, view = it.state, it.state.view
+        if view.ranks_disagree and not was.ranks_disagree:
+            self._recorder.note("report", it.name, disagreement_text(view.ranks_disagree))
         try:
-            it = self._states[name]
-            is_there = it.view.on == {id_of(fragment) for fragment in it.desired}
-            decided_s = self._to_host(it.desired_s) if is_there else None
-            if text := self._meters.hear(
-                name, it.view, self._config.now.learning.window_s, self._to_host(now_s), decided_s
-            ):
-                self._recorder.note("clock", name, text)
+            is_there = view.on == {id_of(fragment) for fragment in state.desired}
+            decided_s = self._to_host(state.desired_s) if is_there else None
+            window_s = self._config.now.learning.window_s
+            seen, text = it.meter.hear(it.name, view, window_s, self._to_host(now_s), decided_s)
+            self._measured += seen
+            if text:
+                self._recorder.note("clock", it.name, text)
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
-            self._give_up(name, f"its reports cannot be measured: {type(error).__name__}: {error}")
-        self._note_refused(name, refused_before, now_s)
+            self._give_up(it, f"its reports cannot be measured: {type(error).__name__}: {error}")
+        self._note_refused(it, len(was.refused))
+        if (samples := view.repeated - was.repeated) > 0:
+            it.repeated_samples += samples
+            self._recorder.note("repeat", it.name, repeat_text(samples, len(state.lost), view.samples or 0.0))
+        if view.trains and not was.trains:
+            state.lost = frozenset()
 
-    def _note_refused(self, name: str, before: int, now_s: PilotS) -> None:
-        for key, problem in self._states[name].view.refused[before:]:
-            self._recorder.note("report", name, refused_text(key, problem))
+    def _note_refused(self, it: ManagedTrainer, before: int) -> None:
+        for key, problem in it.state.view.refused[before:]:
+            self._recorder.note("report", it.name, refused_text(key, problem))
 
-    def _note_repeated(self, name: str, was: DriverView) -> None:
-        it = self._states[name]
-        if (samples := it.view.repeated - was.repeated) > 0:
-            self._usage.repeated(name, samples)
-            self._recorder.note("repeat", name, repeat_text(samples, len(it.lost), it.view.samples or 0.0))
-        if it.view.trains and not was.trains:
-            it.lost = frozenset()
-
-    def _give_up(self, name: str, reason: str) -> None:
+    def _give_up(self, it: ManagedTrainer, reason: str) -> None:
         """End the driver of a trainer that cannot go on; once it has ended, this counts as a failure of the trainer."""
-        self._faults[name] = reason
-        self._launcher.kill(name)
+        it.fault = reason
+        self._launcher.kill(it.name)
 
     def step(self, now_s: PilotS, pool: Nodes | None = None) -> None:
         """Take the next step of every trainer, those that shrink first, on nodes of the pool only."""
@@ -236,53 +231,51 @@ class TrainerManager:
         disjoint = self._occupancy.held(now_s).disjoint
         todo = [
             name
-            for name, it in self._states.items()
-            if (it.view.alive or it.desired) and not (disjoint and runs_as_desired(it))
+            for name, it in self._trainers.items()
+            if (it.state.view.alive or it.state.desired) and not (disjoint and runs_as_desired(it.state))
         ]
         if not todo:
             return
-        holding = dict(zip(self._states, self._occupancy.holdings(now_s), strict=True))
-        growing = {name: len(self._states[name].desired) > len(self._states[name].ordered) for name in todo}
+        holding = dict(zip(self._trainers, self._occupancy.holdings(now_s), strict=True))
+        states = {name: self._trainers[name].state for name in todo}
+        growing = {name: len(state.desired) > len(state.ordered) for name, state in states.items()}
         for name in sorted(todo, key=growing.__getitem__):
-            it = self._states[name]
-            others = (nodes for n, nodes in holding.items() if n != name and not it.desired.isdisjoint(nodes))
-            step = next_step(it, frozenset().union(*others), now_s)
-            if step is not None and self._carry_out(name, step, now_s):
-                carried_out(it, step, now_s, self._to_host(now_s))
-                holding[name] = holds(it, now_s)
+            state = states[name]
+            others = (nodes for n, nodes in holding.items() if n != name and not state.desired.isdisjoint(nodes))
+            step = next_step(state, frozenset().union(*others), now_s)
+            if step is not None and self._carry_out(self._trainers[name], step):
+                carried_out(state, step, now_s, self._to_host(now_s))
+                holding[name] = holds(state, now_s)
 
-    def _carry_out(self, name: str, step: Step, now_s: PilotS) -> bool:
+    def _carry_out(self, it: ManagedTrainer, step: Step) -> bool:
         """Whether it could be done."""
-        it = self._states[name]
+        name, state = it.name, it.state
         match step:
             case StartDriver(nodes):
-                it.started_class = it.desired_class
+                state.started_class = state.desired_class
                 try:
-                    self._launcher.start(self._records[name].spec, self._hosts(name, nodes), self._interface(nodes))
+                    self._launcher.start(it.record.spec, self._hosts(it, nodes), self._interface(nodes))
                 except (OSError, UserError) as error:
                     if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer
-                    self._failed(name, now_s, f"the driver cannot be started: {error}", (), TrainerChange())
+                    text = f"the driver cannot be started: {error}"
+                    self._write(it, after_failure(it.record, it.samples, text, (), TrainerChange()))
                     return False
-                it.view = replace(it.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset())
+                state.view = replace(state.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset())
             case Kill():
                 self._launcher.kill(name)
             case ChangeHosts() | AskToStop():
                 try:
-                    self._tell(name, step)
+                    if isinstance(step, ChangeHosts):
+                        self._launcher.order(name, self._hosts(it, step.nodes))
+                    else:
+                        self._launcher.ask_to_stop(name)
                 except OSError as error:
                     if error.errno in NO_DISK:
                         raise
-                    self._give_up(name, f"its driver cannot be told its nodes: {error}")
+                    self._give_up(it, f"its driver cannot be told its nodes: {error}")
                     return False
         return True
-
-    def _tell(self, name: str, step: ChangeHosts | AskToStop) -> None:
-        match step:
-            case ChangeHosts(nodes):
-                self._launcher.order(name, self._hosts(name, nodes))
-            case AskToStop():
-                self._launcher.ask_to_stop(name)
 
     def held(self, now_s: PilotS) -> Nodes:
         """Fragments on which trainers have processes."""
@@ -298,38 +291,38 @@ class TrainerManager:
 
     def anybody_alive(self) -> bool:
         """Whether any driver runs."""
-        return any(it.view.alive for it in self._states.values())
+        return any(it.state.view.alive for it in self._trainers.values())
 
     def drain(self) -> None:
         """Let all trainers checkpoint and stop; the registry stays as it is."""
         self._draining = True
-        for name in self._states:
-            self._set_target(name)
+        for it in self._trainers.values():
+            self._set_target(it)
 
     def kill_all(self) -> None:
         """Kill every driver that still runs."""
-        for name, it in self._states.items():
-            if it.view.alive:
+        for name, it in self._trainers.items():
+            if it.state.view.alive:
                 self._launcher.kill(name)
 
     def account(self, now_s: PilotS) -> None:
         """Count the node-seconds since the last call."""
-        self._usage.account(self._states, now_s)
+        passed_s, self._accounted_s = max(now_s - self._accounted_s, 0.0), now_s
+        for it in self._trainers.values():
+            it.account(passed_s)
 
     def write_usage(self) -> None:
         """Write the counted node-seconds to the registry, with the heartbeat."""
-        self._recorder.usage(self._usage.taken({name: self._reached(name) for name in self._states}))
+        self._recorder.usage(tuple(used for it in self._trainers.values() if (used := it.take_usage()) is not None))
 
-    def _reached(self, name: str) -> Reached:
-        return Reached(self._samples(name), self._states[name].view.metrics)
+    def _write_usage_of(self, it: ManagedTrainer) -> None:
+        """Write what one trainer has used since the last heartbeat to the registry."""
+        if (used := it.take_usage()) is not None:
+            self._recorder.usage((used,))
 
-    def _samples(self, name: str) -> float:
-        samples = self._states[name].view.samples
-        return self._records[name].samples_done if samples is None else samples
-
-    def _hosts(self, name: str, nodes: Nodes) -> list[HostSlots]:
+    def _hosts(self, it: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
         configured = self._classes.configured(self._class_of(nodes))
-        slots = self._records[name].spec.slots or (configured and configured.slots) or self._config.now.nodes.slots
+        slots = it.record.spec.slots or (configured and configured.slots) or self._config.now.nodes.slots
         return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]
 
     def _interface(self, nodes: Nodes) -> str | None:
@@ -340,73 +333,7 @@ class TrainerManager:
         """The class of nodes that are all of one class."""
         return self._classes.of(min(nodes)) if nodes else None
 
-    def _set_target(self, name: str) -> None:
-        status = self._records[name].status
+    def _set_target(self, it: ManagedTrainer) -> None:
+        status = it.record.status
         runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._draining
-        it = self._states[name]
-        it.target = TargetState.RUN if runs else TargetState.STOP
-
-    def _ended(self, name: str, now_s: PilotS, found_dead: bool) -> None:
-        """Handle the end of a driver, once: its incarnation is remembered in the same commit.
-
-        A driver that was dead when this pilot came, without a last word, died with the job of the previous pilot. That is no
-        failure of the trainer: it starts again, at once and from its last checkpoint.
-        """
-        it, record = self._states[name], self._records[name]
-        fault = self._faults.pop(name, "")
-        change = TrainerChange(ended_incarnation=it.view.incarnation, samples_done=self._samples(name))
-        nodes, it.ordered, it.leaving = it.ordered, frozenset(), frozenset()
-        self._write_usage_of(name)  # first: listeners that hear of the end have heard of all its usage
-        match it.view.ending:
-            case Ending.DONE:
-                reason = closing_remark(it.view, record.spec.samples_total)
-                self.change(name, replace(change, status=TrainerStatus.DONE, reason=reason, finished=True))
-                self._forget(name)
-            case _ if record.status.is_final:
-                self.change(name, replace(change, finished=True))
-                self._forget(name)
-            case _ if fault:
-                self._failed(name, now_s, fault, (), change)
-            case Ending.FAILED | Ending.KILLED as how if it.target is TargetState.RUN and (
-                how is Ending.FAILED or not found_dead
-            ):
-                self._failed(name, now_s, it.view.reason or "the driver was killed", it.view.tail, change, nodes)
-            case how:
-                if how is Ending.KILLED and found_dead:
-                    text = "was dead when this pilot started; the trainer resumes from its last checkpoint"
-                    self._recorder.note("driver", name, text)
-                if record.status is TrainerStatus.RUNNING:
-                    change = replace(change, status=TrainerStatus.WAITING, reason="")
-                self.change(name, change)
-
-    def _failed(
-        self, name: str, now_s: PilotS, reason: str, tail: tuple[str, ...], change: TrainerChange,
-        nodes: Nodes = frozenset(),
-    ) -> None:  # fmt: skip
-        record, samples = self._records[name], self._samples(name)
-        outcome = after_failure(record, samples, reason, tail, nodes)
-        self._recorder.note("failure", name, outcome.note)
-        self.change(name, outcome.added_to(change))
-        if outcome.is_final:
-            self._forget(name)
-
-    def _close(self, name: str, now_s: PilotS) -> None:
-        """Final, and no driver is left."""
-        record = self._records[name]
-        if record.finished_s is None:
-            change = TrainerChange(finished=True)
-            if record.status is TrainerStatus.FAILED:  # its row cannot be read any more, and does not say so itself
-                change = replace(change, status=record.status, reason=record.reason)
-            self.change(name, change)
-        self._forget(name)
-
-    def _write_usage_of(self, name: str) -> None:
-        """Write what one trainer has used since the last heartbeat to the registry."""
-        if usage := self._usage.taken({name: self._reached(name)}):
-            self._recorder.usage(usage)
-
-    def _forget(self, name: str) -> None:
-        self._write_usage_of(name)
-        del self._records[name], self._states[name]
-        self._meters.forget(name)
-        self._usage.forget(name)
+        it.state.target = TargetState.RUN if runs else TargetState.STOP

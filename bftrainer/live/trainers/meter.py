@@ -10,7 +10,6 @@ a trainer that lost all its nodes had not saved is no part of a stall: it depend
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.events import Measured, RateSeen, StallSeen, WorkLost
@@ -154,35 +153,23 @@ def _until_formed(it: MeterReading, formed: ProgressMark) -> MeterReading:
 
 
 @dataclass(slots=True)
-class MeterBook:
-    """The readings of all trainers, and what was measured since the last call of ``taken``."""
+class Meter:
+    """The reading of one trainer. ``told``: it was noted that the clock of its rank 0 is off."""
 
-    _readings: dict[str, MeterReading] = field(default_factory=dict)
-    _seen: list[Measured] = field(default_factory=list)
-    _off: set[str] = field(default_factory=set)
+    reading: MeterReading = field(default_factory=MeterReading)
+    told: bool = False
 
     def hear(
         self, name: str, view: DriverView, window_s: float, now_s: HostS | None = None, decided_s: HostS | None = None
-    ) -> str:
-        """Read one trainer's meter, at ``now_s`` by this host's clock. Returns what is to be noted, once, or nothing.
+    ) -> tuple[tuple[Measured, ...], str]:
+        """Read the meter at ``now_s``. Returns the new measurements, and what is to be noted, once, or nothing.
 
         ``decided_s`` is the time of the decision on the nodes on which it trains; None: it trains on others.
         """
-        was = self._readings.get(name, MeterReading())
-        it, seen = read(was, name, view, window_s, now_s, decided_s)
-        self._readings[name] = it
-        self._seen += seen
-        if not seen or not it.clock_is_off or name in self._off:
-            return ""
-        self._off.add(name)
-        where = "behind" if it.lag_s > 0 else "ahead of"
-        return f"the clock of rank 0's node is {abs(it.lag_s):.0f} s {where} this host's; stalls there are not learned"
-
-    def forget(self, name: str) -> None:
-        self._readings.pop(name, None)
-        self._off.discard(name)
-
-    def taken(self, of: Callable[[str], bool]) -> tuple[Measured, ...]:
-        """What was measured of the trainers that ``of`` selects; other measurements are dropped."""
-        seen, self._seen = self._seen, []
-        return tuple(s for s in seen if of(s.trainer_id))
+        self.reading, seen = read(self.reading, name, view, window_s, now_s, decided_s)
+        if not seen or not self.reading.clock_is_off or self.told:
+            return seen, ""
+        self.told = True
+        where = "behind" if self.reading.lag_s > 0 else "ahead of"
+        lag_s = abs(self.reading.lag_s)
+        return seen, f"the clock of rank 0's node is {lag_s:.0f} s {where} this host's; stalls there are not learned"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.live.derived import Derived
-from bftrainer.live.trainers.steps import TrainerState, holds
+from bftrainer.live.trainers.managed import ManagedTrainer
+from bftrainer.live.trainers.steps import holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,14 @@ def _outside(nodes: Nodes, pool: Nodes) -> Nodes:
 class Occupancy:
     """Which fragments trainers were given, and which they occupy."""
 
-    def __init__(self, states: dict[str, TrainerState]) -> None:
-        self._states = states
+    def __init__(self, trainers: Mapping[str, ManagedTrainer]) -> None:
+        self._trainers = trainers
         self._held, self._desired, self._used = Derived(_union), Derived(_union), Derived(_union)
         self._outside = Derived(_outside)
 
     def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """The fragments on which each trainer has processes."""
-        every = self._states.values()
+        every = (it.state for it in self._trainers.values())
         return tuple([it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every])
 
     def held(self, now_s: PilotS) -> Union:
@@ -46,11 +48,12 @@ class Occupancy:
 
     def desired(self) -> Nodes:
         """Fragments that the core gave to trainers."""
-        return self._desired(tuple([it.desired for it in self._states.values()])).nodes
+        return self._desired(tuple([it.state.desired for it in self._trainers.values()])).nodes
 
     def classes(self) -> tuple[str | None, ...]:
         """The class of each trainer's nodes; None while it has none."""
-        return tuple([it.desired_class if it.desired else None for it in self._states.values()])
+        every = (it.state for it in self._trainers.values())
+        return tuple([it.desired_class if it.desired else None for it in every])
 
     def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
@@ -59,7 +62,7 @@ class Occupancy:
     def keep_within(self, pool: Nodes) -> None:
         """Take from all trainers what is no longer in the pool."""
         if gone := self._outside(self.desired(), pool):
-            for it in self._states.values():
-                if not it.desired.isdisjoint(gone):
-                    it.lost |= it.desired & gone
-                    it.desired -= gone
+            for state in (it.state for it in self._trainers.values()):
+                if not state.desired.isdisjoint(gone):
+                    state.lost |= state.desired & gone
+                    state.desired -= gone

@@ -1,0 +1,137 @@
+"""What a driver's report means for the status of its trainer: (row of the registry, what the driver says) -> change. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.domain.fragments import node_of
+from bftrainer.domain.state import Nodes
+from bftrainer.domain.times import HostS
+from bftrainer.live.trainers.remarks import closing_remark, last_words, remark
+from bftrainer.live.trainers.steps import TargetState
+from bftrainer.persistence.registry import TrainerRecord, TrainerStatus
+from bftrainer.persistence.registry_writer import TrainerChange
+from bftrainer.protocol.reports import DriverView, Ending
+
+MAX_FAILURES = 4
+RETRY_S = 5.0
+LONGEST_RETRY_S = RETRY_S * 2**MAX_FAILURES
+_OUT_OF_MEMORY = {
+    "GPU": re.compile(r"(CUDA|HIP|XPU) (error: )?out of memory|torch\.(cuda\.)?OutOfMemoryError"),
+    # srun and slurmstepd since 20.11; the kernel's and Python's words.
+    "host": re.compile(r"oom[-_]kill|\bOut [Oo]f [Mm]emory\b|\bMemoryError\b|Cannot allocate memory"),
+}
+_NODE = re.compile(r"\bnode (\S+?),")
+_STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``notes`` are (kind, text) for the event log. ``driver_ended``: the driver has; ``is_over``: the trainer, for good."""
+
+    change: TrainerChange | None = None
+    notes: tuple[tuple[str, str], ...] = ()
+    driver_ended: bool = False
+    is_over: bool = False
+
+
+NOTHING = Outcome()
+
+
+def after_view(
+    record: TrainerRecord, was: DriverView, view: DriverView, target: TargetState, fault: str, nodes: Nodes, now_s: HostS
+) -> Outcome:
+    """After a look at the driver, on ``nodes``. ``fault`` is why this pilot has killed it; empty: it has not.
+
+    An end is handled once: the driver's incarnation is remembered with the change.
+    """
+    status = record.status
+    if view.alive:
+        if view.on and status is TrainerStatus.WAITING:
+            return Outcome(TrainerChange(status=TrainerStatus.RUNNING, reason=""))
+        text = remark(view, now_s)
+        is_news = text != record.reason and (text or status is TrainerStatus.RUNNING)  # else why it waits stays
+        return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else NOTHING
+    if view.ending is not None and (was.alive or view.incarnation > record.ended_incarnation):
+        return replace(_after_end(record, view, target, fault, nodes, found_dead=not was.alive), driver_ended=True)
+    if status.is_final:
+        if record.finished_s is not None:
+            return Outcome(is_over=True)
+        is_unread = status is TrainerStatus.FAILED  # its row cannot be read any more, and does not say so itself
+        change = TrainerChange(status=status, reason=record.reason) if is_unread else TrainerChange()
+        return Outcome(replace(change, finished=True), is_over=True)
+    return (
+        Outcome(TrainerChange(status=TrainerStatus.WAITING, reason="")) if status is TrainerStatus.RUNNING else NOTHING
+    )
+
+
+def _after_end(
+    record: TrainerRecord, view: DriverView, target: TargetState, fault: str, nodes: Nodes, found_dead: bool
+) -> Outcome:
+    """After the end of a driver.
+
+    A driver that was dead when this pilot came, without a last word, died with the job of the previous pilot. That is no
+    failure of the trainer: it starts again, at once and from its last checkpoint.
+    """
+    samples = samples_of(record, view)
+    change = TrainerChange(ended_incarnation=view.incarnation, samples_done=samples)
+    match view.ending:
+        case Ending.DONE:
+            reason = closing_remark(view, record.spec.samples_total)
+            return Outcome(replace(change, status=TrainerStatus.DONE, reason=reason, finished=True), is_over=True)
+        case _ if record.status.is_final:
+            return Outcome(replace(change, finished=True), is_over=True)
+        case _ if fault:
+            return after_failure(record, samples, fault, (), change)
+        case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (
+            how is Ending.FAILED or not found_dead
+        ):
+            return after_failure(record, samples, view.reason or "the driver was killed", view.tail, change, nodes)
+    notes: tuple[tuple[str, str], ...] = ()
+    if view.ending is Ending.KILLED and found_dead:
+        notes = (("driver", "was dead when this pilot started; the trainer resumes from its last checkpoint"),)
+    if record.status is TrainerStatus.RUNNING:
+        change = replace(change, status=TrainerStatus.WAITING, reason="")
+    return Outcome(change, notes)
+
+
+def samples_of(record: TrainerRecord, view: DriverView) -> float:
+    """The samples that a trainer has done: as its driver says, else as the registry does."""
+    return record.samples_done if view.samples is None else view.samples
+
+
+def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
+    """Which memory was too small, on which node and with how many; empty if it was not that."""
+    which = next(
+        (kind for line in (reason, *tail) for kind, pattern in _OUT_OF_MEMORY.items() if pattern.search(line)), ""
+    )
+    if not which or not nodes:
+        return ""
+    named = _NODE.search(reason)
+    node = named[1] if named else node_of(min(nodes)) if len(nodes) == 1 else "a node"
+    return f"{which} out of memory on {node} at {len(nodes)} node{'s' * (len(nodes) != 1)}"
+
+
+def after_failure(
+    record: TrainerRecord, samples: float, reason: str, tail: Sequence[str], change: TrainerChange,
+    nodes: Nodes = frozenset(),
+) -> Outcome:  # fmt: skip
+    """A retry later or, after several failures in a row without progress, the trainer's end.
+
+    ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of ``nodes``; ``change`` is what else is to be
+    changed. The note has all of the log's end, the reason the line that says most.
+
+    The furthest progress is in the registry: a pilot that comes back must not take work done again for progress.
+    """
+    furthest = record.samples_at_failure
+    failures = 1 if furthest is None or samples > furthest else record.failures + 1
+    notes = (("failure", f"{reason}: {' | '.join(tail)}" if tail else reason),)
+    text = ": ".join(filter(None, [_memory(reason, tail, nodes), reason, last_words(tail)]))
+    change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
+    if failures >= MAX_FAILURES:
+        return Outcome(replace(change, status=TrainerStatus.FAILED, reason=text, finished=True), notes, is_over=True)
+    text = f"failed {failures} times, will be retried: {text}"
+    retry_s = RETRY_S * 2 ** (failures - 1)
+    return Outcome(replace(change, status=TrainerStatus.QUEUED, reason=text, retry_s=retry_s), notes)
