@@ -12,7 +12,7 @@ from pathlib import Path
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.live.trainers.launcher import DirectoryLauncher
-from bftrainer.live.trainers.meter import Meter
+from bftrainer.live.trainers.meter import TrainerMeter
 from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.hosts import HostSlots
@@ -67,7 +67,7 @@ class Player:
         self._slots = slots
         self._steps = steps
         self._patience_s = patience_s
-        self._meter, self._window_s = Meter(), window_s
+        self._meter, self._window_s = TrainerMeter(), window_s
         self._stalls: list[float] = []
         self._measured = False
         self._places: tuple[HostSlots, ...] = ()

@@ -17,7 +17,7 @@ import pytest
 from hostile_lines import NOT_LINES, VALUES, events, progress
 
 from bftrainer.live.trainers.launcher import DirectoryLauncher
-from bftrainer.live.trainers.meter import Meter
+from bftrainer.live.trainers.meter import TrainerMeter
 from bftrainer.persistence import codec
 from bftrainer.protocol.driver_pid import write_own_pid
 from bftrainer.protocol.paths import TrainerDirectory
@@ -66,7 +66,7 @@ def assert_usable(view: DriverView) -> None:
         it.encode() is not None and len(it) <= 2000 for name in view.__slots__ for it in texts(getattr(view, name))
     )
     assert sum(len(it) for name in view.__slots__ for it in texts(getattr(view, name))) < 200_000
-    measured, _ = Meter().hear("t", view, 1.0)
+    measured, _ = TrainerMeter().hear("t", view, 1.0)
     for seen in measured:
         json.loads(codec.dumps(seen), parse_constant=lambda text: pytest.fail(text))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bftrainer.live.trainers.meter import Meter
+from bftrainer.live.trainers.meter import TrainerMeter
 from bftrainer.live.trainers.outcomes import samples_of
 from bftrainer.live.trainers.steps import TrainerState
 from bftrainer.persistence.registry import TrainerRecord, Usage
@@ -17,7 +17,7 @@ class ManagedTrainer:
 
     record: TrainerRecord
     state: TrainerState
-    meter: Meter = field(default_factory=Meter)
+    meter: TrainerMeter = field(default_factory=TrainerMeter)
     fault: str = ""
     held_node_s: float = 0.0
     trained_node_s: float = 0.0

@@ -153,7 +153,7 @@ def _until_formed(it: MeterReading, formed: ProgressMark) -> MeterReading:
 
 
 @dataclass(slots=True)
-class Meter:
+class TrainerMeter:
     """The reading of one trainer. ``told``: it was noted that the clock of its rank 0 is off."""
 
     reading: MeterReading = field(default_factory=MeterReading)
