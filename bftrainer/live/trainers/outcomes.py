@@ -41,7 +41,13 @@ NOTHING = Outcome()
 
 
 def after_view(
-    record: TrainerRecord, was: DriverView, view: DriverView, target: TargetState, fault: str, nodes: Nodes, now_s: HostS
+    record: TrainerRecord,
+    was: DriverView,
+    view: DriverView,
+    target: TargetState,
+    fault: str,
+    nodes: Nodes,
+    now_s: HostS,
 ) -> Outcome:
     """After a look at the driver, on ``nodes``. ``fault`` is why this pilot has killed it; empty: it has not.
 
@@ -120,8 +126,8 @@ def after_failure(
 ) -> Outcome:  # fmt: skip
     """A retry later or, after several failures in a row without progress, the trainer's end.
 
-    ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of ``nodes``; ``change`` is what else is to be
-    changed. The note has all of the log's end, the reason the line that says most.
+    ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of ``nodes``. ``change`` is what
+    else is to be changed. The note has all of the log's end, the reason the line that says most.
 
     The furthest progress is in the registry: a pilot that comes back must not take work done again for progress.
     """
