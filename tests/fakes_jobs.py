@@ -14,9 +14,8 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import fragment_name, id_in_job
 from bftrainer.errors import CommandError
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
+from bftrainer_adapters.holding.holder_jobs import JobPhase, SchedulerTraits
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.slurm.config import SlurmSettings
 
@@ -50,6 +49,8 @@ class NoLimits:
     longest_s = math.inf
 
     def begin(self) -> None: ...
+
+    def reconfigure(self, settings: object) -> None: ...
 
     def is_limit(self, reason: str) -> bool:
         return "limit" in reason

@@ -29,9 +29,8 @@ from bftrainer.config.validation import check_table
 from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.persistence.spool import Request, RequestKind, Spool
-from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
+from bftrainer_adapters.holding.holder_jobs import JobPhase, SchedulerTraits
 from bftrainer_adapters.slurm.states import gpus_of
 
 SEED = 20210617

@@ -46,8 +46,8 @@ from bftrainer.live.signals import Signals
 from bftrainer.live.trainers import driver_process
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.system.clock import SystemClock
-from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.holding.job_holder import JobHolder
 
 LIMIT = 0.02

@@ -82,16 +82,12 @@ class HolderFiles:
         """
         return self.root / f"{node}.{job}.log"
 
-    def has_log(self, name: str) -> bool:
-        """Whether the output file of the fragment's holder exists."""
-        return os.access(self._log_of(name), os.F_OK)
-
-    def last_words(self, name: str) -> str:
-        """The end of the output of the fragment's holder, on one line."""
+    def log_end(self, name: str) -> str | None:
+        """The end of the output of the fragment's holder, on one line; None if there is no such file."""
         try:
             data = self._log_of(name).read_bytes()[-_LAST_BYTES:]
         except OSError:
-            return ""
+            return None
         return " / ".join(data.decode(errors="replace").strip().splitlines()[-3:])
 
     def remove(self, name: str) -> None:

@@ -4,14 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import UserError
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderTimeouts, ListedJob
+
+MARGIN_S = 5.0
+"""By the time the job is submitted, a limit that just fitted the window no longer does."""
+
+
+def limit_minutes(window_s: float, longest_s: float) -> int:
+    """A holder's time limit within the window, in whole minutes (Slurm rounds up fractions); 0 if none fits."""
+    return max(int((min(window_s, longest_s + MARGIN_S) - MARGIN_S) // 60), 0)
+
+
+class JobPhase(Enum):
+    """What the state of a job means for its node."""
+
+    WAITS = "waits"
+    RUNS = "runs"
+    SUSPENDED = "suspended"
+    """It keeps memory and GPUs of a node that was given to another job, so it has to end."""
+    LEAVES = "leaves"
+    OVER = "over"
+
+
+class HolderTimeouts(Protocol):
+    """The settings that are needed here."""
+
+    @property
+    def start_within_s(self) -> float:
+        """Limit for the time from submission to running."""
+
+    @property
+    def ready_within_s(self) -> float:
+        """Limit for the time from running to the payload's mark."""
+
+
+class ListedJob(Protocol):
+    """A holder job as the scheduler lists it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        """The names of its fragments: of the node that it has or waits for, or of each of several."""
+
+    @property
+    def phase(self) -> JobPhase: ...
+
+    @property
+    def state(self) -> str:
+        """The scheduler's word for its state."""
+
+    @property
+    def ends_s(self) -> float | None:
+        """The end of its time limit, once it runs."""
+
+    @property
+    def reason(self) -> str:
+        """The scheduler's reason for the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +92,42 @@ class SchedulerTraits:
     running."""
 
 
-class HolderJobs(Protocol):
+class HolderSettings(HolderTimeouts, Protocol):
+    """The settings that are needed here."""
+
+    @property
+    def max_pending(self) -> int:
+        """Most holders that may be pending at a time."""
+
+    @property
+    def submissions_per_hour(self) -> int | None:
+        """Most holders that are submitted in any hour."""
+
+    @property
+    def longest_s(self) -> float:
+        """Time limit of a holder on a node without a plan."""
+
+    @property
+    def back_off_s(self) -> float:
+        """First back-off after a failure on a node; doubled by each further failure, up to ..."""
+
+    @property
+    def back_off_most_s(self) -> float:
+        """... this one."""
+
+
+SettingsT = TypeVar("SettingsT", bound=HolderSettings)
+SettingsT_contra = TypeVar("SettingsT_contra", bound=HolderSettings, contravariant=True)
+
+
+class HolderJobs(Protocol[SettingsT_contra]):
     """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError or SchedulerError."""
 
     @property
     def traits(self) -> SchedulerTraits: ...
+
+    def reconfigure(self, settings: SettingsT_contra) -> None:
+        """Use these settings for new holders; existing ones keep their options."""
 
     def begin(self) -> None:
         """Called once, before the first list, to learn what is needed of the cluster."""
@@ -87,30 +175,6 @@ class HolderJobs(Protocol):
 
     def end_workers(self, names: list[str]) -> None:
         """End all processes in these fragments except the payloads. Raises if a scheduler is needed and does not answer."""
-
-
-class HolderSettings(HolderTimeouts, Protocol):
-    """The settings that are needed here."""
-
-    @property
-    def max_pending(self) -> int:
-        """Most holders that may be pending at a time."""
-
-    @property
-    def submissions_per_hour(self) -> int | None:
-        """Most holders that are submitted in any hour."""
-
-    @property
-    def longest_s(self) -> float:
-        """Time limit of a holder on a node without a plan."""
-
-    @property
-    def back_off_s(self) -> float:
-        """First back-off after a failure on a node; doubled by each further failure, up to ..."""
-
-    @property
-    def back_off_most_s(self) -> float:
-        """... this one."""
 
 
 def holder_script(chosen: Path | None, name: str) -> Path:

@@ -3,44 +3,56 @@
 The state of a fragment comes from three sources: the payload's marks (at every poll), the scheduler's list of holders (every
 ``poll_s``; more often while a fragment starts or leaves), and the requests. A job that is not listed is not necessarily gone:
 ended jobs are listed, too, and the scheduler is asked by id for a job that it no longer lists.
+
+Facts are gathered and steps carried out here; :mod:`~bftrainer_adapters.holding.decisions` decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Generic
 
-from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest
+from bftrainer.domain.cluster import Acquired, Fragment, FragmentPhase, NodeRequest, Refusal
+from bftrainer.domain.fragments import fragment_name, id_in_job, is_one_of_several
+from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_adapters.holding.acquiring import Acquiring
-from bftrainer_adapters.holding.admission import HolderAdmission
+from bftrainer.errors import CommandError, PostponedError, SchedulerError
+from bftrainer_adapters.holding import decisions
+from bftrainer_adapters.holding.batches import (
+    SubmissionRules,
+    alike_together,
+    limit_of,
+    next_batch,
+    within_window,
+)
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, ListedJob, ready_since
-from bftrainer_adapters.holding.held_jobs import HeldJobs
+from bftrainer_adapters.holding.decisions import HolderRules, HolderSteps, ListAnswer, ListTimes, Shrink
+from bftrainer_adapters.holding.fragment_table import FragmentTable
+from bftrainer_adapters.holding.held_fragment import HeldFragment, Marks, Submission
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderSettings
-from bftrainer_adapters.holding.node_times import NodeTimes
-from bftrainer_adapters.holding.shared_jobs import SharedJobs
+from bftrainer_adapters.holding.holder_jobs import HolderJobs, ListedJob, SettingsT
+from bftrainer_adapters.holding.node_times import read_times, save_times
+from bftrainer_adapters.holding.submission_history import HolderFailed, HolderOutcome, SubmissionHistory
 
-_END_AGAIN_S = 5.0
 _MARKS_AT_ONCE = 125
 """Marks of holders at rest that one poll reads, in turn: with 500 holders, each is read every 0.8 s."""
 _MARKS_S = 0.05
 """How long one poll reads these marks: each is an ``open``, which asks the server of a network file system."""
+_ROUND_S = 2.0
+"""No submission begins this long after the first one of a round: a tick of the pilot must not wait for 16 slow commands."""
+_FIRST = 2
+"""The first jobs of a round tell whether the scheduler takes any: the next batch is twice as large, up to the trait."""
 
 
-class JobHolder:
+class JobHolder(Generic[SettingsT]):
     """Holds nodes for one pilot by a scheduler's jobs."""
 
     def __init__(
-        self,
-        jobs: HolderJobs,
-        settings: HolderSettings,
-        files: HolderFiles,
-        clock: Clock,
-        poll_s: float,
+        self, jobs: HolderJobs[SettingsT], settings: SettingsT, files: HolderFiles, clock: Clock, poll_s: float
     ) -> None:
         self._jobs = jobs
         self._traits = jobs.traits
@@ -48,221 +60,223 @@ class JobHolder:
         self._files = files
         self._clock = clock
         self._poll_s = poll_s
-        self._held = HeldJobs()
-        self._found_old = False
-        self._next_ask_s: float = clock.elapsed_s()
-        self._failed_asks = 0
-        self._times = NodeTimes(files.root)
-        self._admission = HolderAdmission(settings, self._traits.table, jobs.is_limit, self._times)
-        self._acquiring = Acquiring(jobs, files, clock, self._held, self._admission, self._times)
-        self._shared = SharedJobs(jobs, self._held, self._release)
-        self._ask_failure = ""
-        self._is_one_suspected = False
+        self._table = FragmentTable()
+        self._lists = ListTimes(clock.elapsed_s())
+        self._history = SubmissionHistory(read_times(files.root))
+        self._saved = self._history.times
 
     @property
     def holders(self) -> Path:
         """The folder with one folder per fragment."""
         return self._files.root
 
-    def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
+    @property
+    def _rules(self) -> HolderRules:
+        return HolderRules(self._settings, self._traits.name, self._jobs.turn_s)
+
+    def reconfigure(self, settings: SettingsT, poll_s: float) -> None:
+        """Applies to new holders; existing ones keep their options."""
         self._settings, self._poll_s = settings, poll_s
-        self._admission.settings = settings
+        self._jobs.reconfigure(settings)
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """A job per node, or for several nodes that are alike (:mod:`~bftrainer_adapters.holding.acquiring`)."""
-        why = f": {self._ask_failure}" if self._ask_failure else ""
-        unlisted = None if self._found_old else f"{self._traits.name} has not listed the existing holders yet{why}"
-        return self._acquiring.acquire(requests, unlisted)
+        """Jobs for the requests, some at once, until too many in a row have failed, or a round is over: the rest is for the
+        next call.
+        """
+        began_s = self._clock.elapsed_s()
+        fragments: list[Fragment] = []
+        refusals: list[Refusal] = []
+        failed, at_once = 0, min(_FIRST, self._jobs.submissions_at_once)
+        rules = SubmissionRules(self._settings, self._traits.table, self._jobs.nodes_per_job)
+        rest = alike_together(requests, self._history, rules)
+        why_none, retry_s = self._why_none() if requests else ("", 0.0)
+        while rest and self._clock.elapsed_s() - began_s < _ROUND_S and not self._jobs.wait_s(CallKind.SUBMIT):
+            if why_none:
+                refusals += [Refusal(request.node, why_none, retry_s) for request in rest]
+                break
+            table = self._table.by_name.values()
+            held = frozenset(it.node for it in table)
+            pending = len({it.job for it in table if it.is_pending})
+            now_s, sent_s = self._clock.elapsed_s(), self._clock.now_s()
+            batch = next_batch(rest, at_once, held, pending, self._history, rules, now_s)
+            rest, refusals = batch.rest, [*refusals, *batch.refusals]
+            for together, job in zip(batch.jobs, self._submit_all(batch.jobs), strict=True):
+                if isinstance(job, str):
+                    self._history, failed = self._history.sent(1, now_s), 0
+                    fragments += self._add(together, job, sent_s, rules)
+                elif isinstance(job, PostponedError):
+                    rest = ()  # calls are limited: the node is not to blame
+                else:
+                    failed += 1
+                    refusals += [self._refused(request.node, str(job)) for request in together]
+                    if failed >= self._traits.failures_in_a_row:
+                        why_none = f"not tried: {self._traits.submit} has just failed"
+                        retry_s = self._settings.back_off_s
+            at_once = min(2 * at_once, self._jobs.submissions_at_once)
+        return Acquired(tuple(fragments), tuple(refusals))
+
+    def _why_none(self) -> tuple[str, float]:
+        """Why nothing may be submitted on any node, empty if it may, and for how long no request needs to ask again."""
+        if not self._lists.has_listed:
+            why = f": {self._lists.failure}" if self._lists.failure else ""
+            return f"{self._traits.name} has not listed the existing holders yet{why}", 0.0
+        back_off_s = self._settings.back_off_s
+        try:
+            return self._jobs.why_no_holder(), back_off_s
+        except (CommandError, SchedulerError) as error:
+            return f"cannot determine whether holders would be preempted: {error}", back_off_s
+
+    def _submit_all(self, jobs: Sequence[Sequence[NodeRequest]]) -> list[str | Exception]:
+        """Their ids, or why there is none. Each is a command that waits for the scheduler, and a release waits for all."""
+        if len(jobs) < 2:
+            return [self._submit(together) for together in jobs]
+        with ThreadPoolExecutor(len(jobs), "submit") as pool:
+            return list(pool.map(self._submit, jobs))
+
+    def _submit(self, together: Sequence[NodeRequest]) -> str | Exception:
+        """In a thread: nothing here is changed."""
+        first, *others = (within_window(request, self._history) for request in together)
+        window_s = min(request.window_s for request in (first, *others))
+        try:
+            return self._jobs.submit(replace(first, window_s=window_s), tuple(request.node for request in others))
+        except (CommandError, SchedulerError) as error:  # PostponedError is one of them
+            return error
+
+    def _add(self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: SubmissionRules) -> list[Fragment]:
+        now_s = self._clock.elapsed_s()
+        added = {}
+        for request in together:
+            name = fragment_name(request.node, id_in_job(job, request.node) if len(together) > 1 else job)
+            self._files.hold(name)
+            release_s = self._history.times.end_s(request.node_class)
+            fragment = Fragment(
+                name, FragmentPhase.PENDING, release_s=release_s, reached=((NodeStage.SUBMITTED, sent_s),)
+            )
+            submission = Submission(now_s, 60.0 * limit_of(request, self._history, rules), request.node_class)
+            added[name] = HeldFragment(fragment, now_s, submission, has_begun=not self._traits.log_at_start)
+        self._table.put(added)
+        return [held.fragment for held in added.values()]
+
+    def _refused(self, node: str, reason: str) -> Refusal:
+        failed = HolderFailed(node, reason)
+        self._learn(failed)
+        wait_s = self._history.wait_s(failed, self._jobs.is_limit, self._clock.elapsed_s())
+        return Refusal(node, reason, wait_s)
+
+    def _learn(self, outcome: HolderOutcome) -> None:
+        now_s = self._clock.elapsed_s()
+        self._history = self._history.after(outcome, self._settings, self._jobs.is_limit, now_s)
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
         now_s = self._clock.elapsed_s()
-        for held in self._held.moving.values():
-            self._look_at_marks(held, now_s)
-        for held in self._held.at_rest(_MARKS_AT_ONCE):
-            if self._files.leaving(held.name) is not None:
-                self._look_at_marks(held, now_s)
-                self._held.move(held)
+        marks = {name: self._marks(name) for name in self._table.moving}
+        for name in self._table.in_turn(_MARKS_AT_ONCE):
+            if (leaving := self._files.leaving(name)) is not None:
+                marks[name] = Marks(leaving=leaving)
             if self._clock.elapsed_s() - now_s >= _MARKS_S:
                 break
-        if self._is_time_to_ask(now_s) and not self._jobs.wait_s(CallKind.LIST):
-            self._ask(now_s)
-        self._shared.settle(now_s)
-        shown, gone = self._held.show()
+        self._carry_out(decisions.after_marks(self._table.whole_jobs(marks), marks, now_s))
+        moving = (self._table.by_name[name] for name in self._table.moving)
+        is_due = self._lists.is_due(
+            moving, self._rules, self._poll_s, self._traits.min_interval_s, self._traits.polls_at_rest, now_s
+        )
+        if is_due and not self._jobs.wait_s(CallKind.LIST):
+            self._list(now_s)
+        self._settle(now_s)
+        shown, gone = self._table.show()
         for name in gone:
             self._files.remove(name)
         return shown
 
     def observed(self, without_a_job: frozenset[str]) -> None:
         """Suspect a holder at rest on one of these nodes until the next list."""
-        self._is_one_suspected = self._is_one_suspected or self._held.rests_on(without_a_job)
-
-    def _is_time_to_ask(self, now_s: float) -> bool:
-        """At rest, marks tell what happens; lists, of a node that fails, are asked for less often or when one has no job."""
-        if self._failed_asks or not self._found_old:
-            return now_s >= self._next_ask_s
-        if self._is_change_near(now_s):
-            return True
-        rests = 0 if self._held.moving or self._is_one_suspected else self._traits.polls_at_rest - 1
-        return now_s >= self._next_ask_s + rests * self._poll_s
+        if not self._lists.suspects and self._table.rests_on(without_a_job):
+            self._lists = replace(self._lists, suspects=True)
 
     def release(self, names: frozenset[str]) -> None:
         """End workers, then holders. The leases say it, too, in case the scheduler does not answer."""
-        now_s = self._clock.elapsed_s()
-        ending = [self._held.by_name[name] for name in sorted(names) if name in self._held.by_name]
-        for held in ending:
-            self._release(held, now_s)
-        if not self._jobs.wait_s(CallKind.TIDY):
-            with suppress(CommandError, SchedulerError):  # the payload's sweep ends them, too
-                self._end_workers(ending)
-        self._end_jobs(ending)
-        self._shared.settle(now_s)
+        now_s, known = self._clock.elapsed_s(), self._table.by_name.keys() & names
+        self._carry_out(decisions.released(self._table.whole_jobs(known), known, now_s))
+        self._settle(now_s)
 
     def clear(self, names: frozenset[str]) -> None:
         """End all workers, but not the payloads."""
-        self._end_workers([self._held.by_name[name] for name in sorted(names) if name in self._held.by_name])
+        known = self._table.by_name
+        if running := [name for name in sorted(names) if name in known and not known[name].is_pending]:
+            self._jobs.end_workers(running)
 
     def renew(self) -> None:
         """Rewrite the one file that renews all leases."""
         self._files.renew()
 
-    def _look_at_marks(self, held: HolderJobState, now_s: float) -> None:
-        why = self._files.leaving(held.name)
-        if why is not None and held.phase is not FragmentPhase.GONE:
-            held.leave(why, now_s)
-            self._shared.payload_left(held, now_s)
-        elif held.phase is FragmentPhase.PENDING and not held.released and (mark := self._files.ready(held.name)):
-            held.become(FragmentPhase.READY, now_s)
-            held.reached += ready_since(mark)
-            took_s = None if held.asked_s is None else now_s - held.asked_s
-            self._admission.ready(held.node, took_s, held.node_class)
+    def _marks(self, name: str) -> Marks:
+        leaving = self._files.leaving(name)
+        return Marks(self._files.ready(name) if self._table.by_name[name].is_pending else "", leaving)
 
-    def _is_change_near(self, now_s: float) -> bool:
-        """Whether to ask the scheduler more often for a while."""
-        if now_s < self._next_ask_s - self._poll_s + self._traits.min_interval_s:
-            return False
-        return any(held.is_about_to_change(self._settings, now_s) for held in self._held.moving.values())
-
-    def _ask(self, now_s: float) -> None:
-        # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
-        has_not_run = {name for name, held in self._held.moving.items() if not held.has_run}
+    def _list(self, now_s: float) -> None:
         try:
-            if not self._found_old:
+            if not self._lists.has_listed:
                 self._jobs.begin()
             listed = self._jobs.listed()
         except (CommandError, SchedulerError) as error:
-            # The states stay as they are. The Scheduler port may not meet the same error, so refusals quote it.
-            self._ask_failure = str(error)
-            self._failed_asks += 1
-            if self._found_old:
-                self._next_ask_s = now_s + self._poll_s * min(2.0 ** (self._failed_asks - 1), 6.0)
-            else:
-                # After two polls with answers, the caller takes a list that has not come for an empty one. From the end of
-                # this try, so that a scheduler that hangs leaves the caller as much time as it takes.
-                self._next_ask_s = self._clock.elapsed_s() + self._poll_s
+            self._lists = self._lists.failed(str(error), self._poll_s, now_s, self._clock.elapsed_s())
             return
-        self._failed_asks, self._next_ask_s, self._is_one_suspected = 0, now_s + self._poll_s, False
-        if not self._found_old:
-            self._take_over(listed, now_s)
-            has_not_run = set(self._held.by_name)
-        self._end_strays(listed)
-        self._held.disturb(listed, now_s)
-        self._look_for([held for held in self._held.moving.values() if held.job not in listed], now_s)
-        for held in self._held.moving.values():
-            job = listed.get(held.job)
-            if job is None or job.phase is not JobPhase.RUNS:
-                self._look_at_marks(held, now_s)  # it may have left since, with a better reason
-            left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
-            self._compare(held, job, held.name not in has_not_run, now_s)
-            if held.phase is FragmentPhase.GONE and left_s is not None:
-                self._times.ended(held.node_class, now_s - left_s)
-            if held.phase is FragmentPhase.GONE:
-                self._explain(held, now_s)
-            elif held.is_late(self._settings, now_s, self._jobs.turn_s(held.reason)):
-                self._give_up(held, now_s)
-        self._times.save()
-        # Try again where it had no effect: a command failed, or a payload hangs.
-        moving = self._held.moving.values()
-        self._end_jobs(h for h in moving if h.phase is FragmentPhase.PENDING or now_s - h.since_s > _END_AGAIN_S)
-
-    def _compare(self, held: HolderJobState, job: ListedJob | None, has_run: bool, now_s: float) -> None:
-        if job is None:
-            return
-        held.compare(job, now_s)
-        why = ""
-        if job.phase is JobPhase.WAITS and has_run:
-            why = "preempted and requeued"
-        elif job.phase is JobPhase.SUSPENDED:
-            why = f"suspended ({job.state})"
-        if why:
-            held.why = held.why or why
-            self._release(held, now_s)
-            self._end_jobs([held])
-
-    def _take_over(self, listed: Mapping[str, ListedJob], now_s: float) -> None:
-        """Adopt the holders of a predecessor with the same name, and delete the folders of those that are over."""
-        for job in listed.values():
-            for name in job.fragments if job.phase is not JobPhase.OVER else ():
-                if name not in self._held.by_name:
-                    self._held.add(name, now_s)
-                    self._files.hold(name)
-        for name in self._files.names():
-            if name not in self._held.by_name:
-                self._files.remove(name)
-        self._found_old = True
-
-    def _end_strays(self, listed: Mapping[str, ListedJob]) -> None:
-        """End holders whose submission never returned their id."""
-        unknown = sorted(listed.keys() - self._held.by_job.keys())
-        strays = [job for job in unknown if listed[job].phase is not JobPhase.OVER]
-        if strays:
-            self._jobs.end(strays)
-
-    def _look_for(self, missing: list[HolderJobState], now_s: float) -> None:
-        """A job that is missing in two lists is over if its id is unknown, too. One command asks for all of them."""
-        again = [held for held in missing if held.unlisted]
-        if again:
+        if not self._lists.has_listed:
+            self._take_over(decisions.adopted(listed, now_s))
+        self._lists = self._lists.answered(self._poll_s, now_s)
+        missing = decisions.to_ask_for(self._table.by_name, listed)
+        unknown: frozenset[str] = frozenset()
+        if missing:
             with suppress(CommandError, SchedulerError):
-                unknown = self._jobs.unknown(sorted({held.job for held in again}))
-                for held in again:
-                    if held.job in unknown:
-                        self._look_at_marks(held, now_s)  # it may have left since, with a better reason
-                        held.become(FragmentPhase.GONE, now_s, f"unknown to {self._traits.name}")
-        for held in missing:
-            held.unlisted = True
+                unknown = self._jobs.unknown(missing)
+        answer = ListAnswer(listed, unknown, self._marks_after(listed))
+        self._carry_out(decisions.after_list(self._table.by_name, answer, self._rules, now_s))
+        if self._history.times != self._saved:
+            self._saved = self._history.times
+            save_times(self._files.root, self._saved)
 
-    def _explain(self, held: HolderJobState, now_s: float) -> None:
-        """Add the end of its output to the reason of a holder that ended before its payload started."""
-        if held.released or self._files.ready(held.name):
-            return
-        self._admission.failed(held.node, "", now_s)
-        words = self._files.last_words(held.name)
-        held.why += f": {words}" if words else ""
+    def _marks_after(self, listed: Mapping[str, ListedJob]) -> dict[str, Marks]:
+        files = self._files
+        return {
+            name: Marks(files.ready(name), files.leaving(name), files.log_end(name) if held.is_pending else None)
+            for name, held in self._table.by_name.items()
+            if decisions.to_look_at(held, listed.get(held.job))
+        }
 
-    def _give_up(self, held: HolderJobState, now_s: float) -> None:
-        """Release a holder that is too late."""
-        if held.runs and not held.has_begun and self._files.has_log(held.name):
-            held.begin(now_s)
-        why = held.why_given_up(self._settings, now_s, self._jobs.turn_s(held.reason))
-        if not why:
-            return
-        if not held.released:
-            held.why = why
-            self._admission.failed(held.node, "" if held.runs else held.reason, now_s)
-        self._release(held, now_s)
+    def _take_over(self, adopted: HolderSteps) -> None:
+        """Adopt a predecessor's holders, and delete the folders of those that are over."""
+        for name in adopted.changed:
+            self._files.hold(name)
+        for name in self._files.names():
+            if name not in adopted.changed:
+                self._files.remove(name)
+        self._carry_out(adopted)
 
-    def _release(self, held: HolderJobState, now_s: float) -> None:
-        self._files.mark_released(held.name)
-        held.release(now_s)
-        self._held.move(held)
+    def _settle(self, now_s: float) -> None:
+        several = [name for name in self._table.moving if is_one_of_several(name)]
+        if several:
+            self._carry_out(decisions.settled(self._table.whole_jobs(several), now_s))
 
-    def _end_workers(self, held: list[HolderJobState]) -> None:
-        running = [h.name for h in held if h.phase is not FragmentPhase.PENDING]
-        if running:
-            self._jobs.end_workers(running)
+    def _carry_out(self, steps: HolderSteps) -> None:
+        for name in steps.mark_released:
+            self._files.mark_released(name)
+        self._table.put(steps.changed)
+        for outcome in steps.outcomes:
+            self._learn(outcome)
+        if steps.end_workers and not self._jobs.wait_s(CallKind.TIDY):
+            with suppress(CommandError, SchedulerError):  # the payload's sweep ends them, too
+                self._jobs.end_workers(list(steps.end_workers))
+        if steps.end:
+            self._jobs.end(list(steps.end))
+        for shrink in steps.shrink:
+            members = self._table.whole_jobs(shrink.released)
+            self._carry_out(decisions.after_shrink(members, shrink, self._why_whole(shrink), self._clock.elapsed_s()))
 
-    def _end_jobs(self, held: Iterable[HolderJobState]) -> None:
-        """End those that were released and are not over; one of several nodes once all of them were released."""
-        due = {h.job: None for h in held if h.is_due_to_end and all(o.released for o in self._held.beside(h))}
-        if due:
-            self._jobs.end(list(due))
+    def _why_whole(self, shrink: Shrink) -> str:
+        """Shrink a job; why it could not be done, if so."""
+        try:
+            self._jobs.shrink(shrink.job, list(shrink.kept))
+        except (CommandError, SchedulerError) as error:
+            return str(error)
+        return ""

@@ -21,7 +21,7 @@ from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
+from bftrainer_adapters.holding.holder_jobs import SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.lsf import jobs
 from bftrainer_adapters.lsf.config import LsfSettings
@@ -37,7 +37,7 @@ _CHECK_QUEUE_S = 600.0
 _Parsed = TypeVar("_Parsed")
 
 
-class LsfHolder(JobHolder):
+class LsfHolder(JobHolder[LsfSettings]):
     """Holds nodes for one pilot. ``pilot`` marks its holders; ``env`` is added to the environment of every command."""
 
     def __init__(
@@ -53,12 +53,6 @@ class LsfHolder(JobHolder):
         files = HolderFiles(holders.absolute())
         self._lsf = _Lsf(settings, files, pilot, clock, lease_s, env or {})
         super().__init__(self._lsf, settings, files, clock, poll_s)
-
-    def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
-        """Applies to new holders; existing ones keep their options."""
-        super().reconfigure(settings, poll_s)
-        if isinstance(settings, LsfSettings):
-            self._lsf.settings = settings
 
 
 @dataclass
@@ -81,6 +75,9 @@ class _Lsf:
         self.description = jobs.description(self.pilot, self.user)
         self.script = holder_script(self.settings.holder_script, "holder.lsf")
         self.queue_checked_until_s: float = self.clock.elapsed_s()
+
+    def reconfigure(self, settings: LsfSettings) -> None:
+        self.settings = settings
 
     def begin(self) -> None:
         """Nothing to do: the queue is checked before each holder."""

@@ -16,7 +16,7 @@ from typing import Any
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import SchedulerError, UnknownStateError
-from bftrainer_adapters.holding.held import JobPhase, limit_minutes
+from bftrainer_adapters.holding.holder_jobs import JobPhase, limit_minutes
 from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.text import records, says_nothing, value_of
 

@@ -16,8 +16,7 @@ from typing import TypeVar
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.system import command
-from bftrainer_adapters.holding.held import JobPhase
-from bftrainer_adapters.holding.holder_jobs import holder_script
+from bftrainer_adapters.holding.holder_jobs import JobPhase, holder_script
 from bftrainer_adapters.lsf.jobs import PHASES, left_s, parse_submitted
 from bftrainer_adapters.lsf.observe import ask
 from bftrainer_adapters.lsf.text import records, says_nothing, unknown_jobs, value_of

@@ -17,7 +17,7 @@ from bftrainer.errors import SchedulerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
-from bftrainer_adapters.holding.reload import check_times, pilot_name, reloader
+from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.lsf import pilot_job
 from bftrainer_adapters.lsf import text as lsf_text
 from bftrainer_adapters.lsf.allocation import HOSTFILE, nodes_of_job, prefix_of_job

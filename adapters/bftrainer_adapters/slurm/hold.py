@@ -16,9 +16,8 @@ from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import MARGIN_S, JobPhase
 from bftrainer_adapters.holding.holder_files import SEVERAL, HolderFiles
-from bftrainer_adapters.holding.holder_jobs import HolderSettings, SchedulerTraits, holder_script
+from bftrainer_adapters.holding.holder_jobs import MARGIN_S, JobPhase, SchedulerTraits, holder_script
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs
@@ -42,7 +41,7 @@ TRAITS = SchedulerTraits(
 )
 
 
-class SlurmHolder(JobHolder):
+class SlurmHolder(JobHolder[SlurmSettings]):
     """Holds nodes for one pilot. ``pilot`` marks its holders; ``env`` is added to the environment of every command."""
 
     def __init__(
@@ -59,14 +58,6 @@ class SlurmHolder(JobHolder):
         files = HolderFiles(holders.absolute())
         self._slurm = _Slurm(settings, files, pilot, lease_s, calls or SlurmCalls(env or {}))
         super().__init__(self._slurm, settings, files, clock, poll_s)
-
-    def reconfigure(self, settings: HolderSettings, poll_s: float) -> None:
-        """Applies to new holders; existing ones keep their options."""
-        super().reconfigure(settings, poll_s)
-        if isinstance(settings, SlurmSettings):
-            self._slurm.settings = settings
-            self._slurm.calls.reconfigure(settings.calls_per_minute)
-            self._slurm.limit.update()
 
     def shared_limits(self) -> SharedLimits:
         """Limits for which main-queue jobs count, too; called from the thread of observations."""
@@ -118,6 +109,11 @@ class _Slurm:
         self.comment = jobs.comment(self.pilot, self.user)
         self.listing = Listing(self.comment)
         self.script = holder_script(self.settings.holder_script, "holder.slurm")
+
+    def reconfigure(self, settings: SlurmSettings) -> None:
+        self.settings = settings
+        self.calls.reconfigure(settings.calls_per_minute)
+        self.limit.update()
 
     def begin(self) -> None:
         """Find out in which order holders have to end here."""

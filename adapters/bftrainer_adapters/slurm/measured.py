@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bftrainer.domain.checks import Check
-from bftrainer_adapters.holding.node_times import NodeTimes
+from bftrainer_adapters.holding.node_times import read_times
 from bftrainer_adapters.slurm.config import SlurmSettings
 
 SLOW_END_S = 3.0
@@ -15,7 +15,7 @@ SLOW_END_S = 3.0
 
 def measured(settings: SlurmSettings, holders: Path) -> Iterator[Check]:
     """A holder's start (a Prolog is a part of it), and the time from its end until its node is idle (the Epilog)."""
-    times = NodeTimes(holders)
+    times = read_times(holders)
     for name, start_s, end_s, ends in times.classes():
         of = f"nodes of class {name!r}" if name else "nodes"
         yield Check.ok("holder start", f"{of}: ready {start_s:.0f} s after sbatch; shorter windows are not taken")

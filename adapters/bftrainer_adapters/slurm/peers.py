@@ -17,7 +17,7 @@ from bftrainer.domain.cluster import PeerPilot
 from bftrainer.errors import InvalidValueError
 from bftrainer.system import command
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import JobPhase
+from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.jobs import HOLDER_NAME, JOB_PHASES
 from bftrainer_adapters.slurm.records import fields_of, marked, new_mark, parse_records

@@ -18,7 +18,7 @@ from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.call_budget import CallBudget
-from bftrainer_adapters.holding.reload import check_times, pilot_name, reloader
+from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings

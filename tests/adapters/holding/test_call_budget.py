@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bftrainer_adapters.holding.call_budget import Bucket, CallBudget, CallKind
-from bftrainer_adapters.holding.submission_cap import HOUR_S, SubmissionCap
+from bftrainer_adapters.holding.submission_history import HOUR_S, SubmissionHistory
 
 SIZES = st.floats(1.0, 1000.0)
 RATES = st.floats(0.01, 100.0)
@@ -144,14 +144,14 @@ def test_a_budget_too_small_for_a_look_still_looks() -> None:
 
 @given(st.lists(st.floats(0.0, 900.0), max_size=60), st.integers(1, 10))
 def test_no_hour_has_more_submissions_than_the_cap(pauses: list[float], most: int) -> None:
-    cap, now_s = SubmissionCap(), 0.0
+    history, now_s = SubmissionHistory(), 0.0
     times: list[float] = []
     for pause_s in pauses:
         now_s += pause_s
-        wait_s = cap.wait_s(most, now_s)
-        assert cap.wait_s(None, now_s) == 0.0
+        wait_s = history.cap_wait_s(most, 0, now_s)
+        assert history.cap_wait_s(None, 0, now_s) == 0.0
         if wait_s == 0.0:
-            cap.submitted(now_s)
+            history = history.sent(1, now_s)
             times.append(now_s)
         else:
             assert 0.0 < wait_s <= HOUR_S

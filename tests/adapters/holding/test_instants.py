@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bftrainer.domain.cluster import FragmentPhase
+from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer_adapters.holding.held import HolderJobState, JobPhase, left_at, ready_since
+from bftrainer_adapters.holding.held_fragment import HeldFragment, Submission, left_at, ready_since
+from bftrainer_adapters.holding.holder_jobs import JobPhase
 
 
 @dataclass(frozen=True)
@@ -20,15 +21,14 @@ class Listed:
 
 
 def test_a_job_began_its_limit_before_its_end() -> None:
-    held = HolderJobState("n1#7", 0.0, limit_s=600.0)
-    held.compare(Listed(None), 1.0)
+    held = HeldFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, Submission(0.0, 600.0, ""))
+    held = held.listed_as(Listed(None), 1.0)
     assert held.fragment.reached == ()
-    held.compare(Listed(1_700_000_600.0), 2.0)
-    held.compare(Listed(1_700_000_900.0), 3.0)  # prolonged
+    held = held.listed_as(Listed(1_700_000_600.0), 2.0)
+    held = held.listed_as(Listed(1_700_000_900.0), 3.0)  # prolonged
     assert held.fragment.reached == ((NodeStage.JOB_STARTED, 1_700_000_000.0),)
-    predecessors = HolderJobState("n1#8", 0.0, FragmentPhase.READY)
-    predecessors.compare(Listed(1_700_000_600.0), 2.0)
-    assert predecessors.fragment.reached == ()
+    predecessors = HeldFragment.found("n1#7", 0.0)
+    assert predecessors.listed_as(Listed(1_700_000_600.0), 2.0).fragment.reached == ()
 
 
 def test_a_mark_that_is_no_time_is_no_instant() -> None:
@@ -40,9 +40,9 @@ def test_a_mark_that_is_no_time_is_no_instant() -> None:
 def test_a_payload_s_last_mark_is_the_instant_at_which_it_left_once() -> None:
     """The pilot hears of the end of a job only when it lists its jobs, seconds later."""
     left = (NodeStage.LEFT, 1_700_000_000.75)
-    held = HolderJobState("n1#7", 0.0, FragmentPhase.READY)
+    held = HeldFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
     for _ in range(2):  # it is read again until the job is over
-        held.leave("1700000000.500000 notice killed=3 took_s=0.250000", 5.0)
+        held = held.left("1700000000.500000 notice killed=3 took_s=0.250000", 5.0)
     assert held.fragment.reached == (left,)
     assert held.fragment.phase is FragmentPhase.LEAVING
     assert held.fragment.why == "preempted; 3 processes ended in 0.25 s"

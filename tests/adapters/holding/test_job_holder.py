@@ -11,8 +11,8 @@ from fakes_jobs import House, Job, house_in
 
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.errors import CommandError
-from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.holding.job_holder import JobHolder
 from bftrainer_adapters.slurm.config import SlurmSettings
 

@@ -14,9 +14,8 @@ from bftrainer.domain.cluster import Acquired, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import fragment_name, id_of
 from bftrainer.errors import PostponedError
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.held import JobPhase
 from bftrainer_adapters.holding.holder_files import HolderFiles
-from bftrainer_adapters.holding.holder_jobs import SchedulerTraits
+from bftrainer_adapters.holding.holder_jobs import JobPhase, SchedulerTraits
 from bftrainer_adapters.holding.job_holder import _MARKS_AT_ONCE, JobHolder
 
 NODES = 2 * _MARKS_AT_ONCE + 1
@@ -59,6 +58,9 @@ class Jobs:
     nodes_per_job: int = 1
 
     def begin(self) -> None:
+        pass
+
+    def reconfigure(self, settings: object) -> None:
         pass
 
     def is_limit(self, reason: str) -> bool:

@@ -8,27 +8,26 @@ import pytest
 
 from bftrainer.domain.checks import CheckStatus
 from bftrainer.domain.cluster import NodeRequest
-from bftrainer_adapters.holding.node_times import FILE, NodeTimes
+from bftrainer_adapters.holding.node_times import FILE, NodeTimes, read_times, save_times
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.measured import measured
 
 
 def filled(folder: Path) -> NodeTimes:
-    times = NodeTimes(folder)
+    times = NodeTimes()
     for seconds in (44.0, 46.0, 300.0):
-        times.started("4 a100", seconds)
-    times.started("32 cpus", 1.0)
-    times.ended("4 a100", 11.0)
-    times.save()
+        times = times.started("4 a100", seconds)
+    times = times.started("32 cpus", 1.0).ended("4 a100", 11.0)
+    save_times(folder, times)
     return times
 
 
 def test_classes_have_their_own_times_and_others_those_of_all(tmp_path: Path) -> None:
     times = filled(tmp_path)
-    for it in (times, NodeTimes(tmp_path)):
+    for it in (times, read_times(tmp_path)):
         assert [it.start_s(name) for name in ("4 a100", "32 cpus", "new")] == [46.0, 1.0, 45.0]
         assert [it.end_s(name) for name in ("4 a100", "32 cpus")] == [11.0, 11.0]
-    assert NodeTimes(tmp_path / "other").start_s("4 a100") == 0.0
+    assert read_times(tmp_path / "other").start_s("4 a100") == 0.0
 
 
 @pytest.mark.parametrize(
@@ -36,11 +35,10 @@ def test_classes_have_their_own_times_and_others_those_of_all(tmp_path: Path) ->
 )
 def test_a_file_that_cannot_be_read_is_measured_again(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
-    times = NodeTimes(tmp_path)
+    times = read_times(tmp_path)
     assert times.start_s("a") == 0.0
-    times.started("a", 2.0)
-    times.save()
-    assert NodeTimes(tmp_path).start_s("a") == 2.0
+    save_times(tmp_path, times.started("a", 2.0))
+    assert read_times(tmp_path).start_s("a") == 2.0
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,7 @@ def test_a_window_has_room_for_prolog_rescale_and_epilog(
 
 
 def test_doctor_tells_what_an_epilog_costs_main_jobs(tmp_path: Path) -> None:
-    filled(tmp_path).ended("32 cpus", 1.0)
+    filled(tmp_path)
     found = [check for check in measured(SlurmSettings(partition="scavenge"), tmp_path) if check.name == "holder end"]
     (slow,) = found
     assert slow.state is CheckStatus.WARNING

@@ -1,0 +1,300 @@
+"""What a holder does next: fragments, marks, the scheduler's list, settings and the time in, steps out. No clock, no I/O.
+
+Each function returns the fragments that have changed, and the steps to take. Fragments come with the others of their jobs.
+
+Of a holder job of several nodes, Slurm preempts all. Some may be given back, in two steps that a successor can do after a
+crash: their payloads end, as their leases say; then the job is shrunk to the other nodes. Whatever fails, no node is kept that
+was released: the whole job ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bftrainer.domain.cluster import FragmentPhase
+from bftrainer.domain.fragments import is_one_of_several
+from bftrainer_adapters.holding.held_fragment import RELEASED, HeldFragment, Marks, ready_since
+from bftrainer_adapters.holding.holder_jobs import HolderTimeouts, JobPhase, ListedJob
+from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderOutcome, HolderStarted
+
+PAYLOAD_ENDS_S = 5.0
+"""A payload reads its lease once a second."""
+_END_AGAIN_S = 5.0
+_ASK_OFTEN_FOR_S = 15.0
+
+Fragments = Mapping[str, HeldFragment]
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """A holder job keeps these nodes and gives back the ``released`` fragments."""
+
+    job: str
+    kept: tuple[str, ...]
+    released: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HolderSteps:
+    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments, workers, ``end`` of jobs."""
+
+    changed: Fragments = field(default_factory=dict)
+    mark_released: tuple[str, ...] = ()
+    end_workers: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()
+    shrink: tuple[Shrink, ...] = ()
+    outcomes: tuple[HolderOutcome, ...] = ()
+
+
+class _Draft:
+    """The steps of one decision as they come together."""
+
+    def __init__(self, fragments: Fragments, now_s: float) -> None:
+        self.before, self.now_s = fragments, now_s
+        self.after = dict(fragments)
+        self.marked: dict[str, None] = {}
+        self.ended: dict[str, None] = {}
+        self.outcomes: list[HolderOutcome] = []
+        self.jobs: dict[str, list[str]] = {}
+        for name, held in fragments.items():
+            if is_one_of_several(name):
+                self.jobs.setdefault(held.job, []).append(name)
+
+    def members(self, job: str) -> list[HeldFragment]:
+        """The fragments of a job for several nodes that are not gone."""
+        return [held for name in self.jobs.get(job, ()) if not (held := self.after[name]).is_gone]
+
+    def put(self, held: HeldFragment) -> HeldFragment:
+        self.after[held.name] = held
+        return held
+
+    def release(self, held: HeldFragment) -> HeldFragment:
+        self.marked[held.name] = None
+        return self.put(held.released(self.now_s))
+
+    def end(self, fragments: Iterable[HeldFragment]) -> None:
+        """End the jobs of those that were released and are not over; of several nodes once all of them were released."""
+        for held in fragments:
+            if held.is_released and not held.is_gone and all(other.is_released for other in self.members(held.job)):
+                self.ended[held.job] = None
+
+    def end_whole(self, members: list[HeldFragment], why: str, cause: HeldFragment | None = None) -> None:
+        with_whom = f" with {cause.node} of the same job" if cause else ""
+        for held in members:
+            if not held.is_released:
+                self.release(held.with_why(held.fragment.why or f"{RELEASED}{with_whom}: {why}"))
+        self.ended[members[0].job] = None
+
+    def look(self, name: str, marks: Marks) -> HeldFragment:
+        """Take over what a payload has written."""
+        held = self.after[name]
+        if marks.leaving is not None and not held.is_gone:
+            held = self.put(held.left(marks.leaving, self.now_s))
+            if is_one_of_several(name) and not held.has_left:  # the whole job is preempted, or it will end
+                for other in self.members(held.job):
+                    if other is not held:
+                        self.put(other.left_with(held, self.now_s))
+        elif marks.ready and held.is_pending and not held.is_released:
+            took_s = None if held.submission is None else self.now_s - held.submission.at_s
+            self.outcomes.append(HolderStarted(held.node, held.node_class, took_s))
+            held = held.become(FragmentPhase.READY, self.now_s)
+            held = self.put(held.reaching(*ready_since(marks.ready)))
+        return held
+
+    def steps(self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()) -> HolderSteps:
+        before = self.before
+        changed = {n: held for n, held in self.after.items() if held is not before.get(n) and held != before.get(n)}
+        return HolderSteps(
+            changed, tuple(self.marked), end_workers, tuple(self.ended), shrink, tuple(self.outcomes)
+        )  # fmt: skip
+
+
+def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) -> HolderSteps:
+    """The marks of some fragments were read."""
+    draft = _Draft(fragments, now_s)
+    for name, found in marks.items():
+        draft.look(name, found)
+    return draft.steps()
+
+
+def released(fragments: Fragments, names: Collection[str], now_s: float) -> HolderSteps:
+    """The pilot no longer wants the nodes of ``names``: workers end, then holders."""
+    draft = _Draft(fragments, now_s)
+    ending = [draft.release(fragments[name]) for name in sorted(names)]
+    draft.end(ending)
+    return draft.steps(tuple(held.name for held in ending if not held.is_pending))
+
+
+def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HolderSteps:
+    """The first list: a predecessor with the same name has left these holders."""
+    names = (name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments)
+    return HolderSteps({name: HeldFragment.found(name, now_s) for name in names})
+
+
+def to_look_at(held: HeldFragment, job: ListedJob | None) -> bool:
+    """Whether its marks are read once more after a list: it may have begun, or have left since with a better reason."""
+    return held.is_pending or job is None or job.phase is not JobPhase.RUNS or held.name not in job.fragments
+
+
+def to_ask_for(fragments: Fragments, listed: Mapping[str, ListedJob]) -> list[str]:
+    """Jobs that are missing in two lists. One is over if its id is unknown as well."""
+    return sorted({held.job for held in fragments.values() if held.is_unlisted and held.job not in listed})
+
+
+@dataclass(frozen=True, slots=True)
+class ListAnswer:
+    """A list of the pilot's jobs, those of the missing ones that are ``unknown``, and marks that were read after it."""
+
+    listed: Mapping[str, ListedJob]
+    unknown: frozenset[str]
+    marks: Mapping[str, Marks]
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRules:
+    """``scheduler`` is its name in messages, ``turn_s`` how much longer a holder may be pending for a reason."""
+
+    settings: HolderTimeouts
+    scheduler: str
+    turn_s: Callable[[str], float]
+
+
+def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now_s: float) -> HolderSteps:
+    """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was asked."""
+    draft = _Draft(fragments, now_s)
+    jobs = {held.job for held in fragments.values()}
+    strays = {id_ for id_, job in answer.listed.items() if id_ not in jobs and job.phase is not JobPhase.OVER}
+    draft.ended |= dict.fromkeys(sorted(strays))  # submissions that never returned their id
+    for name, held in fragments.items():
+        job = answer.listed.get(held.job)
+        is_same = job is not None and job.phase is JobPhase.RUNS and held.listed_as(job, now_s) is held
+        if is_same and held.is_at_rest:
+            continue
+        _compare(draft, name, job, answer, rules)
+    moving = [held for held in draft.after.values() if not held.is_at_rest]
+    # Try again where it had no effect: a command failed, or a payload hangs.
+    draft.end(held for held in moving if held.is_pending or now_s - held.since_s > _END_AGAIN_S)
+    return draft.steps()
+
+
+def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules) -> None:
+    before, now_s = draft.before[name], draft.now_s
+    marks = answer.marks.get(name, Marks())
+    held = draft.look(name, marks)
+    left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
+    if job is None:
+        if before.is_unlisted and held.job in answer.unknown:
+            held, left_s = held.become(FragmentPhase.GONE, now_s, f"unknown to {rules.scheduler}"), None
+        held = replace(held, is_unlisted=True)
+    else:
+        held = held.listed_as(job, now_s)
+        # The list may be older than a mark: a job that is pending in it has not necessarily been requeued.
+        requeued = "preempted and requeued" if job.phase is JobPhase.WAITS and before.has_run else ""
+        if why := requeued or (f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""):
+            held = draft.release(held.with_why(held.fragment.why or why))
+            draft.end([held])
+    if held.is_gone and left_s is not None:
+        draft.outcomes.append(HolderEnded(held.node_class, now_s - left_s))
+    if held.is_gone and not held.is_released and not marks.ready:
+        draft.outcomes.append(HolderFailed(held.node, ""))
+        held = held.with_why(held.fragment.why + (f": {marks.log}" if marks.log else ""))
+    draft.put(held)
+    if held.is_late(rules.settings, now_s, rules.turn_s(held.reason)):
+        _give_up(draft, held, marks, rules)
+
+
+def _give_up(draft: _Draft, held: HeldFragment, marks: Marks, rules: HolderRules) -> None:
+    """Release a holder that is too late."""
+    if held.runs and not held.has_begun and marks.log is not None:
+        held = draft.put(replace(held, has_begun=True, since_s=draft.now_s))
+    why = held.why_given_up(rules.settings, draft.now_s, rules.turn_s(held.reason))
+    if why and not held.is_released:
+        held = held.with_why(why)
+        draft.outcomes.append(HolderFailed(held.node, "" if held.runs else held.reason))
+    if why:
+        draft.release(held)
+
+
+def settled(fragments: Fragments, now_s: float) -> HolderSteps:
+    """Give back the nodes of jobs for several that were released, or the whole job."""
+    draft, shrink = _Draft(fragments, now_s), []
+    for job in sorted(draft.jobs):
+        members = draft.members(job)
+        leaving = [held for held in members if held.is_released or held.has_left]
+        waiting = [held for held in leaving if not held.has_left]
+        if any(_is_stuck(held, now_s) for held in members):
+            draft.end_whole(members, "its payload has ended")
+        elif not leaving or len(leaving) == len(members):
+            continue
+        elif not all(held.has_run for held in leaving):
+            draft.end_whole(members, "the job has not started", leaving[0])
+        elif any(now_s - held.since_s > PAYLOAD_ENDS_S for held in waiting):
+            draft.end_whole(members, f"its payload has not ended within {PAYLOAD_ENDS_S:g} s", leaving[0])
+        elif not waiting:
+            kept = tuple(held.node for held in members if held not in leaving)
+            shrink.append(Shrink(job, kept, tuple(held.name for held in leaving)))
+    return draft.steps(shrink=tuple(shrink))
+
+
+def after_shrink(fragments: Fragments, step: Shrink, failure: str, now_s: float) -> HolderSteps:
+    """The job was shrunk, or not, for the reason ``failure``: then it ends."""
+    draft = _Draft(fragments, now_s)
+    if failure:
+        draft.end_whole(draft.members(step.job), failure, fragments[step.released[0]])
+    else:
+        for name in step.released:
+            draft.put(fragments[name].become(FragmentPhase.GONE, now_s, RELEASED))
+    return draft.steps()
+
+
+def _is_stuck(held: HeldFragment, now_s: float) -> bool:
+    """Its payload has ended, and the job goes on: Slurm would end a preempted one sooner."""
+    is_left = held.phase is FragmentPhase.LEAVING and not held.is_released and not held.has_left
+    return is_left and now_s - held.since_s > PAYLOAD_ENDS_S
+
+
+@dataclass(frozen=True, slots=True)
+class ListTimes:
+    """When the scheduler is asked for its list next. ``failure`` is what the latest try met, ``suspects`` whether a node at
+    rest shows no job: it may have failed, and leaves no mark.
+    """
+
+    next_s: float
+    failures: int = 0
+    failure: str = ""
+    has_listed: bool = False
+    suspects: bool = False
+
+    def is_due(
+        self, moving: Iterable[HeldFragment], rules: HolderRules, poll_s: float, min_s: float, polls_at_rest: int,
+        now_s: float,
+    ) -> bool:  # fmt: skip
+        """At rest, marks tell what happens; lists, of a node that fails, are less frequent, unless one is suspected."""
+        if self.failures or not self.has_listed:
+            return now_s >= self.next_s
+        moving = list(moving)
+        is_near = any(_is_about_to_change(held, rules.settings, now_s) for held in moving)
+        if is_near and now_s >= self.next_s - poll_s + min_s:
+            return True
+        rests = 0 if moving or self.suspects else polls_at_rest - 1
+        return now_s >= self.next_s + rests * poll_s
+
+    def failed(self, error: str, poll_s: float, asked_s: float, now_s: float) -> ListTimes:
+        """The states stay as they are. The Scheduler port may not meet the same error, so refusals quote it.
+
+        Before the first list, after two polls with answers, the caller takes a list that has not come for an empty one. So the
+        next try is ``poll_s`` from the end of this one: a scheduler that hangs leaves the caller as much time as it takes.
+        """
+        next_s = asked_s + poll_s * min(2.0**self.failures, 6.0) if self.has_listed else now_s + poll_s
+        return replace(self, next_s=next_s, failures=self.failures + 1, failure=error)
+
+    def answered(self, poll_s: float, asked_s: float) -> ListTimes:
+        return ListTimes(asked_s + poll_s, has_listed=True)
+
+
+def _is_about_to_change(held: HeldFragment, settings: HolderTimeouts, now_s: float) -> bool:
+    """Whether a change is near that only the scheduler can tell of."""
+    unknown_end = held.phase is FragmentPhase.READY and held.fragment.ends_s is None
+    soon = held.phase is FragmentPhase.LEAVING or unknown_end or held.is_late(settings, now_s)
+    return soon and now_s - held.since_s < _ASK_OFTEN_FOR_S
