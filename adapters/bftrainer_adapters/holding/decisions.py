@@ -36,7 +36,7 @@ class Shrink:
 
 
 @dataclass(frozen=True, slots=True)
-class HolderSteps:
+class HoldingSteps:
     """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments, workers, ``end`` of jobs."""
 
     changed: Fragments = field(default_factory=dict)
@@ -74,9 +74,9 @@ class _Draft:
         return self.put(held.released(self.now_s))
 
     def end(self, fragments: Iterable[HeldFragment]) -> None:
-        """End the jobs of those that were released and are not over; of several nodes once all of them were released."""
+        """End the jobs of those that were released; one for several nodes once all of them were."""
         for held in fragments:
-            if held.is_released and not held.is_gone and all(other.is_released for other in self.members(held.job)):
+            if held.is_released and all(other.is_released for other in self.members(held.job)):
                 self.ended[held.job] = None
 
     def end_whole(self, members: list[HeldFragment], why: str, cause: HeldFragment | None = None) -> None:
@@ -102,15 +102,15 @@ class _Draft:
             held = self.put(held.reaching(*ready_since(marks.ready)))
         return held
 
-    def steps(self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()) -> HolderSteps:
+    def steps(self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()) -> HoldingSteps:
         before = self.before
         changed = {n: held for n, held in self.after.items() if held is not before.get(n) and held != before.get(n)}
-        return HolderSteps(
+        return HoldingSteps(
             changed, tuple(self.marked), end_workers, tuple(self.ended), shrink, tuple(self.outcomes)
         )  # fmt: skip
 
 
-def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) -> HolderSteps:
+def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) -> HoldingSteps:
     """The marks of some fragments were read."""
     draft = _Draft(fragments, now_s)
     for name, found in marks.items():
@@ -118,7 +118,7 @@ def after_marks(fragments: Fragments, marks: Mapping[str, Marks], now_s: float) 
     return draft.steps()
 
 
-def released(fragments: Fragments, names: Collection[str], now_s: float) -> HolderSteps:
+def released(fragments: Fragments, names: Collection[str], now_s: float) -> HoldingSteps:
     """The pilot no longer wants the nodes of ``names``: workers end, then holders."""
     draft = _Draft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
@@ -126,10 +126,10 @@ def released(fragments: Fragments, names: Collection[str], now_s: float) -> Hold
     return draft.steps(tuple(held.name for held in ending if not held.is_pending))
 
 
-def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HolderSteps:
+def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
     """The first list: a predecessor with the same name has left these holders."""
     names = (name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments)
-    return HolderSteps({name: HeldFragment.found(name, now_s) for name in names})
+    return HoldingSteps({name: HeldFragment.found(name, now_s) for name in names})
 
 
 def to_look_at(held: HeldFragment, job: ListedJob | None) -> bool:
@@ -160,7 +160,7 @@ class HolderRules:
     turn_s: Callable[[str], float]
 
 
-def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now_s: float) -> HolderSteps:
+def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now_s: float) -> HoldingSteps:
     """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was asked."""
     draft = _Draft(fragments, now_s)
     jobs = {held.job for held in fragments.values()}
@@ -216,7 +216,7 @@ def _give_up(draft: _Draft, held: HeldFragment, marks: Marks, rules: HolderRules
         draft.release(held)
 
 
-def settled(fragments: Fragments, now_s: float) -> HolderSteps:
+def settled(fragments: Fragments, now_s: float) -> HoldingSteps:
     """Give back the nodes of jobs for several that were released, or the whole job."""
     draft, shrink = _Draft(fragments, now_s), []
     for job in sorted(draft.jobs):
@@ -237,7 +237,7 @@ def settled(fragments: Fragments, now_s: float) -> HolderSteps:
     return draft.steps(shrink=tuple(shrink))
 
 
-def after_shrink(fragments: Fragments, step: Shrink, failure: str, now_s: float) -> HolderSteps:
+def after_shrink(fragments: Fragments, step: Shrink, failure: str, now_s: float) -> HoldingSteps:
     """The job was shrunk, or not, for the reason ``failure``: then it ends."""
     draft = _Draft(fragments, now_s)
     if failure:

@@ -30,7 +30,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class OwnSubmission:
     """A submission by this pilot: when (elapsed seconds), the time limit, the node's class."""
 
     at_s: float
@@ -44,7 +44,7 @@ class HeldFragment:
 
     fragment: Fragment
     since_s: float
-    submission: Submission | None = None
+    submission: OwnSubmission | None = None
     """None: a predecessor has submitted it."""
     runs: bool = False
     """Whether the scheduler has listed its job as running."""

@@ -30,9 +30,9 @@ from bftrainer_adapters.holding.batches import (
     within_window,
 )
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.decisions import HolderRules, HolderSteps, ListAnswer, ListTimes, Shrink
+from bftrainer_adapters.holding.decisions import HolderRules, HoldingSteps, ListAnswer, ListTimes, Shrink
 from bftrainer_adapters.holding.fragment_table import FragmentTable
-from bftrainer_adapters.holding.held_fragment import HeldFragment, Marks, Submission
+from bftrainer_adapters.holding.held_fragment import HeldFragment, Marks, OwnSubmission
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, ListedJob, SettingsT
 from bftrainer_adapters.holding.node_times import read_times, save_times
@@ -152,7 +152,7 @@ class JobHolder(Generic[SettingsT]):
             fragment = Fragment(
                 name, FragmentPhase.PENDING, release_s=release_s, reached=((NodeStage.SUBMITTED, sent_s),)
             )
-            submission = Submission(now_s, 60.0 * limit_of(request, self._history, rules), request.node_class)
+            submission = OwnSubmission(now_s, 60.0 * limit_of(request, self._history, rules), request.node_class)
             added[name] = HeldFragment(fragment, now_s, submission, has_begun=not self._traits.log_at_start)
         self._table.put(added)
         return [held.fragment for held in added.values()]
@@ -244,7 +244,7 @@ class JobHolder(Generic[SettingsT]):
             if decisions.to_look_at(held, listed.get(held.job))
         }
 
-    def _take_over(self, adopted: HolderSteps) -> None:
+    def _take_over(self, adopted: HoldingSteps) -> None:
         """Adopt a predecessor's holders, and delete the folders of those that are over."""
         for name in adopted.changed:
             self._files.hold(name)
@@ -258,7 +258,7 @@ class JobHolder(Generic[SettingsT]):
         if several:
             self._carry_out(decisions.settled(self._table.whole_jobs(several), now_s))
 
-    def _carry_out(self, steps: HolderSteps) -> None:
+    def _carry_out(self, steps: HoldingSteps) -> None:
         for name in steps.mark_released:
             self._files.mark_released(name)
         self._table.put(steps.changed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer_adapters.holding.held_fragment import HeldFragment, Submission, left_at, ready_since
+from bftrainer_adapters.holding.held_fragment import HeldFragment, OwnSubmission, left_at, ready_since
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 
 
@@ -21,7 +21,7 @@ class Listed:
 
 
 def test_a_job_began_its_limit_before_its_end() -> None:
-    held = HeldFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, Submission(0.0, 600.0, ""))
+    held = HeldFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, OwnSubmission(0.0, 600.0, ""))
     held = held.listed_as(Listed(None), 1.0)
     assert held.fragment.reached == ()
     held = held.listed_as(Listed(1_700_000_600.0), 2.0)
