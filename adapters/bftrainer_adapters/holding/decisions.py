@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.domain.fragments import is_one_of_several
-from bftrainer_adapters.holding.held_fragment import RELEASED, HeldFragment, Marks, ready_since
+from bftrainer_adapters.holding.holder_fragment import RELEASED, HolderFragment, Marks, ready_since
 from bftrainer_adapters.holding.holder_jobs import HolderTimeouts, JobPhase, ListedJob
 from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderOutcome, HolderStarted
 
@@ -23,7 +23,7 @@ PAYLOAD_ENDS_S = 5.0
 _END_AGAIN_S = 5.0
 _ASK_OFTEN_FOR_S = 15.0
 
-Fragments = Mapping[str, HeldFragment]
+Fragments = Mapping[str, HolderFragment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +61,32 @@ class _Draft:
             if is_one_of_several(name):
                 self.jobs.setdefault(held.job, []).append(name)
 
-    def members(self, job: str) -> list[HeldFragment]:
+    def members(self, job: str) -> list[HolderFragment]:
         """The fragments of a job for several nodes that are not gone."""
         return [held for name in self.jobs.get(job, ()) if not (held := self.after[name]).is_gone]
 
-    def put(self, held: HeldFragment) -> HeldFragment:
+    def put(self, held: HolderFragment) -> HolderFragment:
         self.after[held.name] = held
         return held
 
-    def release(self, held: HeldFragment) -> HeldFragment:
+    def release(self, held: HolderFragment) -> HolderFragment:
         self.marked[held.name] = None
         return self.put(held.released(self.now_s))
 
-    def end(self, fragments: Iterable[HeldFragment]) -> None:
+    def end(self, fragments: Iterable[HolderFragment]) -> None:
         """End the jobs of those that were released; one for several nodes once all of them were."""
         for held in fragments:
             if held.is_released and all(other.is_released for other in self.members(held.job)):
                 self.ended[held.job] = None
 
-    def end_whole(self, members: list[HeldFragment], why: str, cause: HeldFragment | None = None) -> None:
+    def end_whole(self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None) -> None:
         with_whom = f" with {cause.node} of the same job" if cause else ""
         for held in members:
             if not held.is_released:
                 self.release(held.with_why(held.fragment.why or f"{RELEASED}{with_whom}: {why}"))
         self.ended[members[0].job] = None
 
-    def look(self, name: str, marks: Marks) -> HeldFragment:
+    def look(self, name: str, marks: Marks) -> HolderFragment:
         """Take over what a payload has written."""
         held = self.after[name]
         if marks.leaving is not None and not held.is_gone:
@@ -129,10 +129,10 @@ def released(fragments: Fragments, names: Collection[str], now_s: float) -> Hold
 def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
     """The first list: a predecessor with the same name has left these holders."""
     names = (name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments)
-    return HoldingSteps({name: HeldFragment.found(name, now_s) for name in names})
+    return HoldingSteps({name: HolderFragment.found(name, now_s) for name in names})
 
 
-def to_look_at(held: HeldFragment, job: ListedJob | None) -> bool:
+def to_look_at(held: HolderFragment, job: ListedJob | None) -> bool:
     """Whether its marks are read once more after a list: it may have begun, or have left since with a better reason."""
     return held.is_pending or job is None or job.phase is not JobPhase.RUNS or held.name not in job.fragments
 
@@ -204,7 +204,7 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
         _give_up(draft, held, marks, rules)
 
 
-def _give_up(draft: _Draft, held: HeldFragment, marks: Marks, rules: HolderRules) -> None:
+def _give_up(draft: _Draft, held: HolderFragment, marks: Marks, rules: HolderRules) -> None:
     """Release a holder that is too late."""
     if held.runs and not held.has_begun and marks.log is not None:
         held = draft.put(replace(held, has_begun=True, since_s=draft.now_s))
@@ -248,7 +248,7 @@ def after_shrink(fragments: Fragments, step: Shrink, failure: str, now_s: float)
     return draft.steps()
 
 
-def _is_stuck(held: HeldFragment, now_s: float) -> bool:
+def _is_stuck(held: HolderFragment, now_s: float) -> bool:
     """Its payload has ended, and the job goes on: Slurm would end a preempted one sooner."""
     is_left = held.phase is FragmentPhase.LEAVING and not held.is_released and not held.has_left
     return is_left and now_s - held.since_s > PAYLOAD_ENDS_S
@@ -267,7 +267,7 @@ class ListTimes:
     suspects: bool = False
 
     def is_due(
-        self, moving: Iterable[HeldFragment], rules: HolderRules, poll_s: float, min_s: float, polls_at_rest: int,
+        self, moving: Iterable[HolderFragment], rules: HolderRules, poll_s: float, min_s: float, polls_at_rest: int,
         now_s: float,
     ) -> bool:  # fmt: skip
         """At rest, marks tell what happens; lists, of a node that fails, are less frequent, unless one is suspected."""
@@ -293,7 +293,7 @@ class ListTimes:
         return ListTimes(asked_s + poll_s, has_listed=True)
 
 
-def _is_about_to_change(held: HeldFragment, settings: HolderTimeouts, now_s: float) -> bool:
+def _is_about_to_change(held: HolderFragment, settings: HolderTimeouts, now_s: float) -> bool:
     """Whether a change is near that only the scheduler can tell of."""
     unknown_end = held.phase is FragmentPhase.READY and held.fragment.ends_s is None
     soon = held.phase is FragmentPhase.LEAVING or unknown_end or held.is_late(settings, now_s)

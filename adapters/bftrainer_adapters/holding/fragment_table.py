@@ -7,21 +7,21 @@ from itertools import islice
 
 from bftrainer.domain.cluster import Fragment
 from bftrainer.domain.fragments import is_one_of_several
-from bftrainer_adapters.holding.held_fragment import HeldFragment
+from bftrainer_adapters.holding.holder_fragment import HolderFragment
 
 
 class FragmentTable:
     """``moving`` are those that are not at rest, and some that have just come to rest. ``put`` is the only writer."""
 
     def __init__(self) -> None:
-        self.by_name: dict[str, HeldFragment] = {}
+        self.by_name: dict[str, HolderFragment] = {}
         self.moving: dict[str, None] = {}
         self._resting: dict[str, None] = {}  # in the order in which their marks are read
         self._jobs: dict[str, set[str]] = {}  # names by job, of jobs for several nodes
         self._shown: tuple[Fragment, ...] = ()
         self._is_shown = True
 
-    def put(self, changed: Mapping[str, HeldFragment]) -> None:
+    def put(self, changed: Mapping[str, HolderFragment]) -> None:
         """Watch these closely."""
         for name, held in changed.items():
             before = self.by_name.get(name)
@@ -31,7 +31,7 @@ class FragmentTable:
             self.by_name[name], self.moving[name] = held, None
             self._resting.pop(name, None)
 
-    def whole_jobs(self, names: Iterable[str]) -> dict[str, HeldFragment]:
+    def whole_jobs(self, names: Iterable[str]) -> dict[str, HolderFragment]:
         """These fragments, with all others of their jobs. Unknown names are left out."""
         known = [held for name in names if (held := self.by_name.get(name)) is not None]
         found = {held.name: held for held in known}

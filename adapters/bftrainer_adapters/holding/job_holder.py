@@ -32,8 +32,8 @@ from bftrainer_adapters.holding.batches import (
 from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.decisions import HolderRules, HoldingSteps, ListAnswer, ListTimes, Shrink
 from bftrainer_adapters.holding.fragment_table import FragmentTable
-from bftrainer_adapters.holding.held_fragment import HeldFragment, Marks, OwnSubmission
 from bftrainer_adapters.holding.holder_files import HolderFiles
+from bftrainer_adapters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
 from bftrainer_adapters.holding.holder_jobs import HolderJobs, ListedJob, SettingsT
 from bftrainer_adapters.holding.node_times import read_times, save_times
 from bftrainer_adapters.holding.submission_history import HolderFailed, HolderOutcome, SubmissionHistory
@@ -153,7 +153,7 @@ class JobHolder(Generic[SettingsT]):
                 name, FragmentPhase.PENDING, release_s=release_s, reached=((NodeStage.SUBMITTED, sent_s),)
             )
             submission = OwnSubmission(now_s, 60.0 * limit_of(request, self._history, rules), request.node_class)
-            added[name] = HeldFragment(fragment, now_s, submission, has_begun=not self._traits.log_at_start)
+            added[name] = HolderFragment(fragment, now_s, submission, has_begun=not self._traits.log_at_start)
         self._table.put(added)
         return [held.fragment for held in added.values()]
 

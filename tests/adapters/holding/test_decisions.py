@@ -14,7 +14,7 @@ from bftrainer.domain.fragments import fragment_name, id_in_job
 from bftrainer_adapters.holding import decisions
 from bftrainer_adapters.holding.batches import SubmissionRules, alike_together, next_batch
 from bftrainer_adapters.holding.decisions import HolderRules, HoldingSteps, ListAnswer, ListTimes, Shrink
-from bftrainer_adapters.holding.held_fragment import HeldFragment, Marks, OwnSubmission
+from bftrainer_adapters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderStarted, SubmissionHistory
 from bftrainer_adapters.slurm.config import SlurmSettings
@@ -27,12 +27,12 @@ RELEASED_MARK, NOTICE_MARK = (f"1700000000.0 {why} killed=0 took_s=0.01" for why
 
 def held(
     name: str, phase: FragmentPhase = READY, since_s: float = 0.0, ends_s: float | None = 9e9, **more: object
-) -> HeldFragment:
+) -> HolderFragment:
     fragment = Fragment(name, phase, None if phase is PENDING else ends_s)
-    return replace(HeldFragment(fragment, since_s, runs=phase is not PENDING), **more)  # type: ignore[arg-type]
+    return replace(HolderFragment(fragment, since_s, runs=phase is not PENDING), **more)  # type: ignore[arg-type]
 
 
-def of(*fragments: HeldFragment) -> dict[str, HeldFragment]:
+def of(*fragments: HolderFragment) -> dict[str, HolderFragment]:
     return {it.name: it for it in fragments}
 
 
@@ -119,7 +119,7 @@ def test_several_nodes_leave_together_unless_they_were_released() -> None:
 def test_lists_are_rare_at_rest() -> None:
     times = ListTimes(0.0).answered(10.0, 0.0)
 
-    def due_s(times: ListTimes, *fragments: HeldFragment) -> int:
+    def due_s(times: ListTimes, *fragments: HolderFragment) -> int:
         return next(s for s in range(1, 100) if times.is_due(fragments, RULES, 10.0, 1.0, 3, float(s)))
 
     assert due_s(times) == 30
@@ -139,7 +139,7 @@ class World:
 
     nodes_per_job: int
     now_s: float = 0.0
-    fragments: dict[str, HeldFragment] = field(default_factory=dict)
+    fragments: dict[str, HolderFragment] = field(default_factory=dict)
     history: SubmissionHistory = field(default_factory=SubmissionHistory)
     jobs: dict[str, Job] = field(default_factory=dict)
     sent_s: list[float] = field(default_factory=list)

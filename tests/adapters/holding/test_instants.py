@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer_adapters.holding.held_fragment import HeldFragment, OwnSubmission, left_at, ready_since
+from bftrainer_adapters.holding.holder_fragment import HolderFragment, OwnSubmission, left_at, ready_since
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 
 
@@ -21,13 +21,13 @@ class Listed:
 
 
 def test_a_job_began_its_limit_before_its_end() -> None:
-    held = HeldFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, OwnSubmission(0.0, 600.0, ""))
+    held = HolderFragment(Fragment("n1#7", FragmentPhase.PENDING), 0.0, OwnSubmission(0.0, 600.0, ""))
     held = held.listed_as(Listed(None), 1.0)
     assert held.fragment.reached == ()
     held = held.listed_as(Listed(1_700_000_600.0), 2.0)
     held = held.listed_as(Listed(1_700_000_900.0), 3.0)  # prolonged
     assert held.fragment.reached == ((NodeStage.JOB_STARTED, 1_700_000_000.0),)
-    predecessors = HeldFragment.found("n1#7", 0.0)
+    predecessors = HolderFragment.found("n1#7", 0.0)
     assert predecessors.listed_as(Listed(1_700_000_600.0), 2.0).fragment.reached == ()
 
 
@@ -40,7 +40,7 @@ def test_a_mark_that_is_no_time_is_no_instant() -> None:
 def test_a_payload_s_last_mark_is_the_instant_at_which_it_left_once() -> None:
     """The pilot hears of the end of a job only when it lists its jobs, seconds later."""
     left = (NodeStage.LEFT, 1_700_000_000.75)
-    held = HeldFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
+    held = HolderFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
     for _ in range(2):  # it is read again until the job is over
         held = held.left("1700000000.500000 notice killed=3 took_s=0.250000", 5.0)
     assert held.fragment.reached == (left,)

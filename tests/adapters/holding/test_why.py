@@ -12,7 +12,7 @@ from live_house import house
 from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.registry_writer import RegistryWriter
-from bftrainer_adapters.holding.held_fragment import HeldFragment, why_left
+from bftrainer_adapters.holding.holder_fragment import HolderFragment, why_left
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 
 
@@ -45,7 +45,7 @@ def test_the_mark_of_a_payload_is_words_without_a_raw_time(mark: str, words: str
     ("state", "why"), [("PREEMPTED", "preempted; 3 processes"), ("CANCELLED", "canceled; 3 processes")]
 )
 def test_who_sent_sigterm_is_known_when_the_job_is_over(state: str, why: str) -> None:
-    held = HeldFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
+    held = HolderFragment(Fragment("n1#7", FragmentPhase.READY), 0.0)
     held = held.become(FragmentPhase.LEAVING, 1.0, "preempted; 3 processes").listed_as(Listed(state), 2.0)
     assert (held.phase, held.fragment.why) == (FragmentPhase.GONE, why)
 

@@ -39,7 +39,7 @@ class OwnSubmission:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFragment:
+class HolderFragment:
     """``since_s`` (elapsed seconds): the latest change of phase, or the start of the job or of its script."""
 
     fragment: Fragment
@@ -57,7 +57,7 @@ class HeldFragment:
     """The scheduler's reason why it is pending."""
 
     @classmethod
-    def found(cls, name: str, now_s: float) -> HeldFragment:
+    def found(cls, name: str, now_s: float) -> HolderFragment:
         """Of a predecessor."""
         return cls(Fragment(name, FragmentPhase.PENDING), now_s)
 
@@ -105,36 +105,36 @@ class HeldFragment:
         left = any(stage is NodeStage.LEFT for stage, _ in self.fragment.reached)
         return left and self.fragment.why.startswith(RELEASED) and is_one_of_several(self.name)
 
-    def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HeldFragment:
+    def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
         """In another phase; the first reason is kept."""
         since_s = self.since_s if phase is self.phase else now_s
         fragment = replace(self.fragment, phase=phase, why=self.fragment.why or why)
         return replace(self, fragment=fragment, since_s=since_s)
 
-    def with_why(self, why: str) -> HeldFragment:
+    def with_why(self, why: str) -> HolderFragment:
         """With this reason, whatever was known before."""
         return replace(self, fragment=replace(self.fragment, why=why))
 
-    def reaching(self, *stages: tuple[NodeStage, float]) -> HeldFragment:
+    def reaching(self, *stages: tuple[NodeStage, float]) -> HolderFragment:
         return replace(self, fragment=replace(self.fragment, reached=(*self.fragment.reached, *stages)))
 
-    def released(self, now_s: float) -> HeldFragment:
+    def released(self, now_s: float) -> HolderFragment:
         """Told to end. A pending one stays PENDING until the scheduler says that it is over."""
         told = replace(self, is_released=True)
         return told if self.is_pending else told.become(FragmentPhase.LEAVING, now_s, RELEASED)
 
-    def left(self, mark: str, now_s: float) -> HeldFragment:
+    def left(self, mark: str, now_s: float) -> HolderFragment:
         """Its payload has written why it left."""
         leaving = self.become(FragmentPhase.LEAVING, now_s, why_left(mark))
         known = any(stage is NodeStage.LEFT for stage, _ in self.fragment.reached)
         return leaving if known else leaving.reaching(*left_at(mark))
 
-    def left_with(self, other: HeldFragment, now_s: float) -> HeldFragment:
+    def left_with(self, other: HolderFragment, now_s: float) -> HolderFragment:
         """Another fragment of its job leaves, and this one with it. A pending one stays so until the job is over."""
         phase = FragmentPhase.LEAVING if self.phase is FragmentPhase.READY else self.phase
         return self.become(phase, now_s, f"{other.fragment.why}, with {other.node} of the same job")
 
-    def listed_as(self, job: ListedJob, now_s: float) -> HeldFragment:
+    def listed_as(self, job: ListedJob, now_s: float) -> HolderFragment:
         """As the scheduler lists its job."""
         it = replace(self, is_unlisted=False) if self.is_unlisted else self
         match job.phase:
@@ -154,7 +154,7 @@ class HeldFragment:
             case JobPhase.SUSPENDED:
                 return it
 
-    def _running_until(self, ends_s: float | None, now_s: float) -> HeldFragment:
+    def _running_until(self, ends_s: float | None, now_s: float) -> HolderFragment:
         it, before_s = self, self.fragment.ends_s
         if before_s is None and ends_s is not None and self.submission is not None:
             it = it.reaching((NodeStage.JOB_STARTED, ends_s - self.submission.limit_s))
