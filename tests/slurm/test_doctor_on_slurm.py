@@ -17,7 +17,7 @@ from slurm_accounting import limit
 from slurm_lab import DEFAULTS, Lab
 from slurm_versions import SlurmVersion
 
-from bftrainer_adapters.slurm.trials import trial_of
+from bftrainer_adapters.slurm.checks import trial_of
 
 CONFIG = """
 [nodes]

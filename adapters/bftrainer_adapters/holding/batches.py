@@ -6,17 +6,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from bftrainer.domain.cluster import NodeRequest, Refusal
-from bftrainer_adapters.holding.holder_jobs import HolderSettings, limit_minutes
+from bftrainer_adapters.holding.holder_jobs import HolderRules, limit_minutes
 from bftrainer_adapters.holding.submission_history import SubmissionHistory
-
-
-@dataclass(frozen=True, slots=True)
-class SubmissionRules:
-    """``table`` names the settings in messages."""
-
-    settings: HolderSettings
-    table: str
-    nodes_per_job: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +18,19 @@ class Batch:
     refusals: tuple[Refusal, ...]
     rest: tuple[NodeRequest, ...]
 
-    @property
-    def nodes(self) -> frozenset[str]:
-        return frozenset(request.node for together in self.jobs for request in together)
-
 
 def within_window(request: NodeRequest, history: SubmissionHistory) -> NodeRequest:
     """Its node is idle again at the end of the window."""
     return replace(request, window_s=request.window_s - history.times.end_s(request.node_class))
 
 
-def limit_of(request: NodeRequest, history: SubmissionHistory, rules: SubmissionRules) -> int:
+def limit_of(request: NodeRequest, history: SubmissionHistory, rules: HolderRules) -> int:
     """The time limit of its holder, in minutes."""
     return limit_minutes(within_window(request, history).window_s, rules.settings.longest_s)
 
 
 def alike_together(
-    requests: Iterable[NodeRequest], history: SubmissionHistory, rules: SubmissionRules
+    requests: Iterable[NodeRequest], history: SubmissionHistory, rules: HolderRules
 ) -> tuple[NodeRequest, ...]:
     """In the order of the requests, but those that may share a job follow the first of them."""
     if rules.nodes_per_job == 1:
@@ -56,7 +43,7 @@ def alike_together(
 
 def next_batch(
     requests: tuple[NodeRequest, ...], most: int, held: frozenset[str], pending: int, history: SubmissionHistory,
-    rules: SubmissionRules, now_s: float,
+    rules: HolderRules, now_s: float,
 ) -> Batch:  # fmt: skip
     """Up to ``most`` jobs for nodes that are not ``held``, while ``pending`` holders are pending."""
     jobs: list[list[NodeRequest]] = []
@@ -68,7 +55,7 @@ def next_batch(
             return Batch(tuple(map(tuple, jobs)), tuple(refusals), requests[number:])
         refusal = Refusal(request.node, "already held") if request.node in taken else None
         if refusal is None and not joins:
-            refusal = history.why_no_other(request.node, rules.settings, rules.table, pending, len(jobs), now_s)
+            refusal = history.why_no_other(request.node, rules, pending, len(jobs), now_s)
         if refusal := refusal or history.why_not(request, rules.settings, now_s):
             refusals.append(refusal)
             continue
@@ -80,13 +67,13 @@ def next_batch(
     return Batch(tuple(map(tuple, jobs)), tuple(refusals), ())
 
 
-def _kind(request: NodeRequest, history: SubmissionHistory, rules: SubmissionRules) -> Hashable:
+def _kind(request: NodeRequest, history: SubmissionHistory, rules: HolderRules) -> Hashable:
     """What nodes of a job have in common: its request of each node, and its time limit."""
     return request.node_class, request.gpus, limit_of(request, history, rules)
 
 
 def _may_join(
-    together: list[NodeRequest], request: NodeRequest, history: SubmissionHistory, rules: SubmissionRules
+    together: list[NodeRequest], request: NodeRequest, history: SubmissionHistory, rules: HolderRules
 ) -> bool:
     """A node whose latest holder has failed gets one of its own."""
     if len(together) >= rules.nodes_per_job or {together[0].node, request.node} & history.nodes.keys():

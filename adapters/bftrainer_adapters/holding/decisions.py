@@ -9,19 +9,18 @@ was released: the whole job ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import FragmentPhase
 from bftrainer.domain.fragments import is_one_of_several
 from bftrainer_adapters.holding.holder_fragment import RELEASED, HolderFragment, Marks, ready_since
-from bftrainer_adapters.holding.holder_jobs import HolderTimeouts, JobPhase, ListedJob
+from bftrainer_adapters.holding.holder_jobs import HolderRules, JobPhase, ListedJob
 from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderOutcome, HolderStarted
 
 PAYLOAD_ENDS_S = 5.0
 """A payload reads its lease once a second."""
 _END_AGAIN_S = 5.0
-_ASK_OFTEN_FOR_S = 15.0
 
 Fragments = Mapping[str, HolderFragment]
 
@@ -151,15 +150,6 @@ class ListAnswer:
     marks: Mapping[str, Marks]
 
 
-@dataclass(frozen=True, slots=True)
-class HolderRules:
-    """``scheduler`` is its name in messages, ``turn_s`` how much longer a holder may be pending for a reason."""
-
-    settings: HolderTimeouts
-    scheduler: str
-    turn_s: Callable[[str], float]
-
-
 def after_list(fragments: Fragments, answer: ListAnswer, rules: HolderRules, now_s: float) -> HoldingSteps:
     """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was asked."""
     draft = _Draft(fragments, now_s)
@@ -185,7 +175,7 @@ def _compare(draft: _Draft, name: str, job: ListedJob | None, answer: ListAnswer
     left_s = held.since_s if held.phase is FragmentPhase.LEAVING else None
     if job is None:
         if before.is_unlisted and held.job in answer.unknown:
-            held, left_s = held.become(FragmentPhase.GONE, now_s, f"unknown to {rules.scheduler}"), None
+            held, left_s = held.become(FragmentPhase.GONE, now_s, f"unknown to {rules.traits.name}"), None
         held = replace(held, is_unlisted=True)
     else:
         held = held.listed_as(job, now_s)
@@ -252,49 +242,3 @@ def _is_stuck(held: HolderFragment, now_s: float) -> bool:
     """Its payload has ended, and the job goes on: Slurm would end a preempted one sooner."""
     is_left = held.phase is FragmentPhase.LEAVING and not held.is_released and not held.has_left
     return is_left and now_s - held.since_s > PAYLOAD_ENDS_S
-
-
-@dataclass(frozen=True, slots=True)
-class ListTimes:
-    """When the scheduler is asked for its list next. ``failure`` is what the latest try met, ``suspects`` whether a node at
-    rest shows no job: it may have failed, and leaves no mark.
-    """
-
-    next_s: float
-    failures: int = 0
-    failure: str = ""
-    has_listed: bool = False
-    suspects: bool = False
-
-    def is_due(
-        self, moving: Iterable[HolderFragment], rules: HolderRules, poll_s: float, min_s: float, polls_at_rest: int,
-        now_s: float,
-    ) -> bool:  # fmt: skip
-        """At rest, marks tell what happens; lists, of a node that fails, are less frequent, unless one is suspected."""
-        if self.failures or not self.has_listed:
-            return now_s >= self.next_s
-        moving = list(moving)
-        is_near = any(_is_about_to_change(held, rules.settings, now_s) for held in moving)
-        if is_near and now_s >= self.next_s - poll_s + min_s:
-            return True
-        rests = 0 if moving or self.suspects else polls_at_rest - 1
-        return now_s >= self.next_s + rests * poll_s
-
-    def failed(self, error: str, poll_s: float, asked_s: float, now_s: float) -> ListTimes:
-        """The states stay as they are. The Scheduler port may not meet the same error, so refusals quote it.
-
-        Before the first list, after two polls with answers, the caller takes a list that has not come for an empty one. So the
-        next try is ``poll_s`` from the end of this one: a scheduler that hangs leaves the caller as much time as it takes.
-        """
-        next_s = asked_s + poll_s * min(2.0**self.failures, 6.0) if self.has_listed else now_s + poll_s
-        return replace(self, next_s=next_s, failures=self.failures + 1, failure=error)
-
-    def answered(self, poll_s: float, asked_s: float) -> ListTimes:
-        return ListTimes(asked_s + poll_s, has_listed=True)
-
-
-def _is_about_to_change(held: HolderFragment, settings: HolderTimeouts, now_s: float) -> bool:
-    """Whether a change is near that only the scheduler can tell of."""
-    unknown_end = held.phase is FragmentPhase.READY and held.fragment.ends_s is None
-    soon = held.phase is FragmentPhase.LEAVING or unknown_end or held.is_late(settings, now_s)
-    return soon and now_s - held.since_s < _ASK_OFTEN_FOR_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -118,6 +118,18 @@ class HolderSettings(HolderTimeouts, Protocol):
 
 SettingsT = TypeVar("SettingsT", bound=HolderSettings)
 SettingsT_contra = TypeVar("SettingsT_contra", bound=HolderSettings, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRules:
+    """What decisions go by. ``turn_s`` and ``is_limit`` are :class:`HolderJobs`'."""
+
+    settings: HolderSettings
+    traits: SchedulerTraits
+    turn_s: Callable[[str], float]
+    is_limit: Callable[[str], bool]
+    nodes_per_job: int = 1
+    poll_s: float = 10.0
 
 
 class HolderJobs(Protocol[SettingsT_contra]):

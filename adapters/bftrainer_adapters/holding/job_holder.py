@@ -22,19 +22,14 @@ from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.ports import Clock
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer_adapters.holding import decisions
-from bftrainer_adapters.holding.batches import (
-    SubmissionRules,
-    alike_together,
-    limit_of,
-    next_batch,
-    within_window,
-)
+from bftrainer_adapters.holding.batches import alike_together, limit_of, next_batch, within_window
 from bftrainer_adapters.holding.call_budget import CallKind
-from bftrainer_adapters.holding.decisions import HolderRules, HoldingSteps, ListAnswer, ListTimes, Shrink
+from bftrainer_adapters.holding.decisions import HoldingSteps, ListAnswer, Shrink
 from bftrainer_adapters.holding.fragment_table import FragmentTable
 from bftrainer_adapters.holding.holder_files import HolderFiles
 from bftrainer_adapters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
-from bftrainer_adapters.holding.holder_jobs import HolderJobs, ListedJob, SettingsT
+from bftrainer_adapters.holding.holder_jobs import HolderJobs, HolderRules, ListedJob, SettingsT
+from bftrainer_adapters.holding.list_times import ListTimes
 from bftrainer_adapters.holding.node_times import read_times, save_times
 from bftrainer_adapters.holding.submission_history import HolderFailed, HolderOutcome, SubmissionHistory
 
@@ -72,7 +67,8 @@ class JobHolder(Generic[SettingsT]):
 
     @property
     def _rules(self) -> HolderRules:
-        return HolderRules(self._settings, self._traits.name, self._jobs.turn_s)
+        jobs = self._jobs
+        return HolderRules(self._settings, self._traits, jobs.turn_s, jobs.is_limit, jobs.nodes_per_job, self._poll_s)
 
     def reconfigure(self, settings: SettingsT, poll_s: float) -> None:
         """Applies to new holders; existing ones keep their options."""
@@ -87,7 +83,7 @@ class JobHolder(Generic[SettingsT]):
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
         failed, at_once = 0, min(_FIRST, self._jobs.submissions_at_once)
-        rules = SubmissionRules(self._settings, self._traits.table, self._jobs.nodes_per_job)
+        rules = self._rules
         rest = alike_together(requests, self._history, rules)
         why_none, retry_s = self._why_none() if requests else ("", 0.0)
         while rest and self._clock.elapsed_s() - began_s < _ROUND_S and not self._jobs.wait_s(CallKind.SUBMIT):
@@ -142,7 +138,7 @@ class JobHolder(Generic[SettingsT]):
         except (CommandError, SchedulerError) as error:  # PostponedError is one of them
             return error
 
-    def _add(self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: SubmissionRules) -> list[Fragment]:
+    def _add(self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: HolderRules) -> list[Fragment]:
         now_s = self._clock.elapsed_s()
         added = {}
         for request in together:
@@ -160,12 +156,11 @@ class JobHolder(Generic[SettingsT]):
     def _refused(self, node: str, reason: str) -> Refusal:
         failed = HolderFailed(node, reason)
         self._learn(failed)
-        wait_s = self._history.wait_s(failed, self._jobs.is_limit, self._clock.elapsed_s())
+        wait_s = self._history.wait_s(failed, self._rules, self._clock.elapsed_s())
         return Refusal(node, reason, wait_s)
 
     def _learn(self, outcome: HolderOutcome) -> None:
-        now_s = self._clock.elapsed_s()
-        self._history = self._history.after(outcome, self._settings, self._jobs.is_limit, now_s)
+        self._history = self._history.after(outcome, self._rules, self._clock.elapsed_s())
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the marks, then ask the scheduler if it is time. Without a change the result is the same object as before."""
@@ -178,10 +173,7 @@ class JobHolder(Generic[SettingsT]):
                 break
         self._carry_out(decisions.after_marks(self._table.whole_jobs(marks), marks, now_s))
         moving = (self._table.by_name[name] for name in self._table.moving)
-        is_due = self._lists.is_due(
-            moving, self._rules, self._poll_s, self._traits.min_interval_s, self._traits.polls_at_rest, now_s
-        )
-        if is_due and not self._jobs.wait_s(CallKind.LIST):
+        if self._lists.is_due(moving, self._rules, now_s) and not self._jobs.wait_s(CallKind.LIST):
             self._list(now_s)
         self._settle(now_s)
         shown, gone = self._table.show()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bftrainer.domain.cluster import NodeRequest, Refusal
-from bftrainer_adapters.holding.holder_jobs import HolderSettings
+from bftrainer_adapters.holding.holder_jobs import HolderRules, HolderSettings
 from bftrainer_adapters.holding.node_times import NodeTimes
 
 HOUR_S = 3600.0
@@ -83,29 +83,27 @@ class SubmissionHistory:
         """Holders were submitted."""
         return replace(self, sent_s=(*(at_s for at_s in self.sent_s if now_s - at_s < HOUR_S), *[now_s] * jobs))
 
-    def after(
-        self, outcome: HolderOutcome, settings: HolderSettings, is_limit: Callable[[str], bool], now_s: float
-    ) -> SubmissionHistory:
+    def after(self, outcome: HolderOutcome, rules: HolderRules, now_s: float) -> SubmissionHistory:
         match outcome:
             case HolderStarted(node, node_class, took_s):
                 others = {name: backoff for name, backoff in self.nodes.items() if name != node}
                 times = self.times if took_s is None else self.times.started(node_class, took_s)
                 return replace(self, times=times, nodes=others, limit="", limit_wait=Backoff())
-            case HolderFailed(_, reason) if is_limit(reason):
+            case HolderFailed(_, reason) if rules.is_limit(reason):
                 wait = self.limit_wait  # holders of one round that meet it together count once
                 if not wait.wait_s(now_s):
                     wait = wait.failed("", *LIMIT_WAITS_S, now_s)
                 return replace(self, limit=reason, limit_wait=wait)
             case HolderFailed(node, _):
                 backoff = self.nodes.get(node, Backoff())
-                backoff = backoff.failed(node, settings.back_off_s, settings.back_off_most_s, now_s)
+                backoff = backoff.failed(node, rules.settings.back_off_s, rules.settings.back_off_most_s, now_s)
                 return replace(self, nodes={**self.nodes, node: backoff})
             case HolderEnded(node_class, took_s):
                 return replace(self, times=self.times.ended(node_class, took_s))
 
-    def wait_s(self, failed: HolderFailed, is_limit: Callable[[str], bool], now_s: float) -> float:
+    def wait_s(self, failed: HolderFailed, rules: HolderRules, now_s: float) -> float:
         """Seconds to wait after a failure that this history includes."""
-        backoff = self.limit_wait if is_limit(failed.reason) else self.nodes[failed.node]
+        backoff = self.limit_wait if rules.is_limit(failed.reason) else self.nodes[failed.node]
         return backoff.wait_s(now_s)
 
     def cap_wait_s(self, most: int | None, more: int, now_s: float) -> float:
@@ -122,10 +120,9 @@ class SubmissionHistory:
         wait_s = self.nodes.get(request.node, Backoff()).wait_s(now_s)
         return Refusal(request.node, "backing off after a failure", wait_s) if wait_s else None
 
-    def why_no_other(
-        self, node: str, settings: HolderSettings, table: str, pending: int, more: int, now_s: float
-    ) -> Refusal | None:
+    def why_no_other(self, node: str, rules: HolderRules, pending: int, more: int, now_s: float) -> Refusal | None:
         """Why no further holder is submitted, whatever the node, with ``pending`` holders and ``more`` about to be."""
+        settings, table = rules.settings, rules.traits.table
         if pending + more >= settings.max_pending:
             return Refusal(node, f"{pending + more} holders are already pending ({table}.max_pending)")
         if self.limit and (pending + more or self.limit_wait.wait_s(now_s)):

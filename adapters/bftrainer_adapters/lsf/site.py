@@ -7,26 +7,27 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.checks import Check
 from bftrainer.domain.ports import Clock
-from bftrainer.errors import SchedulerError, UserError
+from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer.live.job_chaining import OwnJob
 from bftrainer.live.observed import ObservedSite
 from bftrainer.live.site import JobNodes, Site, SitePlugin
 from bftrainer_adapters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_adapters.lsf import pilot_job
 from bftrainer_adapters.lsf import text as lsf_text
-from bftrainer_adapters.lsf.allocation import HOSTFILE, nodes_of_job, prefix_of_job
 from bftrainer_adapters.lsf.config import RELOADED, LsfSettings
 from bftrainer_adapters.lsf.doctor import examine_lsf
 from bftrainer_adapters.lsf.hold import LsfHolder
 from bftrainer_adapters.lsf.observe import LsfScheduler, ask, hosts_argv
 
 NAME = "lsf"
+HOSTFILE = "LSB_DJOB_HOSTFILE"
 _JOB_ID = "LSB_JOBID"
 _NOT_FOR_WORKERS = ("SLURM_", "SBATCH_", "SRUN_", "LSB_", "LS_")
 
@@ -122,6 +123,27 @@ def _to_observe(
 def _bare(slots: int) -> LsfSettings:
     """Settings to observe with: there is no holders' queue."""
     return LsfSettings.model_construct(queue="", slots_per_node=slots)
+
+
+def nodes_of_job(environment: Mapping[str, str], launch_node: bool) -> tuple[str, ...]:
+    """The hosts of the job, each once, without the launch node, which comes first where there is one (CSM)."""
+    path = Path(environment[HOSTFILE])
+    try:
+        hosts = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))
+    except OSError as error:
+        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
+    nodes = hosts[1:] if launch_node else hosts
+    if not nodes:
+        raise UserError(f"{path} lists no compute node")
+    return nodes
+
+
+def prefix_of_job(settings: Mapping[str, Any]) -> list[str]:
+    """The prefix that starts a worker: ``lsf.worker_prefix``, else blaunch, which does not work from a launch node."""
+    prefix = [str(word) for word in settings.get("worker_prefix", ())]
+    if not prefix and settings.get("launch_node"):
+        raise UserError("if lsf.launch_node is set, lsf.worker_prefix is required; it must start a worker on {node}")
+    return prefix or ["blaunch", "{node}"]
 
 
 SITE: SitePlugin = LsfSite()

@@ -1,4 +1,6 @@
-"""Associations: which account a holder is charged to, and what that account and the accounts above it limit. Pure.
+"""Associations: which account a holder is charged to, and what that account and the accounts above it limit.
+
+sacctmgr asks slurmdbd, not slurmctld.
 
 Tried with 22.05.8 on a real cluster with accounting.
 """
@@ -8,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bftrainer.errors import SchedulerError
-from bftrainer_adapters.slurm.setup import limit_s
+from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system import command
+from bftrainer_adapters.slurm.config import SlurmSettings
+from bftrainer_adapters.slurm.setup import Qos, limit_s, parse_config, parse_qos, qos_argv
+
+Ask = Callable[[list[str]], str]
+"""Runs a command; its standard output."""
 
 # sacctmgr shows MaxJobs, MaxSubmit and MaxWall of a user as inherited. Grp limits hold at each level.
 _FIELDS = ("Account", "User", "Partition", "ParentName", "QOS", "DefaultQOS", "MaxWall")
@@ -83,9 +90,7 @@ def chosen(of_user: list[Association], account: str, default: str, partition: st
     return max(there, key=lambda it: it.partition, default=None)
 
 
-def chain(
-    ask: Callable[[list[str]], str], cluster: str, user: str, account: str, partition: str
-) -> tuple[Association, ...]:
+def chain(ask: Ask, cluster: str, user: str, account: str, partition: str) -> tuple[Association, ...]:
     """The association of holders, and its accounts up to the root; empty if the user has none here."""
     of_user = parse(ask(argv(cluster, user=user)))
     default = account or ask(default_account_argv(user)).strip()
@@ -100,3 +105,28 @@ def chain(
         found.append(above)
         name = above.parent if above.parent != name else ""
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """What accounting says of holders. ``qos`` is None where there is no accounting, or it does not answer.
+
+    ``associations``: the user's, then those above.
+    """
+
+    qos: dict[str, Qos] | None = None
+    associations: tuple[Association, ...] = ()
+    error: str = field(default="", compare=False)
+
+
+def read_accounting(settings: SlurmSettings, config_text: str, user: str, ask: Ask) -> Accounting:
+    """Raises SchedulerError if an answer is not understood."""
+    config = parse_config(config_text)
+    if "slurmdbd" not in config.get("AccountingStorageType", ""):
+        return Accounting()
+    try:
+        qos = command.parsed(qos_argv(), ask(qos_argv()), parse_qos)
+        above = chain(ask, config.get("ClusterName", ""), user, settings.account, settings.partition)
+    except CommandError as error:
+        return Accounting(error=str(error))
+    return Accounting(qos, above)

@@ -1,15 +1,16 @@
 """Whether a Slurm site is configured so that holders cost the main queue nothing. Pure; reasons in docs/site-setup.md.
 
-Tried with the versions in trials.py.
+Tried with the versions in ``TRIALS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from bftrainer.domain.checks import Check
 from bftrainer.domain.cluster import Hidden
-from bftrainer_adapters.slurm import qos_limits, trials
+from bftrainer_adapters.slurm import qos_limits
 from bftrainer_adapters.slurm.associations import Association
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.preempt import holders
@@ -23,6 +24,40 @@ _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
 CALLS_A_MINUTE = 35
 """By sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2 for each list of holders."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionTrial:
+    """What was run of the live tests on one version, and what came of it."""
+
+    version: str
+    date: str
+    result: str
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """(22, 5) of 22.05.8: patches of a release answer alike."""
+        year, month = self.version.split(".")[:2]
+        return int(year), int(month)
+
+    def __str__(self) -> str:
+        return f"{self.version} tried on {self.date}: {self.result}"
+
+
+_PASSED = (
+    "holding, preemption, faults and limits passed, with and without an Epilog, with cgroup v1, v2 and linuxproc; so did "
+    "trainers of a pilot in a job"
+)
+TRIALS = (
+    VersionTrial("22.05.8", "2026-11-22", _PASSED),
+    VersionTrial("24.11.5", "2026-11-23", _PASSED),
+    VersionTrial("26.05.5", "2026-11-23", _PASSED),
+)
+
+
+def trial_of(release: tuple[int, int]) -> VersionTrial | None:
+    """What was tried of a release; None if it was not tried."""
+    return next((trial for trial in TRIALS if trial.release == release), None)
 
 
 def judge(
@@ -63,11 +98,12 @@ def judge(
 def version(config: Mapping[str, str]) -> Check:
     """Whether the output of this version is known."""
     text = config["SLURM_VERSION"]
-    if found := trials.trial_of(parse_version(text)):
+    if found := trial_of(parse_version(text)):
         return Check.ok("version", f"{text} ({found})")
+    tried = ", ".join(f"{trial.version} on {trial.date}" for trial in TRIALS)
     return Check.warning(
         "version",
-        f"{text} has not been tried (tried: {trials.tried_versions()})",
+        f"{text} has not been tried (tried: {tried})",
         "watch `bftrainer events` on the first day: it shows output that cannot be parsed",
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import Availability, NodeRequest, Observation
@@ -12,9 +13,10 @@ from bftrainer.errors import BFTrainerError, CommandError, UserError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
 from bftrainer_adapters.holding.holder_jobs import holder_script
+from bftrainer_adapters.holding.node_times import read_times
 from bftrainer_adapters.on_node import payload
 from bftrainer_adapters.slurm import jobs as slurm_jobs
-from bftrainer_adapters.slurm.accounting import Accounting, read_accounting
+from bftrainer_adapters.slurm.associations import Accounting, read_accounting
 from bftrainer_adapters.slurm.calls import ENVIRONMENT
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
@@ -23,6 +25,8 @@ from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
 
 COMMANDS = ("sbatch", "srun", "scancel", "squeue", "scontrol", "sdiag")
+SLOW_END_S = 3.0
+"""The holder asks every second when a node is idle; without an Epilog the answer is one or two."""
 _PING = "`scontrol ping` says whether slurmctld answers"
 
 
@@ -96,3 +100,23 @@ def _guarded(look: Callable[[], Check]) -> Check:
 
 def _ask(argv: list[str], timeout_s: float) -> str:
     return command.run(argv, timeout_s=timeout_s, env=ENVIRONMENT)
+
+
+def measured(settings: SlurmSettings, holders: Path) -> Iterator[Check]:
+    """What the pilots of a state directory have measured of Prologs (in a holder's start) and Epilogs (after its end)."""
+    times = read_times(holders)
+    for name, start_s, end_s, ends in times.classes():
+        of = f"nodes of class {name!r}" if name else "nodes"
+        yield Check.ok("holder start", f"{of}: ready {start_s:.0f} s after sbatch; shorter windows are not taken")
+        if ends and end_s >= SLOW_END_S:
+            test = f'"$SLURM_JOB_PARTITION" = {settings.partition}' if settings.partition and not settings.qos else (
+                f'"$SLURM_JOB_ACCOUNT" = {settings.account or "ACCOUNT"}'
+            )  # fmt: skip
+            yield Check.warning(
+                "holder end",
+                f"{of}: idle {end_s:.0f} s after a holder's end: a main job that preempts holders waits that long for the "
+                "Epilog, and would not on an idle node",
+                f"let the Epilog exit at once for holders: [ {test} ] && exit 0",
+            )
+        elif ends:
+            yield Check.ok("holder end", f"{of}: idle {end_s:.0f} s after a holder's end")

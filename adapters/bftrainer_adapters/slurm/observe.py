@@ -6,6 +6,7 @@ all versions from 22.05 on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -19,10 +20,10 @@ from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.limit_waits import SharedLimits
 from bftrainer_adapters.slurm.records import marked, new_mark
-from bftrainer_adapters.slurm.server_clock import ServerClock
 from bftrainer_adapters.slurm.setup import config_argv
 
 _Parsed = TypeVar("_Parsed")
+CLOCK_KEPT_S = 300.0
 
 
 # All nodes and reservations, including those of hidden partitions.
@@ -33,6 +34,33 @@ RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
 def pending_argv(mark: str) -> list[str]:
     """All pending jobs, with ``mark`` after each. --noconvert: 1024 nodes would be ``1K``."""
     return ["squeue", "-a", "-t", "PD", "--noconvert", "-o", marked(slurm_text.JOB_FORMAT, mark)]
+
+
+@dataclass
+class ServerClock:
+    """slurmctld's time between two calls of sdiag: its clock and this host's differ by the same seconds from look to look.
+
+    ``elapsed_s`` never goes back, and counts time in which the host slept: the time shown is late at no time.
+    """
+
+    elapsed_s: Callable[[], float]
+    planned_s: float | None = None
+    """Its latest backfill cycle, as of the last ``set``."""
+    _at_s: float = 0.0
+    _set_s: float = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to ask sdiag again. A clock that is set meanwhile is wrong for that long."""
+        return self.elapsed_s() - self._set_s >= CLOCK_KEPT_S
+
+    def set(self, at_s: float, planned_s: float | None) -> None:
+        """What sdiag has just shown."""
+        self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
+
+    def now_s(self) -> float:
+        """Seconds of the server's epoch; sdiag shows whole seconds, so it may be up to one early."""
+        return self._at_s + self.elapsed_s() - self._set_s
 
 
 @dataclass

@@ -22,10 +22,9 @@ from bftrainer_adapters.holding.site_settings import check_times, pilot_name, re
 from bftrainer_adapters.slurm import pilot_job
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
-from bftrainer_adapters.slurm.doctor import examine_slurm
+from bftrainer_adapters.slurm.doctor import examine_slurm, measured
 from bftrainer_adapters.slurm.hold import SlurmHolder
 from bftrainer_adapters.slurm.hostlists import parse_hostlist
-from bftrainer_adapters.slurm.measured import measured
 from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.peers import SlurmPeerPilots, check_hosts
 from bftrainer_adapters.slurm.pyslurm import PyslurmScheduler

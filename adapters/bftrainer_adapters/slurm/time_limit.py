@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
-from bftrainer_adapters.slurm.accounting import Ask, read_accounting
+from bftrainer_adapters.slurm.associations import Ask, read_accounting
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.setup import parse_config, parse_partitions, partitions_argv
 from bftrainer_adapters.slurm.site_limits import Holders, holders_of

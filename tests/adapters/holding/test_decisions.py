@@ -12,16 +12,22 @@ from hypothesis import strategies as st
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer.domain.fragments import fragment_name, id_in_job
 from bftrainer_adapters.holding import decisions
-from bftrainer_adapters.holding.batches import SubmissionRules, alike_together, next_batch
-from bftrainer_adapters.holding.decisions import HolderRules, HoldingSteps, ListAnswer, ListTimes, Shrink
+from bftrainer_adapters.holding.batches import alike_together, next_batch
+from bftrainer_adapters.holding.decisions import HoldingSteps, ListAnswer, Shrink
 from bftrainer_adapters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
-from bftrainer_adapters.holding.holder_jobs import JobPhase
+from bftrainer_adapters.holding.holder_jobs import HolderRules, JobPhase, SchedulerTraits
+from bftrainer_adapters.holding.list_times import ListTimes
 from bftrainer_adapters.holding.submission_history import HolderEnded, HolderFailed, HolderStarted, SubmissionHistory
 from bftrainer_adapters.slurm.config import SlurmSettings
 
 PENDING, READY, LEAVING, GONE = FragmentPhase
 SETTINGS = SlurmSettings(partition="p", start_within_s=30.0, ready_within_s=30.0, max_pending=3, submissions_per_hour=6)
-RULES = HolderRules(SETTINGS, "Fake", lambda reason: 60.0 if reason == "Priority" else 0.0)
+RULES = HolderRules(
+    SETTINGS,
+    SchedulerTraits("Fake", "fake", "fsub", min_interval_s=1.0, failures_in_a_row=2, polls_at_rest=3),
+    turn_s=lambda reason: 60.0 if reason == "Priority" else 0.0,
+    is_limit=lambda reason: "limit" in reason,
+)
 RELEASED_MARK, NOTICE_MARK = (f"1700000000.0 {why} killed=0 took_s=0.01" for why in ("released", "notice"))
 
 
@@ -120,7 +126,7 @@ def test_lists_are_rare_at_rest() -> None:
     times = ListTimes(0.0).answered(10.0, 0.0)
 
     def due_s(times: ListTimes, *fragments: HolderFragment) -> int:
-        return next(s for s in range(1, 100) if times.is_due(fragments, RULES, 10.0, 1.0, 3, float(s)))
+        return next(s for s in range(1, 100) if times.is_due(fragments, RULES, float(s)))
 
     assert due_s(times) == 30
     assert due_s(replace(times, suspects=True)) == 10
@@ -146,16 +152,17 @@ class World:
     gone: set[str] = field(default_factory=set)
 
     def submit(self, nodes: list[str]) -> None:
-        rules = SubmissionRules(SETTINGS, "fake", self.nodes_per_job)
+        rules = replace(RULES, nodes_per_job=self.nodes_per_job)
         rest = alike_together(map(NodeRequest, nodes), self.history, rules)
         taken = frozenset(it.node for it in self.fragments.values())
         pending = len({it.job for it in self.fragments.values() if it.is_pending})
         batch = next_batch(rest, 4, taken, pending, self.history, rules, self.now_s)
-        assert sorted(batch.nodes) == sorted(r.node for job in batch.jobs for r in job), "no node twice"
-        assert not batch.nodes & taken, "no node that is held"
+        asked = [request.node for job in batch.jobs for request in job]
+        assert len(set(asked)) == len(asked), "no node twice"
+        assert not set(asked) & taken, "no node that is held"
         assert pending + len(batch.jobs) <= max(SETTINGS.max_pending, pending)
         assert all(len(job) <= self.nodes_per_job for job in batch.jobs)
-        assert len(batch.nodes) + len(batch.refusals) + len(batch.rest) == len(nodes), "each request is answered"
+        assert len(asked) + len(batch.refusals) + len(batch.rest) == len(nodes), "each request is answered"
         for job in batch.jobs:
             id_ = str(len(self.sent_s) + 1)
             first, *others = (request.node for request in job)
@@ -178,7 +185,7 @@ class World:
         for id_ in steps.end:
             assert all(it.is_released for it in self.fragments.values() if it.job == id_ and not it.is_gone)
         for outcome in steps.outcomes:
-            self.history = self.history.after(outcome, SETTINGS, lambda reason: "limit" in reason, self.now_s)
+            self.history = self.history.after(outcome, RULES, self.now_s)
         for shrink in steps.shrink:
             self.take(decisions.after_shrink(self.fragments, shrink, "", self.now_s))
             job = self.jobs[shrink.job]
@@ -241,5 +248,5 @@ def test_for_every_history(data: st.DataObject, nodes_per_job: int) -> None:
                 world.take(steps)
             case "fail":
                 failed = HolderFailed(data.draw(st.sampled_from(NODES)), data.draw(st.sampled_from(("", "limit"))))
-                world.history = world.history.after(failed, SETTINGS, lambda reason: "limit" in reason, world.now_s)
+                world.history = world.history.after(failed, RULES, world.now_s)
         world.take(decisions.settled(world.fragments, world.now_s))

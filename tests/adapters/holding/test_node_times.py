@@ -10,7 +10,7 @@ from bftrainer.domain.checks import CheckStatus
 from bftrainer.domain.cluster import NodeRequest
 from bftrainer_adapters.holding.node_times import FILE, NodeTimes, read_times, save_times
 from bftrainer_adapters.slurm.config import SlurmSettings
-from bftrainer_adapters.slurm.measured import measured
+from bftrainer_adapters.slurm.doctor import measured
 
 
 def filled(folder: Path) -> NodeTimes:

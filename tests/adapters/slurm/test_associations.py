@@ -11,7 +11,7 @@ from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.domain.cluster import LimitWait
 from bftrainer.errors import SchedulerError
 from bftrainer_adapters.slurm import associations, limit_waits
-from bftrainer_adapters.slurm.accounting import read_accounting
+from bftrainer_adapters.slurm.associations import read_accounting
 from bftrainer_adapters.slurm.checks import judge
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.limit_waits import shared_limits

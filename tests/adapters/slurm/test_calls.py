@@ -13,9 +13,8 @@ from bftrainer.errors import CommandError, PostponedError
 from bftrainer_adapters.holding.call_budget import CallBudget, CallKind
 from bftrainer_adapters.slurm import jobs
 from bftrainer_adapters.slurm.calls import SlurmCalls, cost
-from bftrainer_adapters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV, pending_argv
+from bftrainer_adapters.slurm.observe import CLOCK_KEPT_S, NODES_ARGV, RESERVATIONS_ARGV, ServerClock, pending_argv
 from bftrainer_adapters.slurm.rate_limit import RateLimit, parse_calls_of, rate_limit
-from bftrainer_adapters.slurm.server_clock import KEPT_S, ServerClock
 from bftrainer_adapters.slurm.setup import config_argv
 
 LIMITED = "SlurmctldParameters = enable_configless,rl_enable,rl_bucket_size=40,rl_refill_period=60,rl_refill_rate=4"
@@ -132,5 +131,5 @@ def test_the_servers_time_between_two_calls_of_sdiag() -> None:
     server.set(5000.0, 4990.0)
     clock.sleep(12.5)
     assert (server.now_s(), server.planned_s, server.is_due) == (5012.5, 4990.0, False)
-    clock.sleep(KEPT_S)
+    clock.sleep(CLOCK_KEPT_S)
     assert server.is_due

@@ -9,7 +9,7 @@ import pytest
 from recorded_slurm import VERSIONS
 from slurm_versions import INSTALLED
 
-from bftrainer_adapters.slurm.trials import TRIALS, trial_of
+from bftrainer_adapters.slurm.checks import TRIALS, trial_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "slurm.md").read_text()
 
