@@ -31,24 +31,25 @@ def place(
     counts: Sequence[int],
     ends: Mapping[str, float] = NEVER,
     starting: Sequence[Nodes] = (),
+    order: NameOrder | None = None,
 ) -> tuple[Nodes, ...]:
     """New node sets, one per trainer: a superset of the old one where it grows, a subset where it shrinks.
 
     Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer), then their last nodes in
     name order; growing ones take the free nodes in name order, the first trainer first. Nodes with a known window end
     (``ends``, node -> time in s) are released first and taken last, the earliest end before others. Cost: O(f log f) for f
-    free nodes; if they are many, O(nodes held) plus what changed in the pool.
+    free nodes; if they are many, O(nodes held) plus what changed in the pool since the last call with this ``order``.
     """
     placed = list(held)
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
         if count < len(nodes):
-            order = _lasting_first(in_name_order(nodes), ends)
+            kept = _lasting_first(in_name_order(nodes), ends)
             if starting and starting[j]:
-                order.sort(key=starting[j].__contains__)
-            placed[j] = frozenset(order[:count])
+                kept.sort(key=starting[j].__contains__)
+            placed[j] = frozenset(kept[:count])
     growing = [j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)]
     if growing:
-        free = _in_taking_order(pool, placed, ends)
+        free = _in_taking_order(pool, placed, ends, order or NameOrder())
         for j in growing:
             placed[j] = held[j].union(islice(free, counts[j] - len(held[j])))
     return tuple(placed)
@@ -75,12 +76,14 @@ def check_placement(pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], p
         raise RejectedAnswerError(f"node {sorted(union - pool)[0]} is not in the pool")
 
 
-def _in_taking_order(pool: Nodes, placed: Sequence[Nodes], ends: Mapping[str, float]) -> Iterator[str]:
+def _in_taking_order(
+    pool: Nodes, placed: Sequence[Nodes], ends: Mapping[str, float], order: NameOrder
+) -> Iterator[str]:
     """The free nodes in the order in which they are taken. If many are free, they are not sorted at every event."""
     taken: Nodes = frozenset().union(*placed)
     if ends or _FEW * (len(pool) - len(taken)) < len(pool):
         return iter(_lasting_first(in_name_order(pool - taken), ends))
-    return (node for node in _ORDER.of(pool) if node not in taken)
+    return (node for node in order.of(pool) if node not in taken)
 
 
 class NameOrder:
@@ -105,9 +108,6 @@ class NameOrder:
                 insort(names, name, key=_name_key)
         self._last = (pool, names)
         return names
-
-
-_ORDER = NameOrder()
 
 
 def _lasting_first(nodes: list[str], ends: Mapping[str, float]) -> list[str]:

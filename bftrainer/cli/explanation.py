@@ -10,7 +10,6 @@ from bftrainer.cli.decision_text import describe_decision
 from bftrainer.cli.output import clock_time, counted
 from bftrainer.client.state_dir import pilot_has_ended
 from bftrainer.errors import Reason
-from bftrainer.live.decision_maker import shown_policy
 from bftrainer.live.explain import Explanation, explain, quantity
 from bftrainer.persistence.registry import TrainerStatus
 
@@ -74,7 +73,7 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
             ("fewer nodes", _what_if(stake.less, stake.unit)),
         ]
     s = entry.settings
-    table.append(("decided by", f"policy {shown_policy(s.policy)}, objective {s.objective}, T_fwd {s.forward_s:g} s"))
+    table.append(("decided by", f"policy {s.policy}, objective {s.objective}, T_fwd {s.forward_s:g} s"))
     if (answer := entry.plan.decision.answer) is not None:
         gap = f", gap {answer.gap:.2g}" if answer.gap else ""
         table.append(("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms"))
@@ -109,7 +108,7 @@ def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]
     table: dict[str, object] = {
         "trainer": found.trainer, "nodes": found.share.after, "nodes_before": found.share.before, "why": found.why,
         "decision": entry.number, "time": entry.event.at_s, "pool": found.pool, "free": found.free,
-        "queue": found.queue, "place_in_queue": found.place, "policy": shown_policy(entry.settings.policy),
+        "queue": found.queue, "place_in_queue": found.place, "policy": entry.settings.policy,
         "objective": entry.settings.objective, "forward_s": entry.settings.forward_s,
         "counts": {s.id: s.after for s in found.shares}, "pilot_has_ended": has_ended,
     }  # fmt: skip

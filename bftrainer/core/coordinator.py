@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from operator import attrgetter
 
-from bftrainer.allocation.placement import NEVER, check_placement
+from bftrainer.allocation.placement import NEVER, NameOrder, check_placement
 from bftrainer.allocation.window_ends import drop_unprofitable_growth
 from bftrainer.core import node_classes
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
@@ -22,11 +21,13 @@ _ID = attrgetter("id")
 _NONE: Nodes = frozenset()
 
 
-def observe(state: State, event: Event) -> State:
+def observe(state: State, event: Event, queued: QueuedIds | None = None) -> State:
     """The state after an event: nodes that left are gone, and trainers are admitted from the head of the queue.
 
-    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when trainers are submitted.
+    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when trainers are submitted. A
+    caller with many events and a long queue passes a ``queued`` of its own: then its ids are not collected at each of them.
     """
+    queued = queued or QueuedIds()
     pool, queue, active, max_parallel = state.pool, state.queue, state.active, state.max_parallel
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
@@ -44,13 +45,13 @@ def observe(state: State, event: Event) -> State:
             case TrainerSubmitted(trainer):
                 new.append(trainer)
             case TrainerFinished(trainer_id):
-                queue, new = _enqueued(active, queue, new), []
+                queue, new = _enqueued(active, queue, new, queued), []
                 active, queue = _finished(trainer_id, active, queue)
             case ParallelChanged():
                 max_parallel = change.max_parallel
             case TimerDue():
                 pass
-    queue = _enqueued(active, queue, new)
+    queue = _enqueued(active, queue, new, queued)
     places = len(queue) if max_parallel is None else max(max_parallel - len(active), 0)
     admitted, queue = queue[:places], queue[places:]
     active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
@@ -72,13 +73,13 @@ def observe(state: State, event: Event) -> State:
     return with_estimates(replace(after, measurements=measurements), learned)
 
 
-def decide(state: State, policy: Policy, event: Event) -> Plan:
+def decide(state: State, policy: Policy, event: Event, order: NameOrder | None = None) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
 
     Trainers whose nodes the policy names get these; the others get theirs by name order.
 
-    Every node class is decided independently. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
-    breaks a rule.
+    Every node class is decided independently. ``order`` saves a caller with many events the sorting of a large pool. Raises
+    :class:`~bftrainer.errors.RejectedAnswerError` for a decision that breaks a rule.
     """
     parts = node_classes.parts(state)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
@@ -87,7 +88,7 @@ def decide(state: State, policy: Policy, event: Event) -> Plan:
     named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
     chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
     starting = [_starting(a) for a in state.active]
-    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting)
+    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting, order)
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
@@ -175,7 +176,9 @@ def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
         raise InvalidValueError(f"node {min(change.joined & pool)} joined but was in the pool already")
 
 
-def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
+def _enqueued(
+    active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Sequence[Trainer], queued: QueuedIds
+) -> tuple[Trainer, ...]:
     """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
     if not new:
         return queue
@@ -184,15 +187,15 @@ def _enqueued(active: tuple[Active, ...], queue: tuple[Trainer, ...], new: Seque
         if trainer.id in ids:
             raise _taken(trainer.id)
         ids.add(trainer.id)
-    for known in (_QUEUED.of(queue), {a.trainer.id for a in active}):
+    for known in (queued.of(queue), {a.trainer.id for a in active}):
         if not ids.isdisjoint(known):
             raise _taken(next(trainer.id for trainer in new if trainer.id in known))
-    return _QUEUED.then(queue, new)
+    return queued.then(queue, new)
 
 
-class _QueuedIds(threading.local):
-    """A memo of the last queue's ids: it may be long, and mostly only grows at its end and shrinks at its head from one event
-    to the next. What it returns depends on its arguments only, and is valid until the thread's next call.
+class QueuedIds:
+    """The ids of the last queue: it may be long, and mostly only grows at its end and shrinks at its head from one event to the
+    next. What it returns depends on its arguments only, and is valid until the next call.
     """
 
     def __init__(self) -> None:
@@ -216,9 +219,6 @@ class _QueuedIds(threading.local):
         self._ids.update(map(_ID, new))
         self._queue = (*queue, *new)
         return self._queue
-
-
-_QUEUED = _QueuedIds()
 
 
 def _taken(trainer_id: str) -> InvalidValueError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bftrainer.core.coordinator import adopt, decide, observe, rescales
+from bftrainer.allocation.placement import NameOrder
+from bftrainer.core.coordinator import QueuedIds, adopt, decide, observe, rescales
 from bftrainer.domain.ports import Journal, Policy, World
 from bftrainer.domain.state import State
 
@@ -13,10 +14,11 @@ def run(world: World, state: State, policy: Policy, journal: Journal) -> State:
     A preemption never waits for the policy: trainers give up nodes that left before anything is decided. A plan is in the
     journal before it is carried out.
     """
+    queued, names = QueuedIds(), NameOrder()
     while (event := world.next_event(state)) is not None:
-        forced = observe(state, event)
+        forced = observe(state, event, queued)
         world.apply(rescales(state, forced, forced=True))
-        plan = decide(forced, policy, event)
+        plan = decide(forced, policy, event, names)
         journal.record(event, forced, plan)
         state = adopt(forced, plan)
         world.apply(rescales(forced, state))

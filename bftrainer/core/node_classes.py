@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer.allocation.check_decision import check_decision
-from bftrainer.allocation.placement import place
+from bftrainer.allocation.placement import NameOrder, place
 from bftrainer.domain.events import Event, PoolChanged
 from bftrainer.domain.model import Trainer, rates
 from bftrainer.domain.ports import Policy
@@ -111,10 +111,11 @@ def place_by_class(
     counts: Sequence[int],
     ends: Mapping[str, float],
     starting: Sequence[Nodes],
+    order: NameOrder | None = None,
 ) -> tuple[Nodes, ...]:
     """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do not train yet."""
     if len(found) == 1:
-        return place(found[0].pool, held, counts, ends, starting)
+        return place(found[0].pool, held, counts, ends, starting, order)
     nodes = list(held)
     for part in found:
         mine = part.members

@@ -28,23 +28,14 @@ _TRIAL = Problem(1, 1.0, (TrainerDemand("trial", Curve((1,), (1.0,)), 1, 1, 0.0,
 def settings_of(config: PilotConfig) -> Settings:
     """The settings of decisions, as the journal records them."""
     d = config.decisions
-    policy = d.policy
-    if d.gather_s and "gather_s=" not in policy:
-        policy += f"{'&' if '?' in policy else '?'}gather_s={d.gather_s:g}"
-    return Settings(policy, d.solver, d.objective, d.forward_s, d.seed, d.max_parallel)
-
-
-def shown_policy(policy: str) -> str:
-    """A policy of the journal's settings for people: without the parameter that :func:`settings_of` has added."""
-    name, _, parameters = policy.partition("?")
-    others = [one for one in parameters.split("&") if one and not one.startswith("gather_s=")]
-    return f"{name}?{'&'.join(others)}" if others else name
+    return Settings(d.policy, d.solver, d.objective, d.forward_s, d.seed, d.max_parallel, d.gather_s)
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
     """The policy of these settings, on this allocator. From now on its memories can be journaled."""
     objective = find_objective(settings.objective)
-    policy = build_policy(settings.policy, PolicySettings(allocator, objective, settings.forward_s, settings.seed))
+    built = PolicySettings(allocator, objective, settings.forward_s, settings.seed, gather_s=settings.gather_s)
+    policy = build_policy(settings.policy, built)
     codec.allow(type(unwrapped(policy)).__module__)
     return policy
 

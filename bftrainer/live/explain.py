@@ -18,7 +18,7 @@ from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import ClassMemories, State
 from bftrainer.errors import RejectedAnswerError, UserError
-from bftrainer.live.decision_maker import policy_of, shown_policy
+from bftrainer.live.decision_maker import policy_of
 from bftrainer.live.rerun import observed
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
 from bftrainer.persistence.registry import Registry
@@ -217,7 +217,7 @@ def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float
 
 def _why(mine: NodeShare, stake: Stake | None, shares: Sequence[NodeShare], pool: int, entry: JournalEntry) -> str:
     """One sentence: what keeps it from having more nodes."""
-    name, forward_s = shown_policy(entry.settings.policy), entry.settings.forward_s
+    name, forward_s = entry.settings.policy, entry.settings.forward_s
     if pool == 0:
         return "there are no idle nodes that the batch scheduler cannot fill"
     if stake is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from sqlite3 import Row
 
 from bftrainer import __version__
 from bftrainer.core.coordinator import adopt
@@ -24,7 +25,10 @@ STATE_EVERY = 200
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax."""
+    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax.
+
+    In the database ``gather_s`` is a parameter of the policy (``bftrainer?gather_s=1``), as its users may write it.
+    """
 
     policy: str
     solver: str
@@ -32,6 +36,28 @@ class Settings:
     forward_s: float
     seed: int
     max_parallel: int
+    gather_s: float = 0.0
+
+    @classmethod
+    def of_row(cls, row: Row) -> Settings:
+        """A row of the table."""
+        name, _, text = row["policy"].partition("?")
+        own = [one for one in text.split("&") if one.startswith("gather_s=")]
+        others = "&".join(one for one in text.split("&") if one not in own)
+        try:
+            policy, gather_s = f"{name}?{others}" if others else name, float(own[0][9:]) if own else 0.0
+        except ValueError:  # the builder of policies says what is wrong with it
+            policy, gather_s = row["policy"], 0.0
+        return cls(
+            policy, row["solver"], row["objective"], row["forward_s"], row["seed"], row["max_parallel"], gather_s
+        )
+
+    def values(self) -> tuple[object, ...]:
+        """The columns of its row."""
+        policy = self.policy
+        if self.gather_s and "gather_s=" not in policy:
+            policy += f"{'&' if '?' in policy else '?'}gather_s={self.gather_s:g}"
+        return policy, self.solver, self.objective, self.forward_s, self.seed, self.max_parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +125,8 @@ class JournalWriter:
             cursor = db.execute(
                 "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, seed, max_parallel) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    at_s, __version__, settings.policy, settings.solver, settings.objective, settings.forward_s,
-                    settings.seed, settings.max_parallel,
-                ),
-            )  # fmt: skip
+                (at_s, __version__, *settings.values()),
+            )
             assert cursor.lastrowid is not None
             self._settings_number = cursor.lastrowid
 
@@ -191,9 +214,4 @@ def _of_row(settings: dict[int, Settings], number: int) -> Settings:
 
 
 def _settings(store: Store) -> dict[int, Settings]:
-    return {
-        row["number"]: Settings(
-            row["policy"], row["solver"], row["objective"], row["forward_s"], row["seed"], row["max_parallel"]
-        )
-        for row in store.read("SELECT * FROM settings")
-    }
+    return {row["number"]: Settings.of_row(row) for row in store.read("SELECT * FROM settings")}

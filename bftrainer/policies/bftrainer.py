@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from bftrainer.allocation.objectives import Objective
@@ -30,6 +30,7 @@ class BFTrainer:
     objective: Objective
     forward_s: float
     name: str = "bftrainer"
+    _known: KnownDemands = field(default_factory=lambda: KnownDemands(), compare=False, repr=False)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -44,7 +45,7 @@ class BFTrainer:
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
         if self.objective.kappa is not None:
             return self._by_line(state, self.objective.kappa, forward_s)
-        demands = demands_of(state, self.objective, self.forward_s)
+        demands = demands_of(state, self.objective, self.forward_s, self._known)
         answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
         return Decision(answer.counts, answer=answer), None
 
@@ -55,7 +56,7 @@ class BFTrainer:
         line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak)
         chosen = [state.active[j] for j in line.members]
         values = [self.objective.value(a.trainer, None) for a in chosen]
-        demands = _demands(chosen, values, state.at_s, self.forward_s)
+        demands = _demands(chosen, values, state.at_s, self.forward_s, self._known)
         if line.first is not None:
             first = line.members.index(line.first)
             demands[first] = _without_zero(demands[first], len(state.pool))
@@ -73,17 +74,21 @@ def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
     return replace(demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)]))
 
 
-def demands_of(state: State, objective: Objective, forward_s: float = math.inf) -> tuple[TrainerDemand, ...]:
+def demands_of(
+    state: State, objective: Objective, forward_s: float = math.inf, known: KnownDemands | None = None
+) -> tuple[TrainerDemand, ...]:
     """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and C_j (Eqn 1).
 
     ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones start.
     """
-    return tuple(_demands(state.active, objective.of(state), state.at_s, forward_s))
+    return tuple(_demands(state.active, objective.of(state), state.at_s, forward_s, known or KnownDemands()))
 
 
-def _demands(actives: Sequence[Active], values: Sequence[Curve], at_s: float, forward_s: float) -> list[TrainerDemand]:
+def _demands(
+    actives: Sequence[Active], values: Sequence[Curve], at_s: float, forward_s: float, known: KnownDemands
+) -> list[TrainerDemand]:
     return [
-        _LAST.demand(active.trainer, value, len(active.nodes))
+        known.demand(active.trainer, value, len(active.nodes))
         if active.trainer.start_s is None
         else _later_demand(active, value, at_s, forward_s)
         for active, value in zip(actives, values, strict=True)
@@ -118,9 +123,9 @@ def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
     )
 
 
-class _Last:
-    """A memo of the last demand of every trainer: at most events, most have the same curve and nodes as before. What it returns
-    depends on its arguments only.
+class KnownDemands:
+    """The last demand of every trainer: at most events, most have the same curve and nodes as before. What it returns depends
+    on its arguments only.
     """
 
     def __init__(self) -> None:
@@ -137,9 +142,6 @@ class _Last:
             self._demands.clear()
         self._demands[trainer.id] = trainer, demand
         return demand
-
-
-_LAST = _Last()
 
 
 def build(settings: PolicySettings) -> Policy:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from bftrainer.core.coordinator import adopt, decide, observe, rescales
+from bftrainer.core.coordinator import QueuedIds, adopt, decide, observe, rescales
 from bftrainer.domain.events import Change, Event, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.state import Active, Decision, Rescale, State
@@ -78,7 +78,7 @@ def test_ids_are_taken_while_their_trainers_wait_and_free_afterwards() -> None:
     """Many trainers come and go, of two states in turn: a submission is refused exactly if its id waits or is admitted."""
     rng = random.Random(1)
     states = [State(max_parallel=2), State(max_parallel=3)]
-    refused = 0
+    refused, queued = 0, QueuedIds()
     for step in range(400):
         which = rng.randrange(10) == 0
         state = states[which]
@@ -90,9 +90,9 @@ def test_ids_are_taken_while_their_trainers_wait_and_free_afterwards() -> None:
         if len({*there, *new}) < len(there) + len(new):
             refused += 1
             with pytest.raises(InvalidValueError, match="is taken"):
-                observe(state, event(*changes, at_s=step))
+                observe(state, event(*changes, at_s=step), queued)
             continue
-        states[which] = after = observe(state, event(*changes, at_s=step))
+        states[which] = after = observe(state, event(*changes, at_s=step), queued)
         assert [t.id for t in (*(a.trainer for a in after.active), *after.queue)] == [*there, *new]
     assert 20 < refused < 200
 

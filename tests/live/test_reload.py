@@ -18,6 +18,7 @@ from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.live.reload import FIXED, changed, merged
 from bftrainer.live.rerun import decide_again
 from bftrainer.live.site import build_site, reconfigure
+from bftrainer.persistence.journal import Settings
 from bftrainer.persistence.registry import Registry
 from bftrainer_adapters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_adapters.slurm.hold import SlurmHolder
@@ -221,3 +222,17 @@ def test_the_page_on_operations_says_which_keys_wait() -> None:
         assert all(f"`{table}.{key}`" in waits for key in keys) or f"`[{table}]`" in waits
     assert all(f"`{key}`" in now for key in RELOADED)
     assert set(SlurmSettings.model_fields) >= RELOADED
+
+
+def test_gathering_is_a_setting_of_its_own_and_a_parameter_of_the_policy_in_the_database(tmp_path: Path) -> None:
+    """Rows are as versions wrote them that had it in the policy's name; what is no number is left to the policy's builder."""
+    written = {
+        Settings("bftrainer", "exact", "throughput", 120.0, 0, 2, 1.0): "bftrainer?gather_s=1",
+        Settings("afs?cap=4", "exact", "throughput", 120.0, 0, 2, 0.5): "afs?cap=4&gather_s=0.5",
+        Settings("afs?cap=4", "exact", "throughput", 120.0, 0, 2): "afs?cap=4",
+        Settings("afs?gather_s=x", "exact", "throughput", 120.0, 0, 2): "afs?gather_s=x",
+    }
+    for settings, policy in written.items():
+        assert settings.values()[0] == policy
+        columns = ("policy", "solver", "objective", "forward_s", "seed", "max_parallel")
+        assert Settings.of_row(dict(zip(columns, settings.values(), strict=True))) == settings  # type: ignore[arg-type]
