@@ -133,11 +133,13 @@ def test_the_table_of_results(home: House) -> None:
     assert [row.name for row in rows] == ["b", "a", "c"]
     assert [row.name for row in best_first(rows, Goal("accuracy", maximize=True))] == ["a", "b", "c"]
     text = as_csv(rows).splitlines()
-    assert text[0] == "name,status,lr,samples,node-hours,accuracy,accuracy min,accuracy max,loss,loss min,loss max"
+    assert (
+        text[0] == "name,status,lr,samples,node-hours,accuracy,accuracy min,accuracy max,loss,loss min,loss max,remark"
+    )
     assert text[2].startswith("a,waiting,0.1,10,")
-    assert text[2].endswith(",0.7,0.7,0.7,0.5,0.5,0.5")
-    assert text[3].endswith(",,,,,,")
-    assert as_csv(rows, Goal("loss")).splitlines()[0] == "name,status,lr,samples,node-hours,loss,loss min"
+    assert text[2].endswith(",0.7,0.7,0.7,0.5,0.5,0.5,")
+    assert text[3].endswith(",,,,,,,")
+    assert as_csv(rows, Goal("loss")).splitlines()[0] == "name,status,lr,samples,node-hours,loss,loss min,remark"
     assert json.loads(json.dumps(rows[0].as_json()))["parameters"] == {"lr": 0.2}
     assert rows[2].as_json()["parameters"] == {"lr": "odd"}
     with pytest.raises(UserError, match="unknown metric 'acuracy', did you mean 'accuracy'"):
