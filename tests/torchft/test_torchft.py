@@ -102,6 +102,7 @@ def test_the_driver_s_death_ends_the_replicas_and_the_next_driver_resumes(tmp_pa
 
 
 def test_a_stranger_gets_no_quorum_and_the_port_is_on_one_interface(tmp_path: Path) -> None:
+    need_package("torchft")
     from torchft.coordination import LighthouseClient
 
     with replicas(tmp_path / "trainer") as trainer:
