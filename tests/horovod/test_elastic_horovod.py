@@ -11,7 +11,7 @@ from horovod_trainer import EXAMPLE, Trainer
 
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
-from bftrainer_adapters.drivers.horovod.membership import Membership
+from bftrainer_adapters.drivers.common.membership import Membership
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 

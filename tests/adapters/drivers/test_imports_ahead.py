@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from bftrainer.protocol.hosts import HostSlots
-from bftrainer.protocol.messages import TrainerMessage
 from bftrainer_adapters.drivers.common import warm_start
-from bftrainer_adapters.drivers.torchrun.main import TorchProgram
+from bftrainer_adapters.drivers.torchrun.main import threads
 
 
 def test_what_is_imported_ahead_is_not_searched_for_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,6 +39,4 @@ def test_warm_torchrun_workers_import_torch_with_the_number_of_threads(
     slots: int, set_by_user: dict[str, str], given: str | None
 ) -> None:
     """OpenMP reads the variable when it is loaded."""
-    trainer = TrainerMessage("t", ("python", "x.py"), Path(), 1, 1, environment=set_by_user)
-    program = TorchProgram(trainer, "lo", None, ())
-    assert program.first_variables(HostSlots("n1", slots, "f1")).get("OMP_NUM_THREADS") == given
+    assert threads(HostSlots("n1", slots, "f1"), set_by_user).get("OMP_NUM_THREADS") == given

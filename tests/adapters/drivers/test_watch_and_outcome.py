@@ -8,18 +8,13 @@ import pytest
 
 from bftrainer.protocol.log_tail import last_exception
 from bftrainer.protocol.progress_line import ProgressLine
-from bftrainer.protocol.reports import Ending
-from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of, outcome
+from bftrainer_adapters.drivers.common.outcome import Exit, ScriptErrors, exit_of
 from bftrainer_adapters.drivers.common.silence import ReportSilence, longest_silence_s
 from bftrainer_adapters.drivers.common.warm_command import warm_command
 from bftrainer_adapters.drivers.horovod.hang_watch import HangWatch
 
 TWO = {("a", 0), ("b", 0)}
 LOG = Path("worker.log")
-
-
-def watching(hang_s: float) -> HangWatch:
-    return HangWatch(ReportSilence(hang_s))
 
 
 def test_a_script_that_reports_nothing_is_never_hung() -> None:
@@ -50,14 +45,14 @@ def test_a_driver_learns_from_the_lines_that_the_one_before_it_saw() -> None:
 
 def test_the_straggler_that_others_wait_for_gets_a_tenth_and_5_s_at_least() -> None:
     for hang_s, given_s in ((120, 12.0), (10, 5.0)):
-        watch = watching(hang_s)
+        watch = HangWatch(hang_s)
         assert watch.hung({("b", 0)}, True, 10) == set()
         assert watch.hung({("b", 0)}, True, 10 + given_s - 0.1) == set()
         assert watch.hung({("b", 0)}, True, 10 + given_s) == {("b", 0)}
 
 
 def test_the_wait_begins_anew_when_nobody_waits() -> None:
-    watch = watching(10)
+    watch = HangWatch(10)
     watch.hung({("b", 0)}, True, 0)
     watch.hung(TWO, False, 3)
     assert watch.hung({("b", 0)}, True, 5) == set()
@@ -65,24 +60,6 @@ def test_the_wait_begins_anew_when_nobody_waits() -> None:
 
 def done(status: int, planned: bool = False) -> Exit:
     return Exit(status, planned, LOG)
-
-
-@pytest.mark.parametrize(
-    ("exits", "asked", "ending", "status"),
-    [
-        ([done(0), done(0)], None, Ending.DONE, 0),
-        ([done(83), done(83)], "the pilot requested a stop", Ending.STOPPED, 83),
-        ([done(83)], None, Ending.STOPPED, 83),
-        ([done(-9), done(-9)], None, Ending.STOPPED, 83),
-        ([done(137), done(143)], None, Ending.STOPPED, 83),
-        ([done(-6), done(1)], None, Ending.FAILED, 1),
-        ([done(-9, planned=True), done(0)], None, Ending.DONE, 0),
-        ([], None, Ending.STOPPED, 83),
-    ],
-)
-def test_outcomes(exits: list[Exit], asked: str | None, ending: Ending, status: int) -> None:
-    ended = outcome(exits, asked)
-    assert (ended.ending, ended.exit_status) == (ending, status)
 
 
 def test_how_an_exit_is_told() -> None:
@@ -115,22 +92,22 @@ def test_others_start_cold(command: list[str]) -> None:
 
 
 def test_survivors_of_a_loss_are_told_at_once_and_then_every_second() -> None:
-    watch = watching(60)
+    watch = HangWatch(60)
     assert not watch.must_free(TWO, False, 0.0)
     watch.member_lost = True
     assert [now_s for now_s in (1.0, 1.5, 2.0, 2.9, 3.0) if watch.must_free(TWO, True, now_s)] == [1.0, 2.0, 3.0]
     assert not watch.must_free(set(), True, 5.0), "all have left"
-    watch.regrouped(6.0)
+    watch.regrouped()
     assert not watch.must_free(TWO, False, 60.0), "the next group has lost nobody"
 
 
 def test_workers_that_left_without_a_loss_free_the_others_after_a_second() -> None:
-    watch = watching(60)
+    watch = HangWatch(60)
     assert [now_s for now_s in (1.0, 1.9, 2.0, 2.5) if watch.must_free({("b", 0)}, True, now_s)] == [2.0]
 
 
 def test_a_survivor_that_answers_is_not_hung_and_one_that_does_not_is() -> None:
-    watch = watching(60)
+    watch = HangWatch(60)
     watch.member_lost = True
     assert watch.hung(TWO, True, 0.0, {("a", 0)}) == set()
     assert watch.hung(TWO, True, 6.0, {("a", 0)}) == {("b", 0)}

@@ -20,8 +20,8 @@ class EventWriter:
         self._lock = threading.Lock()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def write(self, event: Event) -> None:
-        line = f"{format_event(EventLine(self._clock(), self.incarnation, event))}\n"
+    def write(self, event: Event, incarnation: int | None = None) -> None:
+        line = f"{format_event(EventLine(self._clock(), incarnation or self.incarnation, event))}\n"
         with self._lock:
             os.write(self._file, line.encode())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from bftrainer.protocol.paths import older_part
@@ -32,17 +33,20 @@ class CappedLog:
 
 
 class Pump(threading.Thread):
-    """Copies a pipe into a log until the pipe ends; ``marked`` is set when ``marker`` was read.
+    """Copies a pipe into a log until the pipe ends; ``marked`` is set, and ``on_marked`` called, when ``marker`` was read.
 
     A full disk must not stop the worker: its output is still read, and lost.
     """
 
-    def __init__(self, pipe: int, log: CappedLog, marker: bytes = b"") -> None:
+    def __init__(
+        self, pipe: int, log: CappedLog, marker: bytes = b"", on_marked: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(name=f"log {log.path.name}", daemon=True)
         self.marked = threading.Event()
         self._pipe = pipe
         self._log = log
         self._marker = marker
+        self._on_marked = on_marked
 
     def run(self) -> None:
         recent = b""
@@ -52,6 +56,7 @@ class Pump(threading.Thread):
                     recent = (recent + data)[-len(self._marker) - len(data) :]
                     if self._marker in recent:
                         self.marked.set()
+                        self._on_marked()
                 try:
                     self._log.write(data)
                 except OSError:

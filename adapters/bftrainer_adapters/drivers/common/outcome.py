@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.protocol.control import STOPPED_STATUS
@@ -14,6 +13,8 @@ from bftrainer.protocol.reports import Ending
 
 CANNOT_START = (126, 127)
 """A shell's statuses for a command that does not exist or cannot be executed."""
+_OWN = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+"""The signals that a process gets for what it does itself."""
 MOST_ERRORS = 3
 """Groups in succession that a script may end with an error."""
 
@@ -26,7 +27,9 @@ class Exit:
     planned: bool
     log: Path
     error: str = ""
-    """The last exception in its log, if it failed."""
+    """The last exception in its log."""
+    node: str = ""
+    slot: int = 0
 
     @property
     def lost(self) -> bool:
@@ -47,13 +50,23 @@ class Exit:
     @property
     def told(self) -> str:
         """How it ended and, if it failed, its exception: for events that have no tail of the log."""
-        return f"{self}: {self.error}" if self.error else str(self)
+        return f"{self}: {self.error}" if self.error and self.failed else str(self)
 
 
-def exit_of(status: int, planned: bool, log: Path) -> Exit:
-    """The end of a worker, with its exception if it failed."""
-    end = Exit(status, planned, log)
-    return replace(end, error=last_exception(log)) if end.failed else end
+def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0) -> Exit:
+    """The end of a worker, with its exception if it did not end well."""
+    well = planned or status in (0, STOPPED_STATUS)
+    return Exit(status, planned, log, "" if well else last_exception(log), node, slot)
+
+
+def was_taken(status: int) -> bool:
+    """Whether another process's signal ended it, here or in the step (as srun and shells report it): preempted, or no memory.
+
+    Not its own abort or crash: torch aborts workers whose peers have gone (NCCL's watchdog; with gloo, one of several hundred
+    requested exits: SIGABRT, torch 2.13). Their nodes are not to blame.
+    """
+    number = -status if status < 0 else status - 128
+    return number > 0 and number not in _OWN
 
 
 @dataclass(slots=True)
@@ -103,21 +116,3 @@ class DriverOutcome:
     def exit_status(self) -> int:
         """The driver's exit status."""
         return {Ending.DONE: 0, Ending.STOPPED: STOPPED_STATUS}.get(self.ending, 1)
-
-
-def outcome(exits: Sequence[Exit], leave_reason: str | None) -> DriverOutcome:
-    """The outcome after the last worker has ended: ``exits`` in order of time, ``leave_reason`` if a stop was requested.
-
-    An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone are no failure: the trainer
-    resumes from its last checkpoint when there are nodes.
-    """
-    if leave_reason is not None:
-        return DriverOutcome(Ending.STOPPED, leave_reason)
-    for end in exits:
-        if end.failed:
-            return DriverOutcome(Ending.FAILED, f"a worker {end}", end.status, end.log)
-    if any(end.status == STOPPED_STATUS for end in exits):
-        return DriverOutcome(Ending.STOPPED, "the script exited on its own, as after a stop request")
-    if any(end.status == 0 for end in exits):
-        return DriverOutcome(Ending.DONE)
-    return DriverOutcome(Ending.STOPPED, "every worker was lost")

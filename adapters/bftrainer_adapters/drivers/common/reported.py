@@ -9,7 +9,7 @@ from bftrainer.system.json_tail import JsonTail
 _BYTES = 1 << 16
 
 
-def latest_progress(directory: TrainerDirectory) -> list[ProgressLine]:
+def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
     """Those in the last 64 KiB."""
     tail = JsonTail(directory.progress)
     tail.skip(_BYTES)

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.protocol.environment import worker_variables
@@ -24,7 +24,7 @@ from bftrainer_adapters.drivers.common.reaper import Reaper
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A started worker; ``planned`` is set before the driver ends it."""
+    """A started worker; ``planned`` is set before the driver ends it. ``waits``: it has not been sent its rank."""
 
     host: HostSlots
     slot: int
@@ -32,7 +32,11 @@ class WorkerProcess:
     process: subprocess.Popen[bytes]
     pump: Pump
     as_group: bool
+    incarnation: int
     planned: bool = False
+    waits: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set once its exit has been reported."""
 
     def wait_until_marked(self, timeout_s: float) -> bool:
         return self.pump.marked.wait(timeout_s)
@@ -101,7 +105,7 @@ class WorkerStarter:
         self._events = events
         self._lock = threading.Lock()
         self._live: list[WorkerProcess] = []
-        self._reaper = Reaper()
+        self.reaper = Reaper()
 
     def start(
         self,
@@ -110,50 +114,58 @@ class WorkerStarter:
         command: Sequence[str],
         environment: Mapping[str, str],
         marker: bytes = b"",
-        inherited: Mapping[str, str] = os.environ,
+        incarnation: int | None = None,
+        on_marked: Callable[[], None] = lambda: None,
     ) -> WorkerProcess:
-        """Start one worker. With a ``marker`` its standard input is a pipe (see :meth:`WorkerProcess.send`), else empty."""
-        own = worker_variables(self._directory.path, self._events.incarnation, host.fragment, host.node)
-        log = self._directory.worker_log(self._events.incarnation, host.node, host.fragment, slot)
+        """Start one worker. With a ``marker`` its standard input is a pipe (see :meth:`WorkerProcess.send`), else empty.
+
+        ``on_marked`` is called from another thread once the worker has printed the marker.
+        """
+        number = incarnation or self._events.incarnation
+        own = worker_variables(self._directory.path, number, host.fragment, host.node)
+        log = self._directory.worker_log(number, host.node, host.fragment, slot)
         prefix = filled_prefix(self._settings.prefix, host)
         variables = {**environment, **own}
         process = subprocess.Popen(  # noqa: S603 - the user's own command
             [*prefix, *inside_step(self._trainer.setup, command)],
             cwd=self._trainer.cwd,
-            env=worker_environment(inherited, self._settings, self._trainer, variables),
+            env=worker_environment(os.environ, self._settings, self._trainer, variables),
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         assert process.stdout is not None
-        pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self._settings.log_bytes), marker)
+        pump = Pump(os.dup(process.stdout.fileno()), CappedLog(log, self._settings.log_bytes), marker, on_marked)
         process.stdout.close()
-        pump.start()
-        worker = WorkerProcess(host, slot, log, process, pump, as_group=not prefix)
-        self._reaper.watch(process.pid, worker.as_group)
+        worker = WorkerProcess(host, slot, log, process, pump, not prefix, number, waits=bool(marker))
+        self.reaper.watch(process.pid, worker.as_group)
         with self._lock:
             self._live.append(worker)
         self._events.write(
-            WorkerStarted(host.node, host.fragment, slot, process.pid, str(log.relative_to(self._directory.path)))
+            WorkerStarted(host.node, host.fragment, slot, process.pid, str(log.relative_to(self._directory.path))),
+            number,
         )
+        pump.start()
         return worker
 
     def wait(self, worker: WorkerProcess) -> int:
         """Wait until a worker ends; report and return its exit status, or minus the signal's number."""
         worker.end_group_with_leader()
         status = worker.process.wait()
-        self._reaper.forget(worker.process.pid)
+        self.reaper.forget(worker.process.pid)
         if worker.process.stdin is not None and not worker.process.stdin.closed:
             _close(worker)
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
         self._events.write(
             WorkerExited(
                 worker.host.node, worker.host.fragment, worker.slot, worker.process.pid, status, worker.planned
-            )
+            ),
+            worker.incarnation,
         )
         with self._lock:
             self._live.remove(worker)
+        worker.ended.set()
         return status
 
     def live(self) -> list[WorkerProcess]:
@@ -170,7 +182,7 @@ class WorkerStarter:
     def close(self) -> None:
         """Kill the remaining workers, then end the reaper."""
         self.kill_all()
-        self._reaper.close()
+        self.reaper.close()
 
 
 def _close(worker: WorkerProcess) -> None:

@@ -11,7 +11,7 @@ from horovod.runner.elastic.discovery import HostDiscovery
 from horovod.runner.elastic.driver import ElasticDriver
 from horovod.runner.elastic.registration import FAILURE, READY
 
-from bftrainer_adapters.drivers.horovod.membership import Member
+from bftrainer_adapters.drivers.common.membership import Member
 from bftrainer_adapters.drivers.horovod.notices import notify, notify_of_loss
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses
 from bftrainer_adapters.drivers.horovod.rendezvous import Callbacks, RendezvousServer
@@ -48,7 +48,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
     """
 
     def __init__(
-        self, rendezvous: RendezvousServer, hosts: AnnouncedHosts, on_formed: Callable[[list[str], int], None]
+        self, rendezvous: RendezvousServer, hosts: AnnouncedHosts, on_formed: Callable[[list[str]], None]
     ) -> None:
         self._hosts = hosts
         self._on_formed = on_formed
@@ -90,9 +90,13 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         group = {(label, info.local_rank) for label, infos in self.host_assignments.items() for info in infos}
         return group - arrived, bool(arrived)
 
-    def free_survivors(self, group: int) -> None:
-        """Tell the workers that are still in a group, which has lost a member, to leave it; returns at once."""
-        threading.Thread(target=self._free, args=(group,), name="free survivors", daemon=True).start()
+    def free_survivors(self) -> None:
+        """Tell the workers that are still in the group, which has lost a member, to leave it; returns at once."""
+        threading.Thread(target=self._free, args=(self._rendezvous.group,), name="free survivors", daemon=True).start()
+
+    def end_now(self) -> None:
+        """Let no group form any more; ``stop`` would wait for discovery."""
+        self._shutdown.set()
 
     def freed(self) -> set[tuple[str, int]]:
         """Workers (label, slot) of this group that have received this notice."""
@@ -128,7 +132,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
 
     def _update_host_assignments(self, current_hosts: Any) -> Any:
         pending = super()._update_host_assignments(current_hosts)
-        self._on_formed([label for label, slots in self.host_assignments.items() if slots], self._rendezvous.group)
+        self._on_formed([label for label, slots in self.host_assignments.items() if slots])
         return pending
 
     def _notify_workers_host_changes(self, current_hosts: Any, update_res: Any) -> None:

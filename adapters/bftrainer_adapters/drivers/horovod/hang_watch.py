@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from bftrainer_adapters.drivers.common.silence import ReportSilence
-
 Key = tuple[str, int]
 """A worker: host label, slot."""
 
@@ -21,19 +19,18 @@ FREE_EVERY_S = 1.0
 
 @dataclass(slots=True)
 class HangWatch:
-    """Stragglers of a group, by ``silence.hang_s``; a group of which all are silent is the silence's own matter."""
+    """Stragglers of a group, by ``hang_s``; a group of which all are silent has hung as a whole."""
 
-    silence: ReportSilence
+    hang_s: float
     waiting_since_s: float | None = None
     member_lost: bool = False
     """Whether a worker of this group has ended on its own: those that have not left the group are its survivors."""
     _freed_s: float | None = None
 
-    def regrouped(self, now_s: float) -> None:
-        """Note a new group, whose first step may take a while."""
+    def regrouped(self) -> None:
+        """Note a new group."""
         self.waiting_since_s = self._freed_s = None
         self.member_lost = False
-        self.silence.begun(now_s)
 
     def must_free(self, stragglers: set[Key], others_wait: bool, now_s: float) -> bool:
         """Whether to tell the stragglers now that their group is broken: at once after a loss, then every second."""
@@ -55,11 +52,9 @@ class HangWatch:
         Survivors of a loss that answered the notice are alive and may be in a long step: they get ``hang_s``.
         """
         self._note_waiting(stragglers, others_wait, now_s)
-        if self.waiting_since_s is not None and now_s - self.waiting_since_s >= max(
-            ARRIVED_S, self.silence.hang_s / 10
-        ):
+        if self.waiting_since_s is not None and now_s - self.waiting_since_s >= max(ARRIVED_S, self.hang_s / 10):
             silent = stragglers - freed if self.member_lost else stragglers
-            if silent or now_s - self.waiting_since_s >= self.silence.hang_s:
+            if silent or now_s - self.waiting_since_s >= self.hang_s:
                 return silent or stragglers
         return set()
 

@@ -4,25 +4,34 @@ The driver requests a stop in the file ``leave``, which ``bftrainer.progress`` r
 workers that are left after ``stop_s`` are killed. The program is started once per slot, or (``started_per = "trainer"``) once
 on the first node, for programs such as ``mpiexec`` that start their own workers. Neither torch nor Horovod is needed.
 
-Run as ``python -m bftrainer_adapters.drivers.restart.main TRAINER_DIR``.
+Workers get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torch's ``env://`` needs them, and
+BFTRAINER_HOSTS (``node:slots,node:slots``). Run as ``python -m bftrainer_adapters.drivers.restart.main TRAINER_DIR``.
 """
 
 from __future__ import annotations
 
-import sys
+import zlib
+from collections.abc import Sequence
 
-from bftrainer.protocol.messages import DriverSettings, StartedPer, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer_adapters.drivers.common.restarting.program import PlainProgram, Program
-from bftrainer_adapters.drivers.common.restarting.restarter import run_driver
-from bftrainer_adapters.drivers.common.warm_command import warm_command
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.messages import StartedPer
+from bftrainer_adapters.drivers.common.restarts import Rank, RestartBackend, numbered
+from bftrainer_adapters.drivers.common.run import Run, drive
 
 
-def make(directory: TrainerDirectory, trainer: TrainerMessage, settings: DriverSettings) -> Program:
+class PlainBackend(RestartBackend):
     """A program that is started as the trainer's ``started_per`` says."""
-    per_trainer = trainer.started_per is StartedPer.TRAINER
-    return PlainProgram(directory, per_trainer, warm=None if per_trainer else warm_command(trainer.command))
+
+    def __init__(self, run: Run) -> None:
+        self._per_trainer = run.trainer.started_per is StartedPer.TRAINER
+        super().__init__(run, collective=False, warm=not self._per_trainer)
+
+    def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
+        """The port depends on the trainer's path and the incarnation: two incarnations do not meet at one port."""
+        port = 20000 + zlib.crc32(f"{self.run.directory.path}/{incarnation}".encode()) % 10000
+        found = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
+        return found[:1] if self._per_trainer else found
 
 
 if __name__ == "__main__":
-    sys.exit(run_driver(sys.argv[1:], make))
+    drive("restart", PlainBackend)

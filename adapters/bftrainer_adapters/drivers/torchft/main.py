@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
-from bftrainer.protocol.messages import DriverSettings, TrainerMessage
-from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.typed_json import read_json
-from bftrainer_adapters.drivers.common.event_writer import EventWriter
-from bftrainer_adapters.drivers.common.lifecycle import Run, run_driver
+from bftrainer_adapters.drivers.common.run import Backend, Run, drive
 
 
-def prepare(directory: TrainerDirectory, events: EventWriter) -> Run:
-    """Replicas that train on when one of them is lost."""
-    from bftrainer_adapters.drivers.torchft.run import ReplicaRun
+def make(run: Run) -> Backend:
+    """Replicas that train on when one of them is lost. Raises ``ImportError`` without torchft's packages."""
+    from bftrainer_adapters.drivers.torchft.backend import ReplicaBackend
 
-    return ReplicaRun(
-        directory, read_json(TrainerMessage, directory.trainer), read_json(DriverSettings, directory.driver), events
-    )
+    return ReplicaBackend(run)
 
 
 if __name__ == "__main__":
-    run_driver("torchft", sys.argv[1], prepare, "install it in the pilot's Python: pip install 'bftrainer[torchft]'")
+    drive("torchft", make, "install it in the pilot's Python: pip install 'bftrainer[torchft]'")

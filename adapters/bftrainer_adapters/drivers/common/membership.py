@@ -1,21 +1,24 @@
-"""Which hosts a trainer is to use, which of them are warming up, and which Horovod may use now. Pure: time is an argument.
+"""Which hosts a trainer is to use, which of them are warming up, and which its group may use now. Pure: time is an argument.
 
 The states of a host: listed in ``hosts`` -> warming (its workers do their imports) -> warm -> announced -> in the group. All
 joining hosts are announced together once the last of them is warm, so a change of ``hosts`` costs one stall; a host that is
 dropped before it is announced costs none.
+
+Under elastic launchers, hosts join and leave the group. Otherwise (``restarts``) each change needs a group of new workers,
+on the hosts that stay as well; they are announced when it can begin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bftrainer.protocol.hosts import HostSlots
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One stay of one fragment in the trainer. Horovod knows it as the host ``label``, a new one for each stay.
+    """One stay of one fragment in the trainer. Its launcher knows it as ``label``, a new one for each stay.
 
     So what Horovod remembers of a host (blacklists, late exits of removed workers) does not affect the next stay.
     """
@@ -40,7 +43,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """The members that Horovod may use from now on."""
+    """The members that the group may use from now on."""
 
     members: tuple[Member, ...]
 
@@ -59,6 +62,8 @@ Action = StartWarming | Drop | Announce | Leave
 class Membership:
     """``order`` and ``tick`` return the actions to take; the other methods note what has happened."""
 
+    restarts: bool = False
+    min_nodes: int = 1
     straggler_s: float = 5.0
     """How long warm members wait for the last one that is still warming."""
     retire_s: float = 1.0
@@ -84,17 +89,37 @@ class Membership:
         """Actions that time, or what was noted, has made due."""
         if self.leaving:
             return []
-        wanted = [host for host in self._wanted if host.fragment not in self.withheld]
+        wanted = self.usable()
+        if len(wanted) < self.min_nodes and (self.restarts or self.min_nodes > 1 or not self.group):
+            return self._leave(f"{len(wanted)} nodes, but min_nodes is {self.min_nodes}")
+        if self.restarts:
+            if {host.fragment for host in wanted} == {member.host.fragment for member in self.group}:
+                wanted = []
+            return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
         alive = [member for member in self.group if member.host.fragment not in self.withheld]
         if self.group and not alive:
             return []  # Horovod ends on its own
         if self.group and not any(member.host in wanted for member in alive):
-            self.leaving = True
-            reason = "no nodes" if not wanted else "none of its nodes is left"
-            waiting = [*self.warming, *self.warm]
-            self.warming, self.warm = [], {}
-            return [*(Drop(member) for member in waiting), Leave(reason)]
+            return self._leave("no nodes" if not wanted else "none of its nodes is left")
         return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
+
+    def usable(self) -> list[HostSlots]:
+        """The hosts file without withheld fragments."""
+        return [host for host in self._wanted if host.fragment not in self.withheld]
+
+    def copy(self) -> Membership:
+        """A copy that shares nothing that changes."""
+        return replace(
+            self, warming=[*self.warming], warm={**self.warm}, retiring={**self.retiring}, withheld={*self.withheld},
+            over={*self.over},
+        )  # fmt: skip
+
+    def begin(self) -> list[Action]:
+        """A group of new workers on all hosts that can be used: ``group``, of members that are warm or not."""
+        there = {member.host: member for member in (*self.retiring, *self.announced, *self.warm, *self.warming)}
+        self.group = tuple(there.pop(host) if host in there else self._member(host) for host in self.usable())
+        self.warming, self.warm, self.retiring, self.announced = [], {}, {}, ()
+        return [Drop(member) for member in there.values()]
 
     def warmed(self, member: Member, now_s: float) -> None:
         """All workers of a member wait for their ranks."""
@@ -120,10 +145,20 @@ class Membership:
     def formed(self, labels: Iterable[str]) -> None:
         """Horovod has formed a group of the members with these labels."""
         known = {member.label: member for member in (*self.announced, *self.retiring, *self.group)}
-        self.group = tuple(known[label] for label in sorted(labels))
+        self.group = tuple(known[label] for label in sorted(labels) if label in known)
         self.over &= set(self.group)
         for member in self.group:
             self.retiring.pop(member, None)
+
+    def _leave(self, reason: str) -> list[Action]:
+        self.leaving = True
+        waiting = [*self.warming, *self.warm, *(member for member in self.announced if member not in self.group)]
+        self.warming, self.warm = [], {}
+        return [*(Drop(member) for member in waiting), Leave(reason)]
+
+    def _member(self, host: HostSlots) -> Member:
+        self._stays += 1
+        return Member(f"{host.node}.{host.fragment}.{self._stays}", host)
 
     def _drop(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
         gone = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
@@ -139,17 +174,15 @@ class Membership:
         return [Drop(member) for member in [*gone, *retired]]
 
     def _warm_up(self, wanted: list[HostSlots]) -> list[Action]:
-        known = {member.host for member in (*self.announced, *self.warming, *self.warm, *self.group)}
-        joining = []
-        for host in wanted:
-            if host not in known:
-                self._stays += 1
-                joining.append(Member(f"{host.node}.{host.fragment}.{self._stays}", host))
+        group = () if self.restarts else self.group
+        known = {member.host for member in (*self.announced, *self.warming, *self.warm, *group)}
+        joining = [self._member(host) for host in wanted if host not in known]
         self.warming += joining
         return [StartWarming(member) for member in joining]
 
     def _announce(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
-        stay = [m for m in (*self.announced, *self.group) if m.host in wanted and m not in self.over]
+        group = () if self.restarts else self.group
+        stay = [m for m in (*self.announced, *group) if m.host in wanted and m not in self.over]
         oldest_s = min(self.warm.values(), default=now_s)
         if self.warm and (not self.warming or now_s - oldest_s >= self.straggler_s):
             stay += self.warm

@@ -1,1 +1,0 @@
-"""Drivers that rescale by checkpoint, stop and start on the new nodes."""

@@ -1,0 +1,70 @@
+"""Launchers that rescale by checkpoint, stop and start on the new nodes: ``restart`` and ``torchrun``."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+
+from bftrainer.protocol.environment import HOSTS
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer_adapters.drivers.common.core import Heard, Terms, WorkerEnded
+from bftrainer_adapters.drivers.common.membership import Member
+from bftrainer_adapters.drivers.common.run import Backend, Run
+from bftrainer_adapters.drivers.common.warm_command import warm_command
+
+Rank = tuple[HostSlots, int, dict[str, str]]
+"""A worker to be started: its host, its slot there, and the environment with its rank."""
+
+
+class RestartBackend(Backend):
+    """Workers start together and end together. Those of the next incarnation do their imports while the present one trains."""
+
+    def __init__(self, run: Run, *, collective: bool, warm: bool = True) -> None:
+        self.run = run
+        trainer = run.trainer
+        name = trainer.stop_signal
+        stop_signal = signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
+        hang_s = run.settings.hang_s
+        self.terms = Terms(
+            False, trainer.min_nodes, trainer.stop_s, hang_s, collective=collective, stop_signal=stop_signal
+        )
+        self._warm = warm_command(trainer.command) if warm else None
+        self._left: int | None = None
+
+    def first_variables(self, host: HostSlots) -> dict[str, str]:
+        """What a warm worker needs before its imports; all other variables follow with its rank."""
+        return {}
+
+    def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
+        """Open the meeting point of this incarnation's workers; the workers, in the order of their ranks."""
+        raise NotImplementedError
+
+    def start(self, member: Member) -> None:
+        self.run.warm_up(member, self._warm, self.first_variables(member.host), ahead=True)
+
+    def begin(self, members: Sequence[Member]) -> None:
+        at = {member.host: member for member in members}
+        ranks = self.ranks(self.run.events.incarnation, list(at))
+        self._left = len(ranks)
+        for host, slot, environment in ranks:
+            self.run.crew.join(at[host], slot, self.run.trainer.command, environment)
+
+    def note(self, heard: Heard) -> None:
+        if isinstance(heard, WorkerEnded) and self._left is not None:
+            self._left -= 1
+
+    def is_over(self) -> bool:
+        return self._left == 0
+
+
+def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
+    """One worker per slot, host by host, with the variables that every framework needs."""
+    size = sum(host.slots for host in hosts)
+    listed = ",".join(f"{host.node}:{host.slots}" for host in hosts)
+    found: list[Rank] = []
+    for host in hosts:
+        for slot in range(host.slots):
+            own = {"RANK": str(len(found)), "WORLD_SIZE": str(size), "LOCAL_RANK": str(slot)}
+            own |= {"LOCAL_WORLD_SIZE": str(host.slots), HOSTS: listed}
+            found.append((host, slot, {**common, **own}))
+    return found

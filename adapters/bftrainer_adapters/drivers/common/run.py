@@ -1,0 +1,238 @@
+"""The one loop of all drivers: hear of files, processes and time, ask the core, and carry out its steps."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from bftrainer.errors import BFTrainerError, InputFileError
+from bftrainer.protocol.control import ControlMessage, ControlRequest, is_stop_requested
+from bftrainer.protocol.driver_pid import write_own_pid
+from bftrainer.protocol.events import Started, Stopping, Warming
+from bftrainer.protocol.hosts import read_hosts
+from bftrainer.protocol.messages import DriverSettings, TrainerMessage
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import parse_progress
+from bftrainer.protocol.reports import Ending
+from bftrainer.protocol.typed_json import read_json, write_json
+from bftrainer.system.json_tail import JsonTail
+from bftrainer_adapters.drivers.common.core import (
+    AskToStop,
+    Begin,
+    EndNow,
+    GroupOver,
+    Heard,
+    HostsListed,
+    KillGroup,
+    Report,
+    Reported,
+    RunState,
+    Step,
+    StopRequested,
+    Terms,
+    TimePassed,
+    Warmed,
+    after,
+)
+from bftrainer_adapters.drivers.common.crew import Crew
+from bftrainer_adapters.drivers.common.event_writer import EventWriter
+from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, StartWarming
+from bftrainer_adapters.drivers.common.outcome import DriverOutcome
+from bftrainer_adapters.drivers.common.reported import reported_progress
+from bftrainer_adapters.drivers.common.silence import longest_silence_s
+from bftrainer_adapters.drivers.common.workers import WorkerStarter
+
+LAST_EXITS_S = 5.0
+"""How long processes may take to end after SIGKILL."""
+
+
+class Backend:
+    """How one launcher starts, announces and ends workers. All methods are called in the run's thread."""
+
+    terms: Terms
+
+    def open(self) -> None:
+        """Open what the workers need. Raises what ends the driver."""
+
+    def start(self, member: Member) -> None:
+        """Start a joining member's workers, and tell :class:`Warmed` when they could join."""
+
+    def begin(self, members: Sequence[Member]) -> None:
+        """Start an incarnation on these members."""
+
+    def announce(self, members: Sequence[Member]) -> None:
+        """Let the group use these members, and no others."""
+
+    def drop(self, member: Member) -> None:
+        """A member is not needed; its waiting workers have been ended."""
+
+    def note(self, heard: Heard) -> None:
+        """The core has heard this."""
+
+    def tick(self, now_s: float) -> None:
+        """Do what time has made due."""
+
+    def is_over(self) -> bool:
+        """Whether no worker of the group is left, and none follows."""
+        return False
+
+    def shut(self) -> None:
+        """Let no further worker start: the remaining ones are ended now."""
+
+    def close(self) -> None:
+        """Close what ``open`` has opened."""
+
+
+Make = Callable[["Run"], Backend]
+
+
+class Run:
+    """One trainer's driver. It shares nothing with other runs in its process but the interpreter and its limits."""
+
+    def __init__(self, directory: TrainerDirectory, events: EventWriter, make: Make) -> None:
+        self.directory = directory
+        self.events = events
+        self.trainer = read_json(TrainerMessage, directory.trainer)
+        self.settings = read_json(DriverSettings, directory.driver)
+        self._upcoming: int | None = None
+        self._begun = False
+        self._complaint = ""
+        self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self._progress = JsonTail(directory.progress)
+        self._progress.skip()
+        self.starter = WorkerStarter(directory, self.trainer, self.settings, events)
+        self.crew = Crew(self.starter, self.tell)
+        self.backend = make(self)
+        self.state = RunState.first(self.backend.terms, longest_silence_s(reported_progress(directory)))
+
+    def tell(self, heard: Heard) -> None:
+        """Let the run hear something; from any thread, and from signal handlers."""
+        self._heard.put(heard)
+
+    def run(self) -> DriverOutcome:
+        """Drive to the end; all workers have ended then."""
+        try:
+            self.backend.open()
+            while self.state.outcome is None:
+                self._read_files()
+                self._hear(TimePassed())
+                self.backend.tick(time.monotonic())
+                self._listen()
+                if self.backend.is_over():
+                    self._hear(GroupOver())
+            return self.state.outcome
+        finally:
+            self.backend.shut()
+            self.starter.kill_all()
+            give_up_s = time.monotonic() + LAST_EXITS_S
+            while self.starter.live() and time.monotonic() < give_up_s:
+                time.sleep(0.01)
+            self.backend.close()
+            self.starter.close()
+
+    def warm_up(self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool) -> None:
+        """Start workers that do their imports, of the next incarnation if ``ahead``; without a command none can."""
+        if command is None or not self.settings.warm:
+            self.tell(Warmed(member, is_cold=True))
+            return
+        if ahead and self._upcoming is None:
+            self._upcoming = self.directory.new_incarnation()
+        number = self._upcoming if ahead and self._upcoming else self.events.incarnation
+        self.events.write(Warming(member.host.node, member.host.fragment), number)
+        self.crew.warm_up(member, command, first, number)
+
+    def _listen(self) -> None:
+        """Wait up to one poll for something, then handle all that has come."""
+        try:
+            heard = self._heard.get(timeout=self.settings.poll_s)
+            while True:
+                self._read_progress()  # a worker has written its last line before it ended
+                self._hear(heard)
+                heard = self._heard.get_nowait()
+        except queue.Empty:
+            return
+
+    def _hear(self, heard: Heard) -> None:
+        self.state, steps = after(self.state, heard, time.monotonic())
+        self.backend.note(heard)
+        for step in steps:
+            self._carry_out(step)
+
+    def _read_files(self) -> None:
+        self._read_progress()
+        try:
+            if is_stop_requested(self.directory.control):
+                self._hear(StopRequested())
+            self._hear(HostsListed(read_hosts(self.directory.hosts)))
+        except InputFileError as error:  # edited by hand, or missing: the last one stays in force
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                print(f"hosts or control: {error}", flush=True)
+
+    def _read_progress(self) -> None:
+        for line in map(parse_progress, self._progress.read()):
+            if line.incarnation == self.events.incarnation:
+                self._hear(Reported(line))
+
+    def _carry_out(self, step: Step) -> None:
+        match step:
+            case Report(event):
+                self.events.write(event)
+            case StartWarming(member):
+                self.backend.start(member)
+            case Drop(member):
+                self.crew.drop(member)
+                self.backend.drop(member)
+            case Announce(members):
+                self.backend.announce(members)
+            case KillGroup():
+                self.crew.kill_joined()
+            case AskToStop(reason):
+                self.events.write(Stopping(reason))
+                write_json(self.directory.leave, ControlMessage(ControlRequest.STOP, self.events.incarnation))
+                if signum := self.backend.terms.stop_signal:
+                    for worker in list(self.crew.joined.values()):
+                        worker.process.send_signal(signum)
+            case Begin(members):
+                if self._begun:
+                    self.events.incarnation = self._upcoming or self.directory.new_incarnation()
+                    self._upcoming = None
+                self._begun = True
+                self.backend.begin(members)
+
+
+def drive(name: str, make: Make, missing: str = "") -> NoReturn:
+    """Drive the trainer whose directory is the program's only argument.
+
+    ``missing`` says what to install if an import fails. Threads of Horovod may wait in a barrier forever, so the process ends
+    by ``_exit``.
+    """
+    directory = TrainerDirectory(Path(sys.argv[1]).resolve())
+    pid = write_own_pid(directory.driver_pid)
+    events = EventWriter(directory.events, directory.new_incarnation())
+    events.write(Started(name, pid))
+    saved = False
+    try:
+        run = Run(directory, events, make)
+        over = EndNow(DriverOutcome(Ending.STOPPED, "the driver received SIGTERM"))
+        signal.signal(signal.SIGTERM, lambda *_: run.tell(over))
+        ended = run.run()
+        saved = run.state.checkpointed
+    except ImportError as error:
+        ended = DriverOutcome(Ending.FAILED, f"launcher {name}: {error}; {missing}", 1)
+    except BFTrainerError as error:
+        ended = DriverOutcome(Ending.FAILED, str(error), 1)
+    except Exception as error:  # the pilot shows the reason; the driver's log has the rest
+        traceback.print_exc()
+        ended = DriverOutcome(Ending.FAILED, f"the driver has failed: {type(error).__name__}: {error}", 1)
+    events.write(ended.event(saved))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended.exit_status)
