@@ -50,8 +50,6 @@ class TorchBackend(RestartBackend):
         trainer, settings = self.run.trainer, self.run.settings
         if self._store is None:
             self._store = StoreHost(settings.interface, settings.allow_from)
-        else:
-            self._store.close_store()
         common = {
             "MASTER_ADDR": self._store.address,
             "MASTER_PORT": str(self._store.open()),
@@ -80,7 +78,7 @@ class TorchBackend(RestartBackend):
 
     def close(self) -> None:
         if self._store is not None:
-            self._store.end()
+            self._store.close_store()
 
 
 if __name__ == "__main__":
