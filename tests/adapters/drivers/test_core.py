@@ -1,0 +1,315 @@
+"""The core of all drivers: one table of cases for five launchers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bftrainer.protocol.events import Hung, Running, Withheld
+from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.progress_line import Phase, ProgressLine
+from bftrainer.protocol.reports import Ending
+from bftrainer_adapters.drivers.common.core import (
+    AskToStop,
+    Begin,
+    EndNow,
+    GroupFormed,
+    GroupOver,
+    Heard,
+    HostsListed,
+    Joined,
+    KillGroup,
+    Report,
+    Reported,
+    RunState,
+    Step,
+    StopRequested,
+    Terms,
+    TimePassed,
+    WaitingEnded,
+    Warmed,
+    WorkerEnded,
+    after,
+)
+from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, StartWarming
+from bftrainer_adapters.drivers.common.outcome import DriverOutcome, Exit
+
+A, B, C = (HostSlots(node, 1, fragment) for node, fragment in zip("abc", "123", strict=True))
+LOG = Path("worker.log")
+ELASTIC = Terms(True, 1, stop_s=30, hang_s=60)
+HOROVOD = Terms(True, 1, stop_s=30, hang_s=60, confirmed=True)
+TORCHFT = Terms(True, 2, stop_s=30, hang_s=60)
+TORCHRUN = Terms(False, 1, stop_s=30, hang_s=60)
+RESTART = Terms(False, 1, stop_s=30, hang_s=60, collective=False, stop_signal=10)
+
+
+class Told:
+    """A driver that is told things; ``steps`` are those after the last one."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.state = RunState.first(terms)
+        self.steps: list[Step] = []
+        self.now_s = 0.0
+
+    def hear(self, *heard: Heard, at_s: float | None = None) -> list[Step]:
+        self.now_s = self.now_s if at_s is None else at_s
+        self.steps = []
+        for each in heard:
+            self.state, steps = after(self.state, each, self.now_s)
+            self.steps += steps
+        return self.steps
+
+    def of(self, kind: type) -> list[object]:
+        return [step for step in self.steps if isinstance(step, kind)]
+
+    def reports(self, kind: type) -> list[object]:
+        return [step.event for step in self.steps if isinstance(step, Report) and isinstance(step.event, kind)]
+
+    def member(self, host: HostSlots) -> Member:
+        membership = self.state.membership
+        known = (*membership.group, *membership.announced, *membership.warm, *membership.warming)
+        return next(member for member in known if member.host == host)
+
+    def ended(self, host: HostSlots, status: int, error: str = "", *, planned: bool = False) -> list[Step]:
+        return self.hear(WorkerEnded(self.member(host), Exit(status, planned, LOG, error, host.node)))
+
+
+def training(terms: Terms, *hosts: HostSlots) -> Told:
+    """A driver whose group trains on these hosts."""
+    told = Told(terms)
+    told.hear(HostsListed(hosts))
+    if terms.elastic:
+        told.hear(*(Warmed(step.member, is_cold=True) for step in told.steps if isinstance(step, StartWarming)))
+        told.hear(TimePassed())
+    told.hear(*(Joined(told.member(host), LOG) for host in hosts))
+    if terms.elastic:
+        told.hear(GroupFormed(tuple(told.member(host).label for host in hosts)))
+    told.hear(Reported(ProgressLine(0.0, Phase.RUNNING, 1, len(hosts), 1, 32.0)))
+    return told
+
+
+ALL = pytest.mark.parametrize(
+    "terms", [HOROVOD, TORCHFT, TORCHRUN, RESTART, ELASTIC], ids=["horovod", "torchft", "torchrun", "restart", "stock"]
+)
+
+
+@ALL
+def test_the_group_is_reported_once(terms: Terms) -> None:
+    told = Told(terms)
+    told.hear(HostsListed((A, B)))
+    if terms.elastic:
+        assert told.of(StartWarming)
+        told = training(terms, A, B)
+        assert told.reports(Running) == ([Running(2, ("1", "2"))] if terms.confirmed else [])
+    else:
+        assert told.of(Begin)
+        assert told.reports(Running) == [Running(2, ("1", "2"))]
+    told = training(terms, A, B)
+    assert told.hear(HostsListed((A, B)), TimePassed()) == []
+
+
+@ALL
+def test_a_stop_request_asks_once_and_ends_when_all_have_left(terms: Terms) -> None:
+    told = training(terms, A, B)
+    assert told.hear(StopRequested(), StopRequested()) == [AskToStop("stop requested")]
+    told.hear(Reported(ProgressLine(0.0, Phase.CHECKPOINTED, 1, 2, 2, 64.0)))
+    for host in (A, B):
+        told.ended(host, 83)
+        assert told.state.outcome is None
+    assert told.hear(GroupOver()) == []
+    assert told.state.outcome == DriverOutcome(Ending.STOPPED, "stop requested")
+    assert told.state.checkpointed
+
+
+@ALL
+def test_who_does_not_leave_within_stop_s_is_killed(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.hear(StopRequested())
+    assert told.hear(TimePassed(), at_s=29.9) == []
+    told.hear(TimePassed(), at_s=30.0)
+    assert told.state.outcome == DriverOutcome(Ending.STOPPED, "stop requested; killed after 30 s")
+    assert not told.state.checkpointed
+
+
+@ALL
+def test_a_silence_of_hang_s_fails_the_trainer(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.hear(TimePassed(), Reported(ProgressLine(0.0, Phase.BUSY, 1)), at_s=50.0)
+    told.hear(TimePassed(), at_s=149.0)
+    assert told.state.outcome is None, "a silence of 50 s has ended well: 99 s are no hang"
+    told.hear(TimePassed(), at_s=150.0)
+    assert told.state.outcome == DriverOutcome(Ending.FAILED, "hung: no report for 100 s (hang_s)", 1, LOG)
+    assert len(told.reports(Hung)) == 2
+
+
+@ALL
+def test_too_few_nodes_end_the_driver(terms: Terms) -> None:
+    told = Told(terms)
+    told.hear(HostsListed((A,) if terms.min_nodes > 1 else ()))
+    assert told.state.outcome is not None
+    assert told.state.outcome.ending is Ending.STOPPED
+    assert told.state.outcome.reason.endswith(f"nodes, but min_nodes is {terms.min_nodes}")
+
+
+@ALL
+def test_no_node_left_asks_for_a_checkpoint(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.hear(HostsListed(()))
+    assert len(told.of(AskToStop)) == 1
+    assert told.state.leaving is not None
+    assert told.state.leaving.is_final
+    assert told.hear(HostsListed((A, B)), TimePassed()) == []
+
+
+@ALL
+def test_a_command_that_cannot_start_fails(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.ended(A, 127)
+    assert told.state.outcome is not None
+    assert told.state.outcome.reason == "the command cannot be started: a worker ended with status 127"
+
+
+@ALL
+def test_sigterm_ends_the_driver_at_once(terms: Terms) -> None:
+    told = training(terms, A, B)
+    over = DriverOutcome(Ending.STOPPED, "the driver received SIGTERM")
+    assert told.hear(EndNow(over), StopRequested(), HostsListed(())) == []
+    assert told.state.outcome == over
+
+
+@pytest.mark.parametrize("terms", [HOROVOD, TORCHFT, ELASTIC])
+def test_a_lost_worker_costs_an_elastic_group_its_node(terms: Terms) -> None:
+    told = training(terms, A, B, C)
+    lost = told.member(B)
+    steps = told.ended(B, -9)
+    assert Drop(lost) in steps
+    assert [step.members for step in steps if isinstance(step, Announce)] == [(told.member(A), told.member(C))]
+    assert told.reports(Withheld) == [Withheld("b", "2", "a worker ended by SIGKILL")]
+    told.hear(GroupFormed((told.member(A).label, told.member(C).label)))
+    told.hear(Reported(ProgressLine(0.0, Phase.RUNNING, 1, 2, 9, 9.0))) if terms.confirmed else None
+    assert told.reports(Running) == [Running(2, ("1", "3"))]
+
+
+@pytest.mark.parametrize("terms", [HOROVOD, ELASTIC])
+def test_a_dismissed_member_holds_back_the_report_until_it_has_ended(terms: Terms) -> None:
+    told = training(terms, A, B)
+    gone = told.member(B)
+    told.hear(HostsListed((A,)))
+    told.hear(GroupFormed((told.member(A).label,)), Reported(ProgressLine(0.0, Phase.RUNNING, 1, 1, 9, 9.0)))
+    assert told.reports(Running) == []
+    told.hear(WorkerEnded(gone, Exit(-9, True, LOG)), Reported(ProgressLine(0.0, Phase.RUNNING, 1, 1, 9, 9.0)))
+    assert told.reports(Running) == [Running(1, ("1",))]
+
+
+@pytest.mark.parametrize("terms", [TORCHRUN, RESTART])
+def test_other_nodes_are_prepared_then_the_group_leaves_and_the_next_begins(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.hear(HostsListed((A, C)))
+    ahead = [step.member for step in told.steps if isinstance(step, StartWarming)]
+    assert [member.host for member in ahead] == [A, C], "each change needs new workers"
+    told.hear(Warmed(ahead[0]), TimePassed())
+    assert told.of(AskToStop) == []
+    told.hear(Warmed(ahead[1]), TimePassed())
+    assert told.of(AskToStop) == [AskToStop("other nodes")]
+    for host in (A, B):
+        told.ended(host, 83)
+    told.hear(GroupOver())
+    assert told.of(Begin) == [Begin(tuple(ahead))]
+    assert told.reports(Running) == [Running(2, ("1", "3"))]
+    assert told.state.outcome is None
+
+
+@pytest.mark.parametrize("terms", [TORCHRUN, RESTART])
+def test_a_change_that_is_taken_back_drops_what_was_prepared(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.hear(HostsListed((A, C)))
+    told.hear(HostsListed((A, B)))
+    assert [step.member.host for step in told.steps if isinstance(step, Drop)] == [A, C]
+    assert told.hear(TimePassed(), at_s=20.0) == []
+
+
+@pytest.mark.parametrize("terms", [TORCHRUN, RESTART])
+def test_the_peers_of_a_dead_worker_are_killed_and_the_rest_begins_again(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.ended(B, -9)
+    assert told.reports(Withheld) == [Withheld("b", "2", "a worker ended by SIGKILL")]
+    assert KillGroup() in told.hear(TimePassed(), at_s=2.1)
+    told.ended(A, -9, planned=True)
+    told.hear(GroupOver())
+    (begin,) = told.of(Begin)
+    assert isinstance(begin, Begin)
+    assert [member.host for member in begin.members] == [A]
+
+
+def test_workers_that_need_no_peers_may_save_after_one_has_crashed() -> None:
+    for terms, killed in ((TORCHRUN, True), (RESTART, False)):
+        told = training(terms, A, B)
+        told.ended(B, 3)
+        told.hear(StopRequested())
+        told.hear(TimePassed(), at_s=2.1)
+        assert (KillGroup() in told.steps) is killed
+
+
+def test_a_waiting_worker_that_is_killed_costs_its_node_and_one_that_fails_starts_cold() -> None:
+    for status, withheld in ((-9, [Withheld("c", "3", "a worker ended by SIGKILL")]), (1, [])):
+        told = training(TORCHRUN, A, B)
+        told.hear(HostsListed((A, B, C)))
+        ahead = told.member(C)
+        told.hear(WaitingEnded(ahead, Exit(status, False, LOG)))
+        assert told.reports(Withheld) == withheld
+
+
+def test_three_groups_in_succession_that_the_script_ends_fail_the_trainer() -> None:
+    told = training(HOROVOD, A, B, C)
+    for host in (A, B, C):
+        told.ended(host, 1, "ValueError: boom")
+        if told.state.outcome is None:
+            told.hear(GroupFormed(tuple(member.label for member in told.state.membership.announced)))
+    assert told.state.outcome is not None
+    assert told.state.outcome.reason.startswith("workers of 3 groups in succession failed")
+
+
+HEARD = st.lists(
+    st.tuples(
+        st.sampled_from(["hosts", "stop", "warm", "join", "end", "form", "over", "line", "time"]), st.integers(0, 7)
+    )
+)
+
+
+@ALL
+@given(story=HEARD)
+def test_the_core_changes_no_state_and_says_nothing_after_the_end(
+    terms: Terms, story: Sequence[tuple[str, int]]
+) -> None:
+    told = Told(terms)
+    for now_s, (what, number) in enumerate(story):
+        membership = told.state.membership
+        known = [*membership.group, *membership.announced, *membership.warm, *membership.warming]
+        member = known[number % len(known)] if known else Member("x", A)
+        heard: Heard = {
+            "hosts": HostsListed(tuple(host for bit, host in enumerate((A, B, C)) if number >> bit & 1)),
+            "stop": StopRequested(),
+            "warm": Warmed(member),
+            "join": Joined(member, LOG),
+            "end": WorkerEnded(member, Exit((0, 1, 83, -9, -6, 127, 137, 83)[number], number > 5, LOG)),
+            "form": GroupFormed(tuple(each.label for each in membership.announced)),
+            "over": GroupOver(),
+            "line": Reported(ProgressLine(0.0, list(Phase)[number % 4], 1, number, 1, 1.0)),
+            "time": TimePassed(),
+        }[what]  # fmt: skip
+        before, was_over = copy.deepcopy(told.state), told.state.outcome is not None
+        state = told.state
+        told.hear(heard, at_s=float(now_s * (1 + 20 * (number == 7))))
+        assert state == before, "a state is a value"
+        if was_over:
+            assert told.steps == []
+            assert told.state.outcome == before.outcome
+        withheld = told.state.membership.withheld
+        for step in told.steps:
+            if isinstance(step, Begin | Announce):
+                assert not {each.host.fragment for each in step.members} & withheld
