@@ -45,6 +45,7 @@ from bftrainer_adapters.drivers.common.crew import Crew
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, StartWarming
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome
+from bftrainer_adapters.drivers.common.reaper import Reaper
 from bftrainer_adapters.drivers.common.reported import reported_progress
 from bftrainer_adapters.drivers.common.silence import longest_silence_s
 from bftrainer_adapters.drivers.common.workers import WorkerStarter
@@ -96,7 +97,9 @@ Make = Callable[["Run"], Backend]
 class Run:
     """One trainer's driver. It shares nothing with other runs in its process but the interpreter and its limits."""
 
-    def __init__(self, directory: TrainerDirectory, events: EventWriter, make: Make) -> None:
+    def __init__(
+        self, directory: TrainerDirectory, events: EventWriter, make: Make, reaper: Reaper | None = None
+    ) -> None:
         self.directory = directory
         self.events = events
         self.trainer = read_json(TrainerMessage, directory.trainer)
@@ -107,7 +110,7 @@ class Run:
         self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self._progress = JsonTail(directory.progress)
         self._progress.skip()
-        self.starter = WorkerStarter(directory, self.trainer, self.settings, events)
+        self.starter = WorkerStarter(directory, self.trainer, self.settings, events, reaper)
         self.crew = Crew(self.starter, self.tell)
         self.backend = make(self)
         self.state = RunState.first(self.backend.terms, longest_silence_s(reported_progress(directory)))

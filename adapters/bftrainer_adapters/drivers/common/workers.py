@@ -98,6 +98,7 @@ class WorkerStarter:
         trainer: TrainerMessage,
         settings: DriverSettings,
         events: EventWriter,
+        reaper: Reaper | None = None,
     ) -> None:
         self._directory = directory
         self._trainer = trainer
@@ -105,7 +106,8 @@ class WorkerStarter:
         self._events = events
         self._lock = threading.Lock()
         self._live: list[WorkerProcess] = []
-        self.reaper = Reaper()
+        self._is_shared = reaper is not None
+        self.reaper = reaper or Reaper()
 
     def start(
         self,
@@ -180,9 +182,10 @@ class WorkerStarter:
             worker.kill()
 
     def close(self) -> None:
-        """Kill the remaining workers, then end the reaper."""
+        """Kill the remaining workers, then end the reaper, unless it is another's."""
         self.kill_all()
-        self.reaper.close()
+        if not self._is_shared:
+            self.reaper.close()
 
 
 def _close(worker: WorkerProcess) -> None:
