@@ -15,7 +15,7 @@ from bftrainer.protocol.hosts import HostSlots
 from bftrainer.protocol.progress_line import Phase, ProgressLine
 from bftrainer.protocol.reports import Ending
 from bftrainer_adapters.drivers.common.core import (
-    AskToStop,
+    AskWorkersToStop,
     Begin,
     EndNow,
     GroupFormed,
@@ -116,7 +116,7 @@ def test_the_group_is_reported_once(terms: Terms) -> None:
 @ALL
 def test_a_stop_request_asks_once_and_ends_when_all_have_left(terms: Terms) -> None:
     told = training(terms, A, B)
-    assert told.hear(StopRequested(), StopRequested()) == [AskToStop("stop requested")]
+    assert told.hear(StopRequested(), StopRequested()) == [AskWorkersToStop("stop requested")]
     told.hear(Reported(ProgressLine(0.0, Phase.CHECKPOINTED, 1, 2, 2, 64.0)))
     for host in (A, B):
         told.ended(host, 83)
@@ -160,7 +160,7 @@ def test_too_few_nodes_end_the_driver(terms: Terms) -> None:
 def test_no_node_left_asks_for_a_checkpoint(terms: Terms) -> None:
     told = training(terms, A, B)
     told.hear(HostsListed(()))
-    assert len(told.of(AskToStop)) == 1
+    assert len(told.of(AskWorkersToStop)) == 1
     assert told.state.leaving is not None
     assert told.state.leaving.is_final
     assert told.hear(HostsListed((A, B)), TimePassed()) == []
@@ -213,9 +213,9 @@ def test_other_nodes_are_prepared_then_the_group_leaves_and_the_next_begins(term
     ahead = [step.member for step in told.steps if isinstance(step, StartWarming)]
     assert [member.host for member in ahead] == [A, C], "each change needs new workers"
     told.hear(Warmed(ahead[0]), TimePassed())
-    assert told.of(AskToStop) == []
+    assert told.of(AskWorkersToStop) == []
     told.hear(Warmed(ahead[1]), TimePassed())
-    assert told.of(AskToStop) == [AskToStop("other nodes")]
+    assert told.of(AskWorkersToStop) == [AskWorkersToStop("other nodes")]
     for host in (A, B):
         told.ended(host, 83)
     told.hear(GroupOver())

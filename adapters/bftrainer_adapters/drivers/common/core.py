@@ -148,7 +148,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class AskToStop:
+class AskWorkersToStop:
     """Request a checkpoint and the end of this incarnation's workers."""
 
     reason: str
@@ -166,7 +166,7 @@ class Report:
     event: Event
 
 
-Step: TypeAlias = StartWarming | Drop | Announce | Begin | AskToStop | KillGroup | Report
+Step: TypeAlias = StartWarming | Drop | Announce | Begin | AskWorkersToStop | KillGroup | Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) ->
     it.membership.leaving = is_final
     if not it.joined:
         it.outcome = DriverOutcome(Ending.STOPPED, reason)
-    return [AskToStop(reason)]
+    return [AskWorkersToStop(reason)]
 
 
 def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[Step]:

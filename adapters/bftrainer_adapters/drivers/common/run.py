@@ -24,7 +24,7 @@ from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.json_tail import JsonTail
 from bftrainer_adapters.drivers.common.core import (
-    AskToStop,
+    AskWorkersToStop,
     Begin,
     EndNow,
     GroupOver,
@@ -197,7 +197,7 @@ class Run:
                 self.backend.announce(members)
             case KillGroup():
                 self.crew.kill_joined()
-            case AskToStop(reason):
+            case AskWorkersToStop(reason):
                 self.events.write(Stopping(reason))
                 write_json(self.directory.leave, ControlMessage(ControlRequest.STOP, self.events.incarnation))
                 if signum := self.backend.terms.stop_signal:
