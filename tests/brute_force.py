@@ -45,7 +45,10 @@ def worth(demand: TrainerDemand, n: int, forward_s: float) -> float:
 
 
 def values(problem: Problem) -> Iterator[float]:
-    options = [[(n, worth(c, n, problem.forward_s)) for n in sizes(c, problem.pool_size)] for c in problem.demands]
+    options = [
+        [(n, worth(c, n, problem.forward_s)) for n in sizes(c, problem.pool_size)]
+        for c in map(problem.weighted, range(len(problem.demands)))
+    ]
     for choice in product(*options):
         if sum(n for n, _ in choice) <= problem.pool_size:
             yield sum(v for _, v in choice)

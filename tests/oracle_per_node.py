@@ -77,7 +77,7 @@ def solve(problem: Problem, big_m: float | None = None, time_limit_s: float = 60
     scale = 1e3 / sum((problem.forward_s + c.scale_up_s + 1.0) * (max(c.value.per_s) + 1e-9) for c in problem.demands)
     x_all: list[list[int]] = []
     first = 0
-    for demand in problem.demands:
+    for demand in map(problem.weighted, range(len(problem.demands))):
         assert demand.sizes is None, "the paper knows no listed sizes"
         held = demand.current if demand.current >= demand.min_nodes else 0
         c = [1 if first <= n < first + held else 0 for n in range(nodes_n)]

@@ -38,7 +38,9 @@ def mixed(rng: random.Random) -> Problem:
                 sizes,
             )
         )
-    return Problem(pool, rng.choice((0.0, 10.0, 120.0, 120.0, 3600.0)), tuple(demands))
+    forward_s = rng.choice((0.0, 10.0, 120.0, 120.0, 3600.0))
+    weights = tuple(rng.choice((1.0, rng.uniform(0.01, 2.0))) for _ in demands) if rng.random() < 0.3 else ()
+    return Problem(pool, forward_s, tuple(demands), weights)
 
 
 def overlapping(rng: random.Random) -> Problem:

@@ -28,12 +28,16 @@ def gains(problem: Problem) -> Table:
     width = 1 + max((c.max_nodes for c in demands), default=0)
     if not demands:
         return np.empty((0, width))
-    values = _values(demands, width)
-    standing = np.array([c.standing for c in demands], dtype=np.int64)
+    facts = [
+        (c.current if c.current >= c.min_nodes else 0, c.scale_up_s, c.scale_down_s, c.max_nodes, c.min_nodes)
+        for c in demands
+    ]
+    held, up_s, down_s, largest, smallest = np.array(facts).T
+    values = _values(demands, width, largest, smallest)
+    standing = held.astype(np.int64)
     running = _values_at(values, demands, standing)
-    up = running * [c.scale_up_s for c in demands]
-    down = running * [c.scale_down_s for c in demands]
-    two_costs = [j for j, c in enumerate(demands) if c.has_two_costs]
+    up, down = running * up_s, running * down_s
+    two_costs = [j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None]
     later = _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s) if two_costs else None
     if problem.forward_s:
         values *= problem.forward_s
@@ -156,7 +160,7 @@ def _values_at(values: Table, demands: Sequence[TrainerDemand], standing: npt.ND
     return running
 
 
-def _values(demands: Sequence[TrainerDemand], width: int) -> Table:
+def _values(demands: Sequence[TrainerDemand], width: int, largest: Table, smallest: Table) -> Table:
     """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve has its own stretch of x."""
     curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
     row = {key: i for i, key in enumerate(curves)}
@@ -173,10 +177,9 @@ def _values(demands: Sequence[TrainerDemand], width: int) -> Table:
     values: Table = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[
         [row[id(c.value)] for c in demands]
     ]
-    values[n > np.array([c.max_nodes for c in demands])[:, None]] = -np.inf
-    for j, c in enumerate(demands):
-        if c.sizes is not None:
-            values[j, np.isin(n, c.sizes, invert=True)] = -np.inf
-        elif c.min_nodes > 1:
-            values[j, 1 : c.min_nodes] = -np.inf
+    values[n > largest[:, None]] = -np.inf
+    for j in np.flatnonzero(smallest > 1).tolist():
+        values[j, 1 : demands[j].min_nodes] = -np.inf
+    for j in [j for j, c in enumerate(demands) if c.sizes is not None]:
+        values[j, np.isin(n, demands[j].sizes or (), invert=True)] = -np.inf
     return values

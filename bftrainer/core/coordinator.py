@@ -32,7 +32,14 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     classes = state.classes
     done, losses = dict(event.samples_done), dict(event.losses)
     passed_s = max(event.at_s - state.at_s, 0.0)  # the clock of a host may have been set back while no pilot ran
-    active = tuple([_later(a, event.at_s, passed_s, done, losses) for a in active])
+    active = tuple(
+        [
+            a
+            if not a.nodes and a.rescaling is None and a.trainer.id not in done and a.trainer.id not in losses
+            else _later(a, event.at_s, passed_s, done, losses)
+            for a in active
+        ]
+    )
     new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
@@ -87,7 +94,7 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
     held = [a.nodes for a in state.active]
     named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
     chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
-    starting = [_starting(a) for a in state.active]
+    starting = [_NONE if a.rescaling is None else _starting(a) for a in state.active]
     nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting, order)
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
@@ -126,10 +133,12 @@ def adopt(state: State, plan: Plan) -> State:
 
 def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
     """Rescales from ``before`` to ``after``, shrinking trainers first: nodes are released before they are taken."""
-    held = {a.trainer.id: a.nodes for a in before.active}
+    same = set(map(id, before.active))  # hundreds may wait: most are the same object
+    changed = [a for a in after.active if id(a) not in same]
+    held = {a.trainer.id: a.nodes for a in before.active} if changed else {}
     steps = [
         Rescale(a.trainer.id, old, a.nodes, forced)
-        for a in after.active
+        for a in changed
         if (old := held.get(a.trainer.id, _NONE)) is not a.nodes and old != a.nodes
     ]
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))

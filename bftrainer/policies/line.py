@@ -17,7 +17,9 @@ No starvation: the first of the line whose smallest size fits the pool always tr
 is never before j, with T_j the submission of j plus its time on one node. So j waits at 0 nodes no longer than the trainers
 submitted before T_j take, one after another on their smallest sizes, plus the time in which the pool is too small for them.
 
-A waiting trainer is left out of the problem if trainers of its kind before it could fill the pool at their smallest sizes.
+A waiting trainer that cannot be chosen is left out of the problem: trainers before it in the line could fill the pool, of its
+kind at their smallest sizes, or of any kind with one node each where no size is better per node. (In an optimum with it, as
+many of them have nothing as it has nodes, and they are worth no less with these.)
 """
 
 from __future__ import annotations
@@ -46,24 +48,28 @@ class WaitingLine:
 def line_of(active: Sequence[Active], queued: int, pool_size: int, kappa: float, peak: int) -> WaitingLine:
     """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them all. ``peak`` is M."""
     _MEMO.trim()
-    places = sorted([(_MEMO.place_s(a), j) for j, a in enumerate(active)])
-    of_all, last = len(active) + queued, kappa * peak
-    before: dict[int, int] = {}
+    places = _MEMO.in_line(active)
+    whole = len(active) + queued + kappa * peak
+    free, room = pool_size, dict[int, int]()
     first: int | None = None
     chosen: list[tuple[int, float]] = []
     for i, (_, j) in enumerate(places):
-        _, kind, smallest = _MEMO.kind(active[j].trainer)
+        if free <= 0:
+            rest = enumerate(places[i:], i)
+            chosen += [(j, (whole - i) / whole) for i, (_, j) in rest if active[j].nodes]
+            break
+        kind, smallest, takes_one = _MEMO.kind(active[j].trainer)
         if first is None and smallest <= pool_size:
             first = j
-        rank = before.get(kind, 0)
-        before[kind] = rank + 1
-        if active[j].nodes or (rank + 1) * smallest <= pool_size:
-            chosen.append((j, (of_all - i + last) / (of_all + last)))
+        left = room[kind] = room.get(kind, pool_size) - smallest
+        if left >= 0 or active[j].nodes:
+            chosen.append((j, (whole - i) / whole))
+        free -= takes_one
     chosen.sort()
     return WaitingLine(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
 
 
-def place_s(active: Active) -> float:
+def key_s(active: Active) -> float:
     """The trainer's key in the line, in seconds."""
     trainer = active.trainer
     left = active.remaining_samples
@@ -73,36 +79,42 @@ def place_s(active: Active) -> float:
 
 
 class _Memo:
-    """Every trainer's last key and kind: those that wait do not change. What it returns depends on its arguments only, from
-    one :meth:`trim` to the next.
+    """Every trainer's last key, and its kind: those that wait do not change. What it returns depends on its arguments only; a
+    kind has the same number as long as nothing is forgotten, and all is forgotten together, between two lines.
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, tuple[Active, float]] = {}
-        self._kinds: dict[str, tuple[Trainer, int, int]] = {}
+        self._keys: dict[str, tuple[Active, float]] = {}
+        self._kinds: dict[str, tuple[Trainer, tuple[int, int, int]]] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
 
     def trim(self) -> None:
-        if max(len(self._places), len(self._kinds), len(self._numbers)) > _MOST:
-            self._places, self._kinds, self._numbers = {}, {}, {}
+        if max(len(self._keys), len(self._kinds), len(self._numbers)) > _MOST:
+            self._keys, self._kinds, self._numbers = {}, {}, {}
 
-    def place_s(self, active: Active) -> float:
-        known = self._places.get(active.trainer.id)
-        if known is not None and known[0] is active:
-            return known[1]
-        found = place_s(active)
-        self._places[active.trainer.id] = active, found
+    def in_line(self, active: Sequence[Active]) -> list[tuple[float, int]]:
+        """(key, index) of every trainer, in line."""
+        keys, found = self._keys, []
+        for j, a in enumerate(active):
+            known = keys.get(a.trainer.id)
+            if known is None or known[0] is not a:
+                known = keys[a.trainer.id] = a, key_s(a)
+            found.append((known[1], j))
+        found.sort()
         return found
 
-    def kind(self, trainer: Trainer) -> tuple[Trainer, int, int]:
-        """A number, the same for trainers that differ only in name and length; and the smallest size."""
-        known = self._kinds.get(trainer.id)
-        if known is not None and known[0] is trainer:
-            return known
-        t = trainer
+    def kind(self, t: Trainer) -> tuple[int, int, int]:
+        """A number, the same for trainers that differ only in name and length; the smallest size; 1 if that is one node, and
+        no other size is better per node, else 0.
+        """
+        known = self._kinds.get(t.id)
+        if known is not None and known[0] is t:
+            return known[1]
         alike = (t.curve, t.min_nodes, t.max_nodes, t.scale_up_s, t.scale_down_s, t.sizes, t.start_s, t.from_zero_s)
-        found = trainer, self._numbers.setdefault(alike, len(self._numbers)), sizes_of(trainer)[0]
-        self._kinds[trainer.id] = found
+        smallest = sizes_of(t)[0]
+        takes_one = smallest == 1 and t.curve.at(1) >= rate_of_one(t)
+        found = self._numbers.setdefault(alike, len(self._numbers)), smallest, int(takes_one)
+        self._kinds[t.id] = t, found
         return found
 
 

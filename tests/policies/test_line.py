@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
+import random_problems
 from policy_states import active, decide, fresh, state
 from policy_states import trainer as malleable
 
@@ -14,10 +16,11 @@ from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Active
 from bftrainer.errors import InvalidValueError
-from bftrainer.policies.bftrainer import BFTrainer
-from bftrainer.policies.line import UNKNOWN_S, line_of
+from bftrainer.policies.bftrainer import BFTrainer, demands_of
+from bftrainer.policies.line import UNKNOWN_S, WaitingLine, line_of
 from bftrainer_replay.simulation.fixed_pool import fixed_window
 from bftrainer_replay.simulation.play import Scenario, play
+from bftrainer_replay.simulation.time_to_done import fluid_bound, time_to_done
 from bftrainer_replay.simulation.world import Arrival
 
 LINEAR = Curve((1, 64), (1.0, 64.0))
@@ -27,6 +30,10 @@ POLICIES = {name: BFTrainer(Exact(), OBJECTIVES[name], 120.0) for name in ("soon
 def waiting(name: str, samples: float | None, submitted_s: float = 0.0, done: float = 0.0, nodes: int = 0) -> Active:
     """One sample per second and node."""
     return replace(active(name, nodes, samples=samples, done=done, curve=LINEAR, max_nodes=64), admitted_s=submitted_s)
+
+
+def trainer_of(name: str, curve: Curve, min_nodes: int, samples: float) -> Trainer:
+    return Trainer(name, curve, min_nodes, 9, 18.0, 12.0, samples)
 
 
 def test_the_weight_of_a_trainer_is_how_many_wait_for_it() -> None:
@@ -51,12 +58,36 @@ def test_unknown_lengths_stand_by_submission_until_a_day_of_work() -> None:
 
 
 def test_those_that_cannot_be_chosen_are_no_part_of_the_problem() -> None:
-    alike = [waiting(f"t{i}", 1000.0, submitted_s=float(i)) for i in range(50)]
-    other = replace(alike[-1], trainer=replace(malleable("wide", 3, 64), samples_total=1e9))
-    line = line_of([*alike, other], 0, 4, 0.0, 51)
-    assert line.members == (0, 1, 2, 3, 50), "four alike could fill the pool; one of another kind could be better"
-    runs = replace(alike[40], nodes=frozenset("a"))
-    assert 40 in line_of([*alike[:40], runs], 0, 4, 0.0, 41).members
+    pairs = [waiting(f"t{i}", 1000.0, submitted_s=float(i)) for i in range(50)]
+    pairs = [replace(a, trainer=replace(a.trainer, min_nodes=2)) for a in pairs]
+    other = replace(pairs[-1], trainer=replace(malleable("other", 1, 64), samples_total=1e9))
+    assert line_of([*pairs, other], 0, 5, 0.0, 51).members == (0, 1, 50), "two alike could fill the pool"
+    singles = [waiting(f"s{i}", 100.0) for i in range(5)]
+    assert line_of([*pairs, *singles], 0, 5, 0.0, 55).members == (50, 51, 52, 53, 54)
+    runs = replace(pairs[40], nodes=frozenset("a"))
+    assert line_of([*singles, runs], 0, 5, 0.0, 6).members == (0, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_optimum_is_that_of_all(seed: int) -> None:
+    rng = random.Random(seed)
+    pool, models = rng.randint(1, 14), [random_problems.curve(rng, 1, 9) for _ in range(3)]
+    trainers, free = [], pool
+    for i in range(rng.randint(1, 24)):
+        t = trainer_of(f"t{i}", rng.choice(models), rng.choice((1, 1, 2, 3)), rng.uniform(1e3, 1e5))
+        nodes = rng.choice((0, 0, rng.randint(0, min(free, 9))))
+        free -= nodes
+        trainers.append(Active(t, frozenset(f"{i}-{n}" for n in range(nodes)), admitted_s=float(i)))
+    objective = OBJECTIVES[rng.choice(list(POLICIES))]
+    kappa = objective.kappa or 0.0
+
+    def optimum(line: WaitingLine) -> float:
+        chosen = [trainers[j] for j in line.members]
+        demands = demands_of(replace(state(chosen, 0), active=tuple(chosen)), objective)
+        return Exact().solve(Problem(pool, 120.0, demands, line.weights)).objective_value
+
+    everyone = line_of(trainers, 0, 10**6, kappa, 30)
+    assert optimum(line_of(trainers, 0, pool, kappa, 30)) == pytest.approx(optimum(everyone), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -103,6 +134,20 @@ def test_linear_trainers_run_one_after_another_and_concave_ones_side_by_side() -
     for name, counts in (("soon", (2, 1, 0, 0)), ("fair", (1, 1, 1, 0)), ("most", (1, 1, 1, 0))):
         assert decide(POLICIES[name], fresh(linear, 3)).counts == (3, 0, 0, 0)
         assert decide(POLICIES[name], fresh(concave, 3)).counts == counts
+
+
+def test_soon_is_the_shortest_first_where_curves_are_linear_and_rescales_cost_nothing() -> None:
+    rng = random.Random(5)
+    lengths = [10.0 ** rng.uniform(1, 4) for _ in range(80)]
+    arrivals = tuple(Arrival(5.0 * i, Trainer(f"t{i}", LINEAR, 1, 64, 0.0, 0.0, s)) for i, s in enumerate(lengths))
+    window = fixed_window(20, 0.0, 50_000.0)
+    bound = fluid_bound(window, arrivals)
+    done = time_to_done(window, arrivals, play(Scenario(window, arrivals, None), POLICIES["soon"]).runs)
+    assert bound is not None
+    assert bound.mean_h is not None
+    assert done.mean_h is not None
+    assert bound.mean_h <= done.mean_h <= 1.02 * bound.mean_h
+    assert done.last_h == pytest.approx(bound.last_h)
 
 
 def test_weights_are_part_of_the_problem() -> None:

@@ -93,10 +93,11 @@ class Ledger:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """A policy that measures how long another policy takes, in wall-clock seconds."""
+    """A policy that measures how long another policy takes, in seconds of ``clock``."""
 
     policy: Policy
     took_s: list[float] = field(default_factory=list)
+    clock: Callable[[], float] = time.perf_counter
 
     @property
     def name(self) -> str:
@@ -104,7 +105,7 @@ class Stopwatch:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Ask the policy and record the time."""
-        began = time.perf_counter()
+        began = self.clock()
         answer = self.policy.decide(state, event)
-        self.took_s.append(time.perf_counter() - began)
+        self.took_s.append(self.clock() - began)
         return answer
