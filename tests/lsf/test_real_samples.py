@@ -15,7 +15,6 @@ from reading_logs import read, totals
 from bftrainer.errors import InputFileError
 from bftrainer_adapters.lsf import jobs as lsf_jobs
 from bftrainer_adapters.lsf import text as lsf_text
-from bftrainer_adapters.lsf import windows as lsf_windows
 
 SAMPLES = Path(__file__).parent / "samples"
 LSF_WORDS = re.compile(rb"JOB_FINISH|\bbslots\b|\bjobstat\b|\bbjobs\b|Adapters::Lsf")
@@ -55,7 +54,6 @@ def test_what_summits_guide_shows_is_what_the_samples_are() -> None:
     for (_, text), name in zip(texts, names, strict=True):
         assert text == (SAMPLES / name).read_text()
     assert lsf_text.parse_jobstat(texts[0][1]).used == 4544
-    assert [len(lsf_windows.parse_window_table(text)) for _, text in texts[1:]] == [2, 1]
 
 
 def test_states_of_jobs_that_others_have_seen_are_known() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.domain.fragments import is_one_of_several, job_of
 from bftrainer.domain.node_stages import NodeStage
-from bftrainer_adapters.holding.holder_jobs import HolderTimeouts, JobPhase, ListedJob
+from bftrainer_adapters.holding.holder_jobs import HolderSettings, JobPhase, ListedJob
 
 PREEMPTED = "preempted"
 RELEASED = "released"  # also the payload's word
@@ -165,12 +165,12 @@ class HolderFragment:
             return it
         return replace(it, runs=True, since_s=now_s if self.is_pending else self.since_s)
 
-    def is_late(self, settings: HolderTimeouts, now_s: float, turn_s: float = 0.0) -> bool:
+    def is_late(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> bool:
         """Whether it is pending for too long, or although it was released. ``turn_s``: until the scheduler's next turn."""
         limit_s = settings.start_within_s + (0.0 if self.runs else turn_s)
         return self.is_pending and (self.is_released or now_s - self.since_s >= limit_s)
 
-    def why_given_up(self, settings: HolderTimeouts, now_s: float, turn_s: float = 0.0) -> str:
+    def why_given_up(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> str:
         """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
         waited_s = now_s - self.since_s
         if not self.runs:

@@ -33,18 +33,6 @@ class JobPhase(Enum):
     OVER = "over"
 
 
-class HolderTimeouts(Protocol):
-    """The settings that are needed here."""
-
-    @property
-    def start_within_s(self) -> float:
-        """Limit for the time from submission to running."""
-
-    @property
-    def ready_within_s(self) -> float:
-        """Limit for the time from running to the payload's mark."""
-
-
 class ListedJob(Protocol):
     """A holder job as the scheduler lists it."""
 
@@ -92,8 +80,16 @@ class SchedulerTraits:
     running."""
 
 
-class HolderSettings(HolderTimeouts, Protocol):
+class HolderSettings(Protocol):
     """The settings that are needed here."""
+
+    @property
+    def start_within_s(self) -> float:
+        """Limit for the time from submission to running."""
+
+    @property
+    def ready_within_s(self) -> float:
+        """Limit for the time from running to the payload's mark."""
 
     @property
     def max_pending(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.domain.cluster import FragmentPhase
 from bftrainer_adapters.holding.holder_fragment import HolderFragment
-from bftrainer_adapters.holding.holder_jobs import HolderRules, HolderTimeouts
+from bftrainer_adapters.holding.holder_jobs import HolderRules, HolderSettings
 
 _ASK_OFTEN_FOR_S = 15.0
 
@@ -48,7 +48,7 @@ class ListTimes:
         return ListTimes(asked_s + poll_s, has_listed=True)
 
 
-def _is_about_to_change(held: HolderFragment, settings: HolderTimeouts, now_s: float) -> bool:
+def _is_about_to_change(held: HolderFragment, settings: HolderSettings, now_s: float) -> bool:
     """Whether a change is near that only the scheduler can tell of."""
     unknown_end = held.phase is FragmentPhase.READY and held.fragment.ends_s is None
     soon = held.phase is FragmentPhase.LEAVING or unknown_end or held.is_late(settings, now_s)

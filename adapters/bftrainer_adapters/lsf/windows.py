@@ -74,22 +74,6 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
     return tuple(windows)
 
 
-def parse_window_table(text: str) -> tuple[BackfillWindow, ...]:
-    """``bslots`` without -l: slots and lengths, no hosts."""
-    if says_nothing(text):
-        return ()
-    header, *lines = [line for line in text.split("\n") if line.strip()] or [""]
-    if header.split() != ["SLOTS", "RUNTIME"] or not lines or not text.endswith("\n"):
-        raise SchedulerError(f"bslots: unrecognized output {text[:60]!r}")
-    windows = []
-    for line in lines:
-        slots, _, length = line.strip().partition(" ")
-        if not slots.isdecimal():
-            raise SchedulerError(f"bslots: unrecognized line {line[:80]!r}")
-        windows.append(BackfillWindow(int(slots), parse_length(length), {}))
-    return tuple(windows)
-
-
 def longest_by_host(windows: tuple[BackfillWindow, ...], slots_of: Callable[[str], int]) -> dict[str, float]:
     """For each host whose slots are all free: the seconds for which they stay free."""
     lengths: dict[str, float] = {}

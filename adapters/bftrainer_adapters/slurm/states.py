@@ -12,83 +12,29 @@ from functools import lru_cache
 from bftrainer.domain.cluster import Availability, Device, NodeView
 from bftrainer.errors import UnknownStateError
 
-
-class NodeFlag(Enum):
-    """A base state or flag of a node, by Slurm's names (slurm.h and the OpenAPI schemas v0.0.41 .. v0.0.45)."""
-
-    IDLE = "IDLE"
-    ALLOCATED = "ALLOCATED"
-    MIXED = "MIXED"
-    DOWN = "DOWN"
-    ERROR = "ERROR"
-    FUTURE = "FUTURE"
-    EXTERNAL = "EXTERNAL"
-    UNKNOWN = "UNKNOWN"
-    INVALID = "INVALID"
-    PLANNED = "PLANNED"
-    COMPLETING = "COMPLETING"
-    DRAIN = "DRAIN"
-    UNDRAIN = "UNDRAIN"
-    FAIL = "FAIL"
-    MAINTENANCE = "MAINTENANCE"
-    RESERVED = "RESERVED"
-    NOT_RESPONDING = "NOT_RESPONDING"
-    BLOCKED = "BLOCKED"
-    CLOUD = "CLOUD"
-    DYNAMIC_NORM = "DYNAMIC_NORM"
-    DYNAMIC_FUTURE = "DYNAMIC_FUTURE"
-    INVALID_REG = "INVALID_REG"
-    PERFCTRS = "PERFCTRS"
-    POWERED_DOWN = "POWERED_DOWN"
-    POWERING_DOWN = "POWERING_DOWN"
-    POWERING_UP = "POWERING_UP"
-    POWER_DOWN = "POWER_DOWN"
-    POWER_DOWN_ASAP = "POWER_DOWN_ASAP"
-    POWER_DOWN_FORCE = "POWER_DOWN_FORCE"
-    POWER_DRAIN = "POWER_DRAIN"
-    POWER_UP = "POWER_UP"
-    REBOOT_REQUESTED = "REBOOT_REQUESTED"
-    REBOOT_ISSUED = "REBOOT_ISSUED"
-    REBOOT_CANCELED = "REBOOT_CANCELED"
-    RESUME = "RESUME"
-
+# A base state or flag of a node, by Slurm's names (slurm.h and the OpenAPI schemas v0.0.41 .. v0.0.45).
+NodeFlag = Enum(
+    "NodeFlag",
+    "IDLE ALLOCATED MIXED DOWN ERROR FUTURE EXTERNAL UNKNOWN INVALID PLANNED COMPLETING DRAIN UNDRAIN FAIL "
+    "MAINTENANCE RESERVED NOT_RESPONDING BLOCKED CLOUD DYNAMIC_NORM DYNAMIC_FUTURE INVALID_REG PERFCTRS "
+    "POWERED_DOWN POWERING_DOWN POWERING_UP POWER_DOWN POWER_DOWN_ASAP POWER_DOWN_FORCE POWER_DRAIN POWER_UP "
+    "REBOOT_REQUESTED REBOOT_ISSUED REBOOT_CANCELED RESUME",
+)
 
 # Other spellings of the same: sinfo's words for a state, and older versions' names.
 _SPELLINGS = {
-    "ALLOC": ("ALLOCATED",),
-    "MIX": ("MIXED",),
-    "COMP": ("COMPLETING",),
-    "DRAINED": ("IDLE", "DRAIN"),
-    "DRAINING": ("ALLOCATED", "DRAIN"),
-    "DRNG": ("ALLOCATED", "DRAIN"),
-    "MAINT": ("MAINTENANCE",),
-    "RESV": ("RESERVED",),
-    "PLND": ("PLANNED",),
-    "FAILING": ("ALLOCATED", "FAIL"),
-    "FAILG": ("ALLOCATED", "FAIL"),
-    "FUTR": ("FUTURE",),
-    "UNK": ("UNKNOWN",),
-    "INVAL": ("INVALID_REG",),
-    "BOOT": ("REBOOT_ISSUED",),
-    "REBOOT": ("REBOOT_REQUESTED",),
-    "REBOOT_CANCEL": ("REBOOT_CANCELED",),
-    "NO_RESPOND": ("NOT_RESPONDING",),
-    "POW_DN": ("POWERED_DOWN",),
-    "POW_UP": ("POWERING_UP",),
-    "BLOCK": ("BLOCKED",),
-}
+    "ALLOC": "ALLOCATED", "MIX": "MIXED", "COMP": "COMPLETING", "DRAINED": "IDLE+DRAIN", "DRAINING": "ALLOCATED+DRAIN",
+    "DRNG": "ALLOCATED+DRAIN", "MAINT": "MAINTENANCE", "RESV": "RESERVED", "PLND": "PLANNED", "FAILING": "ALLOCATED+FAIL",
+    "FAILG": "ALLOCATED+FAIL", "FUTR": "FUTURE", "UNK": "UNKNOWN", "INVAL": "INVALID_REG", "BOOT": "REBOOT_ISSUED",
+    "REBOOT": "REBOOT_REQUESTED", "REBOOT_CANCEL": "REBOOT_CANCELED", "NO_RESPOND": "NOT_RESPONDING",
+    "POW_DN": "POWERED_DOWN", "POW_UP": "POWERING_UP", "BLOCK": "BLOCKED",
+}  # fmt: skip
 # What sinfo appends to a state (man sinfo, NODE STATE CODES).
 _SUFFIXES = {
-    "*": NodeFlag.NOT_RESPONDING,
-    "~": NodeFlag.POWERED_DOWN,
-    "#": NodeFlag.POWERING_UP,
-    "!": NodeFlag.POWER_DOWN,
-    "%": NodeFlag.POWERING_DOWN,
-    "$": NodeFlag.MAINTENANCE,
-    "@": NodeFlag.REBOOT_REQUESTED,
-    "^": NodeFlag.REBOOT_ISSUED,
+    "*": NodeFlag.NOT_RESPONDING, "~": NodeFlag.POWERED_DOWN, "#": NodeFlag.POWERING_UP, "!": NodeFlag.POWER_DOWN,
+    "%": NodeFlag.POWERING_DOWN, "$": NodeFlag.MAINTENANCE, "@": NodeFlag.REBOOT_REQUESTED, "^": NodeFlag.REBOOT_ISSUED,
     "-": NodeFlag.PLANNED,
-}
+}  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
@@ -101,7 +47,7 @@ def flags_of(state: str) -> frozenset[NodeFlag]:
     for word in state.split("+"):
         name = word.strip().rstrip("".join(_SUFFIXES))
         flags.update(_SUFFIXES[suffix] for suffix in word.strip()[len(name) :])
-        for spelling in _SPELLINGS.get(name.upper(), (name.upper(),)):
+        for spelling in _SPELLINGS.get(name.upper(), name.upper()).split("+"):
             if spelling not in NodeFlag.__members__:
                 raise UnknownStateError("node", state)
             flags.add(NodeFlag[spelling])
@@ -116,16 +62,10 @@ _ASLEEP = frozenset({NodeFlag.POWERED_DOWN, NodeFlag.POWERING_UP})
 _FALLING_ASLEEP = frozenset({NodeFlag.POWERING_DOWN, NodeFlag.POWER_DOWN})
 _RUNS_JOBS = frozenset({NodeFlag.ALLOCATED, NodeFlag.MIXED})
 # Once the jobs there have ended, the node is out of service, reboots or is powered down.
-_WITHDRAWN = frozenset(
-    {
-        NodeFlag.DRAIN,
-        NodeFlag.FAIL,
-        NodeFlag.REBOOT_REQUESTED,
-        NodeFlag.POWER_DOWN,
-        NodeFlag.POWER_DOWN_ASAP,
-        NodeFlag.POWER_DRAIN,
-    }
-)
+_WITHDRAWN = frozenset({
+    NodeFlag.DRAIN, NodeFlag.FAIL, NodeFlag.REBOOT_REQUESTED, NodeFlag.POWER_DOWN, NodeFlag.POWER_DOWN_ASAP,
+    NodeFlag.POWER_DRAIN,
+})  # fmt: skip
 
 
 @lru_cache(maxsize=1024)

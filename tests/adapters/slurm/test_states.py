@@ -42,7 +42,7 @@ def test_an_administrator_waits_for_the_jobs_of_a_node(state: str, expected: boo
 
 @given(st.sets(st.sampled_from(NodeFlag), min_size=1, max_size=4))
 def test_only_idle_nodes_are_ever_free(flags: set[NodeFlag]) -> None:
-    found = availability_of("+".join(sorted(flag.value for flag in flags)))
+    found = availability_of("+".join(sorted(flag.name for flag in flags)))
     if found in (Availability.FREE, Availability.PLANNED):
         assert NodeFlag.IDLE in flags
         assert not flags & {NodeFlag.DOWN, NodeFlag.DRAIN, NodeFlag.ALLOCATED, NodeFlag.MIXED, NodeFlag.UNKNOWN}
