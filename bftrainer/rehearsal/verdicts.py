@@ -83,8 +83,10 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
             remedy = _no_step(record, spec)
         elif bad.reason.startswith(DriverEvent.HUNG.value):
             remedy = "call report.busy() in each batch of a long evaluation, or raise hang_s in the trainer file"
+        elif bad.outcome is TrialOutcome.TIMEOUT:
+            remedy = "allow more time (--patience-s), or read the logs (--keep)"
         else:
-            remedy = "read the logs (--keep), or allow more time (--patience-s)"
+            remedy = "read the logs (--keep)"
         return check.failed(f"{bad.act}: {bad.reason or bad.outcome.value}{_log_end(bad.tail)}", remedy)
     if not parts:
         return check.failed("no step was reported", _no_step(record, spec))

@@ -12,6 +12,8 @@ import pytest
 from command_line import bftrainer
 from live_machine import Machine, eventually, machine
 
+from bftrainer.live.trainers.remarks import repeat_text
+
 REPORTS = "from bftrainer.progress import Reporter\nimport time\nreport = Reporter()\n"
 AT_SUBMIT = {
     "a key misspelt": ('comand = ["python"]\n', "a.toml: unknown key 'comand', did you mean 'command'? (and 1 more)"),
@@ -83,6 +85,11 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(folder: Path, monkeypatc
     assert request["spec"]["command"][1:] == ["ddp.py", "--lr", "0.1"]
 
 
+def test_a_checkpoint_that_is_not_loaded_is_told_at_the_first_loss() -> None:
+    assert "all 900 samples are repeated; it has loaded no checkpoint" in repeat_text(900.0, 2, 1.0)
+    assert repeat_text(900.0, 1, 300.0) == "lost 1 node: 900 samples since the last checkpoint are repeated"
+
+
 class Ran(NamedTuple):
     """A script of one worker per node, the words of its remark in `list --all`, and keys of its trainer file."""
 
@@ -106,6 +113,7 @@ RUN = {
         "OSError: [Errno 98] Address already in use",
     ),
     "gpu-memory": Ran("raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n", "GPU out of memory on n"),
+    "host-memory": Ran("raise MemoryError\n", "host out of memory on n"),
     "too-large": Ran(f"{REPORTS}\n", "needs 64 nodes; the pilot has ", "min_nodes = 64\nmax_nodes = 64\n"),
 }  # fmt: skip
 
