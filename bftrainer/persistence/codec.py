@@ -18,11 +18,15 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import lru_cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, InstanceOf, TypeAdapter
 
 from bftrainer.domain import events, measurements, model, problem, rescaling, state
 from bftrainer.errors import InvalidValueError, Reason
-from bftrainer.persistence.field_types import field_checks
 from bftrainer.policies import cohort, flowcon, gather, guard, loss_phase
 from bftrainer.system.printable import printable
 
@@ -99,8 +103,6 @@ class _Shape:
     fields: tuple[tuple[str, str], ...]
     attributes: Mapping[str, str]
     """Name on the wire -> attribute, where they differ."""
-    checks: Mapping[str, Callable[[Any], bool]]
-    """Attribute -> whether a value is of its type, for our own dataclasses. A row is data: it may hold anything."""
     added: frozenset[str] = frozenset()
     """Attributes of ADDED."""
 
@@ -209,10 +211,36 @@ def _decode(value: Any, strict: bool) -> Any:
         if wire in fields:
             fields[attribute] = fields.pop(wire)
     if strict:
-        for attribute, is_right in shape.checks.items():
-            if attribute in fields and not is_right(fields[attribute]):
+        for attribute, is_right in _checks(shape.kind) if shape.name in WIRE else ():
+            if attribute in fields and not is_right((fields[attribute],)):
                 raise TypeError(f"{shape.name}.{attribute} is {fields[attribute]!r:.80}")
     return shape.kind(**fields)
+
+
+@lru_cache(maxsize=len(WIRE))
+def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
+    """(attribute, whether a 1-tuple holds a value of its type) of a class of ours. A row is data: it may hold anything."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    return tuple((name, _check(hints[name])) for name in names)
+
+
+@lru_cache(maxsize=256)
+def _check(hint: Any) -> Callable[[tuple[Any]], bool]:
+    one: Any = tuple[_of_instances(hint)]  # type: ignore[misc]  # made at run time; pydantic takes no bare dataclass
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    return TypeAdapter(one, config=config).validator.isinstance_python
+
+
+def _of_instances(hint: Any) -> Any:
+    """The type, of whose dataclasses only the class matters: their own fields were checked when they were read."""
+    origin, inner = get_origin(hint), tuple(map(_of_instances, get_args(hint)))
+    if origin in (Union, UnionType):
+        return reduce(or_, inner)
+    if origin is not None:
+        return origin[inner]
+    instance_of: Any = InstanceOf
+    return instance_of[hint] if dataclasses.is_dataclass(hint) else hint
 
 
 def _is_of_text(items: list[Any]) -> bool:
@@ -228,8 +256,7 @@ def _shape(name: str, kind: Any) -> _Shape:
         own = tuple(field.name for field in dataclasses.fields(kind) if field.init)
     fields = tuple((attribute, renamed.get(attribute, attribute)) for attribute in own)
     attributes = {wire: attribute for attribute, wire in renamed.items()}
-    checks = field_checks(kind) if name in WIRE and not issubclass(kind, Enum) else {}
-    return _Shape(name, kind, fields, attributes, checks, ADDED.get(kind, frozenset()))
+    return _Shape(name, kind, fields, attributes, ADDED.get(kind, frozenset()))
 
 
 _BY_NAME = {name: _shape(name, kind) for name, kind in WIRE.items()}
