@@ -111,7 +111,7 @@ case ${1:-} in
         # No step needs the one before, except that all need torch.
         if pip install "torch==$torch"; then
             pip install "lightning==$lightning" || :
-            pip install "torch==$torch" "torchft==$torchft" "grpclib>=0.4.8" "protobuf>=5" || :
+            pip install "torch==$torch" "torchft==$torchft" || :
             pip install "transformers==$transformers" "accelerate==$accelerate" || :
             install_horovod || :
         fi

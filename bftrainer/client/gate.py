@@ -113,19 +113,11 @@ class Gate:
                 f"begins with {found}, but launcher = {spec.launcher!r} starts the workers itself; expected the command of "
                 'one worker, such as ["python", "train.py"]',
             )
-        workers = self._config.workers
-        problem = ""
-        if spec.launcher == "horovodrun" and not workers.allow_stock_horovodrun:
+        if spec.launcher == "horovodrun" and not self._config.workers.allow_stock_horovodrun:
             problem = (
                 "'horovodrun' lets everybody who can reach its port run code, and the pilot's configuration does not allow "
                 "it; use launcher = 'horovod', or set workers.allow_stock_horovodrun (docs/security-horovod.md)"
             )
-        if spec.launcher == "torchft" and not workers.allow_open_torchft:
-            problem = (
-                "'torchft' lets everybody who can reach its workers' ports run code, and the pilot's configuration does not "
-                "allow it; use launcher = 'torchrun', or set workers.allow_open_torchft (docs/torchft.md)"
-            )
-        if problem:
             if self._is_configured:
                 raise InputFileError(f"{where}: launcher", problem)
             self._note(f"{where}: launcher: {problem}")  # a pilot may have its configuration elsewhere

@@ -169,8 +169,6 @@ class WorkersConfig(ConfigTable):
     """Let root run a pilot: trainers would then run as root. Not needed with holder = "trace"."""
     allow_stock_horovodrun: bool = False
     """Allow stock horovodrun. It opens ports through which anyone on the network can run code; see the security page."""
-    allow_open_torchft: bool = False
-    """Allow the launcher torchft. Anyone on the network who reaches a worker's ports can run code; see docs/torchft.md."""
     require_rehearsal: bool = False
     """Reject submissions whose script has not passed bftrainer rehearse with this state directory."""
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
 from typing import Any
 
 from bftrainer.progress.elastic import Kept
+from bftrainer.progress.group import Group
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
+from bftrainer.protocol.replicas import REPLICA
 from bftrainer.scaling import LearningRate
-from bftrainer.system.network import interface_address
-
-REPLICA = "TORCHFT_REPLICA_ID"
-"""The replica's name, which bftrainer's driver sets."""
-CONNECT = timedelta(seconds=10)
-"""How long a new group may take to connect (Gloo)."""
 
 
 class Replicas:
@@ -34,7 +29,7 @@ class Replicas:
     again. ``checkpoint()`` writes :meth:`state_dict` to disk; rank 0 calls it at a stop request, every
     ``checkpoint_every_s``, and at the end. ``sampler``: a ``progress.Sampler``, which is also the loader's ``batch_sampler``.
 
-    Without torchft's lighthouse in the environment (outside bftrainer), the process trains alone.
+    Outside the launcher torchft, the process trains alone.
     """
 
     def __init__(
@@ -65,9 +60,9 @@ class Replicas:
         self._report = reporter or Reporter(environment)
         self._saved_at = self._report.clock()
         self._watched = False
-        self._group: int | None = None
-        self._manager = _manager(self, environment) if environment.get("TORCHFT_LIGHTHOUSE") else None
-        self.model: Any = model if self._manager is None else _parallel(self._manager, model)
+        self._number = 0
+        self._group = Group(self.state_dict, self.load_state_dict, environment) if environment.get(REPLICA) else None
+        self.model: Any = model if self._group is None else _parallel(self._group, model)
         """The model to train with: its gradients are averaged over the replicas."""
 
     @property
@@ -99,7 +94,7 @@ class Replicas:
         """
         if loss is not None:
             (loss * self.weight).backward()
-        if self._manager is not None and not self._manager.should_commit():
+        if self._group is not None and not self._group.commits():
             return False
         if self.rate is not None:
             self.rate.apply(self.optimizer, self.sampler.batches.total(self.size), self.steps)
@@ -118,29 +113,21 @@ class Replicas:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint has to contain: weights, optimizer, position, rate, ``keep``, and the number of steps."""
-        found = {key: one.state_dict() for key, one in self._kept.items()}
-        return found | {"steps": self.steps, "manager": None if self._manager is None else self._manager.state_dict()}
+        return {key: one.state_dict() for key, one in self._kept.items()} | {"steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint; all replicas that start together load the same one."""
-        self._load(state)
-        if self._manager is not None:
-            known = state.get("manager") or {"step": self.steps, "batches_committed": self.steps}
-            self._manager.load_state_dict(known)
-
-    def _load(self, state: Mapping[str, Any]) -> None:
         for key, one in self._kept.items():
             one.load_state_dict(state[key])
         self.steps = int(state["steps"])
 
     def _begin(self) -> None:
         """Agree on the group of this step; a replica that is behind gets a peer's state here."""
-        if self._manager is not None:
-            self._manager.start_quorum()
-            self.rank, self.size = int(self._manager.participating_rank()), int(self._manager.num_participants())
-            group = self._manager._quorum_id
-            if group != self._group:  # others than before, or the same ones after an error
-                self._group = group
+        if self._group is not None:
+            turn = self._group.next(self.steps)
+            self.rank, self.size = turn.rank, turn.size
+            if turn.number != self._number:  # others than before, or the same ones after an error
+                self._number = turn.number
                 self._report.act_as(self.rank)
                 self._report.line(
                     step=self.steps, samples=self.sampler.samples, world_size=self.size, force=True, formed=True
@@ -173,78 +160,22 @@ class Replicas:
         if self.rank == 0:
             self._save()
             self._report.done()
-        if self._manager is not None:
-            self._manager.shutdown(wait=False)
+        if self._group is not None:
+            self._group.close()
 
 
-def _manager(replicas: Replicas, environment: Mapping[str, str]) -> Any:
-    """torchft's manager of this process: a replica group of one, with a store of its own, on one interface."""
-    torchft = importlib.import_module("torchft")
-    torch = importlib.import_module("torch")
-    transport = importlib.import_module("torchft.checkpointing.pg_transport")
-    timeout = timedelta(seconds=int(environment.get("TORCHFT_TIMEOUT_SEC", "60")))
-    cuda = torch.cuda.is_available()
-    interface = environment.get("GLOO_SOCKET_IFNAME")
-    address = interface_address(interface) if interface else "localhost"
-    store = torch.distributed.TCPStore(address, 0, is_master=True, wait_for_workers=False)
+def _parallel(group: Group, model: Any) -> Any:
+    torch, torchft = importlib.import_module("torch"), importlib.import_module("torchft")
 
-    class ConnectsSoon(torchft.ProcessGroupGloo):  # type: ignore[misc,name-defined]
-        """A member that dies while the group connects is waited for no longer than this; steps may take longer."""
-
-        def _create_pg(self, store: Any, rank: int, world_size: int) -> Any:
-            self._timeout = min(timeout, CONNECT)
-            made = super()._create_pg(store, rank, world_size)
-            made._get_backend(torch.device("cpu"))._set_default_timeout(timeout)
-            return made
-
-    group = torchft.ProcessGroupNCCL(timeout=timeout) if cuda else ConnectsSoon(timeout=timeout)
-
-    class LeavesAtOnce(torchft.Manager):  # type: ignore[misc,name-defined]
-        """Closes its connections at the first error: peers that do not know of the loss yet then see one, too."""
-
-        def report_error(self, error: Exception) -> None:
-            super().report_error(error)
-            group.abort()
-
-    manager = LeavesAtOnce(
-        pg=group,
-        load_state_dict=replicas._load,
-        state_dict=replicas.state_dict,
-        min_replica_size=1,
-        use_async_quorum=False,  # a batch is drawn for a known rank and size
-        timeout=timeout,
-        rank=0,
-        world_size=1,
-        store_addr=address,
-        store_port=store.port,
-        replica_id=environment.get(REPLICA),
-        hostname=address,
-        # bftrainer's lighthouse is told who is alive; torchft's own finds out by heartbeats.
-        heartbeat_interval=timedelta(seconds=60 if environment.get(REPLICA) else 0.1),
-        # Over the group's own connections: torchft's other transport serves the weights to everybody by HTTP.
-        checkpoint_transport=transport.PGTransport(
-            group, timeout, torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
-        ),
-    )
-    manager.bftrainer_store = store  # closed with the manager
-    return manager
-
-
-def _parallel(manager: Any, model: Any) -> Any:
-    torchft = importlib.import_module("torchft")
-    torch = importlib.import_module("torch")
-
-    class SurvivesLosses(torchft.DistributedDataParallel):  # type: ignore[misc,name-defined]
-        """torchft 0.2.0's own hook fails with AssertionError where an average fails as it is waited for."""
+    class Averaged(torchft.DistributedDataParallel):  # type: ignore[misc,name-defined]
+        """torchft's, which never rebuilds its buckets: those of a replica that joins are the same."""
 
         @staticmethod
         def _comm_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch checks annotations, which are text here
-            work = state.allreduce(bucket.buffer())
-            work.wait()  # notes an error, which makes this step one that is not applied
-            future = getattr(work.get_future(), "_fut", None)
-            if future is None:
-                future = torch.futures.Future()
-                future.set_result(bucket.buffer())
+            gradients = bucket.buffer()
+            state.average(gradients)
+            future = torch.futures.Future(devices=[gradients.device] if gradients.is_cuda else None)
+            future.set_result(gradients)
             return future
 
-    return SurvivesLosses(manager, model)
+    return Averaged(group, model)

@@ -67,6 +67,11 @@ class TrainerDirectory:
         return self.ranks / f"{number}.jsonl"
 
     @property
+    def meeting(self) -> Path:
+        """Where the replicas of a torchft trainer meet, with their key; mode 0600 (``protocol.replicas``)."""
+        return self.path / "meeting.json"
+
+    @property
     def driver_pid(self) -> Path:
         """Which process the driver is (``protocol.driver_pid``)."""
         return self.path / "driver.pid"

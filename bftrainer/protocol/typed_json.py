@@ -58,12 +58,12 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
-def write_json(path: Path, message: Any) -> None:
+def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
     """Put a message into ``path`` by atomic rename."""
     from bftrainer.system.files import write_atomically  # training scripts write no messages and need no tempfile
 
     value = {"version": VERSION, **to_fields(message)}
-    write_atomically(path, json.dumps(value, default=_plain).encode())
+    write_atomically(path, json.dumps(value, default=_plain).encode(), mode)
 
 
 def from_fields(kind: type[T], found: Mapping[str, Any], where: str) -> T:

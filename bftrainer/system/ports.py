@@ -18,17 +18,18 @@ import asyncio
 import resource
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from typing import Any
+from typing import Any, TypeVar
 
 RESERVE = 32
 """Descriptors that the process keeps for itself."""
 _PAUSE_S = 0.5
 """Pause in accepting while the system has no descriptor, or no memory, for another connection."""
 _CHUNK = 1 << 16
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,21 @@ class Connection:
             raise EOFError
         return data
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes | bytearray | memoryview) -> None:
         await self._loop.sock_sendall(self.raw, data)
+
+    async def until(self, awaited: Awaitable[T]) -> T:
+        """Await something while the other side has nothing to say. Raises ``EOFError`` if it goes, or says something."""
+        gone, task = self._loop.create_task(self.read()), asyncio.ensure_future(awaited)
+        try:
+            await asyncio.wait({gone, task}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise EOFError
+            return task.result()
+        finally:
+            gone.cancel()
+            task.cancel()
+            await asyncio.gather(gone, task, return_exceptions=True)
 
     def admit(self) -> bool:
         """It is a client's; False if there are too many."""

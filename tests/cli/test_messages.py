@@ -50,16 +50,13 @@ def test_a_program_that_starts_its_own_workers_is_for_the_launcher_restart(tmp_p
     assert submitted(tmp_path, "restart", "torchrun", "train.py")[0] == ""
 
 
-@pytest.mark.parametrize(
-    ("launcher", "key"), [("horovodrun", "allow_stock_horovodrun"), ("torchft", "allow_open_torchft")]
-)
-def test_an_open_launcher_is_refused_where_it_is_not_allowed(tmp_path: Path, launcher: str, key: str) -> None:
-    refused = submitted(tmp_path, launcher, "python", "train.py")[1]
-    assert f"a.toml: launcher: '{launcher}' lets everybody" in refused
-    assert f"set workers.{key}" in refused
-    allowed = f"[workers]\n{key} = true\n"
+def test_stock_horovodrun_is_refused_where_it_is_not_allowed(tmp_path: Path) -> None:
+    refused = submitted(tmp_path, "horovodrun", "python", "train.py")[1]
+    assert "a.toml: launcher: 'horovodrun' lets everybody" in refused
+    assert "set workers.allow_stock_horovodrun" in refused
+    allowed = "[workers]\nallow_stock_horovodrun = true\n"
     (tmp_path / "other").mkdir()
-    assert f"'{launcher}'" not in submitted(tmp_path / "other", launcher, "python", "train.py", config=allowed)[1]
+    assert "'horovodrun'" not in submitted(tmp_path / "other", "horovodrun", "python", "train.py", config=allowed)[1]
 
 
 @pytest.mark.parametrize(("value", "shown"), [("0.1", "0.1"), ("3", "3"), ("true", "true")])

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bftrainer.protocol.replicas import Turn
+from bftrainer_adapters.drivers.torchft.lighthouse import turns
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 
 
@@ -31,35 +33,35 @@ def test_the_first_step_waits_for_all_that_were_started_but_not_for_long() -> No
     assert asks(quorum, "3", now_s=10.0) is None
     assert quorum.form(20.0) is None, "fewer than min_nodes"
     found = asks(quorum, "1", now_s=20.0)
-    assert found == Formed(1, ("1", "3"), changed=True, released=())
+    assert found == Formed(1, ("1", "3"), changed=True, released=(), steps=(0, 0))
     assert asks(quorum, "2", now_s=20.0) is None, "the others are in their step"
-    assert asks(quorum, "1", "3", step=1) == Formed(2, ("1", "2", "3"), changed=True, released=())
+    assert asks(quorum, "1", "3", step=1) == Formed(2, ("1", "2", "3"), changed=True, released=(), steps=(1, 0, 1))
 
 
 def test_a_step_begins_with_the_last_member_and_keeps_its_number_while_nothing_changes() -> None:
     quorum = trained("1", "2")
     assert asks(quorum, "1", step=1) is None
     assert quorum.missing() == {"2"}
-    assert asks(quorum, "2", step=1) == Formed(1, ("1", "2"), changed=False, released=())
+    assert asks(quorum, "2", step=1) == Formed(1, ("1", "2"), changed=False, released=(), steps=(1, 1))
 
 
 def test_the_loss_of_a_member_begins_the_step_of_those_that_wait() -> None:
     quorum = trained("1", "2", "3")
     assert asks(quorum, "1", "3", step=0, failures=1) is None
     quorum.lose("2")
-    assert quorum.form(0.0) == Formed(2, ("1", "3"), changed=True, released=())
+    assert quorum.form(0.0) == Formed(2, ("1", "3"), changed=True, released=(), steps=(0, 0))
 
 
 def test_connections_are_made_again_after_a_failed_step() -> None:
     quorum = trained("1", "2")
-    assert asks(quorum, "1", "2", step=0, failures=1) == Formed(2, ("1", "2"), changed=False, released=())
+    assert asks(quorum, "1", "2", step=0, failures=1) == Formed(2, ("1", "2"), changed=False, released=(), steps=(0, 0))
 
 
 def test_a_dismissed_replica_leaves_between_two_steps() -> None:
     quorum = trained("1", "2", "3")
     quorum.dismiss(["1"])
     assert asks(quorum, "2", "3", step=1) is None, "it may be in the same step"
-    assert asks(quorum, "1", step=1) == Formed(2, ("2", "3"), changed=True, released=("1",))
+    assert asks(quorum, "1", step=1) == Formed(2, ("2", "3"), changed=True, released=("1",), steps=(1, 1))
     assert quorum.admitted == {"2", "3"}
 
 
@@ -68,12 +70,29 @@ def test_a_dismissed_replica_stays_while_it_alone_has_the_latest_weights() -> No
     quorum.admit(["2"])
     assert asks(quorum, "2") is None
     quorum.dismiss(["1"])
-    assert asks(quorum, "1", step=7) == Formed(2, ("1", "2"), changed=True, released=()), "2 gets its weights from 1"
-    assert asks(quorum, "1", "2", step=8) == Formed(3, ("2",), changed=True, released=("1",))
+    weights = Formed(2, ("1", "2"), changed=True, released=(), steps=(1, 0))
+    assert asks(quorum, "1", step=1) == weights, "2 gets its weights from 1"
+    assert asks(quorum, "1", "2", step=2) == Formed(3, ("2",), changed=True, released=("1",), steps=(2,))
 
 
-def test_a_replica_that_is_not_admitted_is_refused() -> None:
+def test_who_is_not_admitted_asks_twice_or_is_ahead_of_the_group_is_refused() -> None:
     assert not Quorum(1).ask(StepRequest("stranger", 0, 0))
+    quorum = trained("1", "2")
+    assert not quorum.ask(StepRequest("1", 2, 0))
+    assert not quorum.ask(StepRequest("1", -1, 0))
+    assert quorum.ask(StepRequest("1", 1, 0))
+    assert not quorum.ask(StepRequest("1", 1, 0))
+
+
+def test_replicas_that_are_behind_copy_from_those_that_are_not() -> None:
+    places = {name: f"host:{name}" for name in "1234"}
+    told = turns(Formed(5, ("1", "2", "3", "4"), changed=True, released=(), steps=(6, 7, 7, 0)), places)
+    assert {name: (turn.source, turn.copies) for name, turn in told.items()} == {
+        "1": ("host:2", 0), "2": ("", 1), "3": ("", 1), "4": ("host:3", 0)
+    }  # fmt: skip
+    assert told["4"] == Turn(5, 3, 4, 7, "host:3", 0)
+    told = turns(Formed(1, ("1", "2", "3"), changed=True, released=(), steps=(0, 0, 0)), places)
+    assert [turn.source for turn in told.values()] == ["", "host:1", "host:1"], "their weights may be drawn at random"
 
 
 NAMES = st.sampled_from("123456")
@@ -96,7 +115,8 @@ def test_whatever_happens(acts: Sequence[tuple[str, str, int]]) -> None:
             case "withdraw":
                 quorum.withdraw(name)
             case "ask":
-                assert quorum.ask(StepRequest(name, step, 0)) == (name in quorum.admitted)
+                fits = name not in quorum.asked and (quorum.latest is None or step <= quorum.latest + 1)
+                assert quorum.ask(StepRequest(name, step, 0)) == (name in quorum.admitted and fits)
         before, asked, alive = quorum.group, dict(quorum.asked), set(quorum.admitted)
         formed = quorum.form(now_s)
         if formed is None:

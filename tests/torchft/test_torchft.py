@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import socket
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ COMMAND = [sys.executable, str(EXAMPLE), "--epochs=100000", "--step-s=0.02"]
 
 
 def replicas(folder: Path, command: list[str] | None = None, **driver: Any) -> Trainer:
-    need_package("torchft", "grpclib")
+    need_package("torchft")
     environment = {"BFTRAINER_REPORT_EVERY_S": "0", **driver.pop("environment", {})}
     return Trainer(folder, command or COMMAND, driver="torchft", environment=environment, **driver)
 
@@ -101,22 +101,11 @@ def test_the_driver_s_death_ends_the_replicas_and_the_next_driver_resumes(tmp_pa
         assert first["step"] > 0
 
 
-def test_a_stranger_gets_no_quorum_and_the_port_is_on_one_interface(tmp_path: Path) -> None:
-    need_package("torchft")
-    from torchft.coordination import LighthouseClient
-
+def test_the_key_is_the_owner_s_and_in_no_environment(tmp_path: Path) -> None:
     with replicas(tmp_path / "trainer") as trainer:
         trainer.start("a:1:1")
         trainer.steps(1)
-        environ = Path(f"/proc/{trainer.worker('1')}/environ").read_bytes().split(b"\0")
-        facts = dict(item.decode().partition("=")[::2] for item in environ if b"=" in item)
-        address = facts["TORCHFT_LIGHTHOUSE"]
-        assert address.startswith("http://127.0.0.1:")
-        port = int(address.rpartition(":")[2])
-        with socket.socket() as elsewhere:
-            elsewhere.bind(("127.0.0.2", 0))
-            assert elsewhere.connect_ex(("127.0.0.2", port)) != 0, "it listens on its interface only"
-        client = LighthouseClient(address, connect_timeout=__import__("datetime").timedelta(seconds=5))
-        with pytest.raises(Exception, match="not one of this trainer"):
-            client.quorum("stranger", timeout=__import__("datetime").timedelta(seconds=5))
-        trainer.steps(1, count=30)
+        assert trainer.directory.meeting.stat().st_mode & 0o777 == 0o600
+        key = json.loads(trainer.directory.meeting.read_text())["key"].encode()
+        for name in ("environ", "cmdline"):
+            assert key not in Path(f"/proc/{trainer.worker('1')}/{name}").read_bytes()

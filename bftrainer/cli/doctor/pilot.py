@@ -148,13 +148,6 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
         detail = f"{name} is {address}: Horovod workers on other hosts could not connect"
         remedy = "set workers.interface and workers.allow_from to the nodes' network"
         return [Check.warning("interface", detail, remedy)]
-    if config.workers.allow_open_torchft:
-        detail = (
-            "workers.allow_open_torchft: whoever reaches the ports of a torchft trainer's workers can run code as you"
-        )
-        return [
-            Check.warning("interface", detail, "use the launcher torchrun, or an interface that only the nodes reach")
-        ]
     checked = "other addresses are refused when they connect (no packet filter)"
     return [Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}")]
 

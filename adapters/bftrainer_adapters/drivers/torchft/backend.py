@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import secrets
 import threading
 from collections.abc import Callable, Sequence
@@ -12,7 +11,10 @@ from typing import TypeVar
 from bftrainer.protocol.control import STOPPED_STATUS
 from bftrainer.protocol.events import Hung, Warm, Warming
 from bftrainer.protocol.hosts import HostSlots
+from bftrainer.protocol.replicas import REPLICA, Meeting
 from bftrainer.protocol.reports import Ending
+from bftrainer.protocol.typed_json import write_json
+from bftrainer.system.sealed import KEY_BYTES
 from bftrainer_adapters.drivers.common.core import EndNow, GroupFormed, Heard, Terms, Warmed, WorkerEnded
 from bftrainer_adapters.drivers.common.crew import end
 from bftrainer_adapters.drivers.common.membership import Member
@@ -34,9 +36,8 @@ class ReplicaBackend(Backend):
         self.terms = Terms(True, trainer.min_nodes, trainer.stop_s, hang_s)
         self._quorum = Quorum(trainer.min_nodes)
         self._loop = asyncio.new_event_loop()
-        self._lighthouse = Lighthouse(self._quorum, self._asked, self._formed)
-        self._address = ""
-        self._secret = secrets.token_hex(16)
+        self._key = secrets.token_bytes(KEY_BYTES)
+        self._lighthouse = Lighthouse(self._quorum, self._key, self._asked, self._formed)
         self._replicas: dict[str, tuple[Member, WorkerProcess]] = {}
         self._warm: set[Member] = set()
         self._missing_since: dict[str, float] = {}
@@ -45,8 +46,8 @@ class ReplicaBackend(Backend):
     def open(self) -> None:
         threading.Thread(target=self._loop.run_forever, name="lighthouse", daemon=True).start()
         settings = self.run.settings
-        opening = self._lighthouse.open(settings.interface, settings.allow_from)
-        self._address = asyncio.run_coroutine_threadsafe(opening, self._loop).result()
+        place = self._in_loop(lambda: self._lighthouse.open(settings.interface, settings.allow_from))
+        write_json(self.run.directory.meeting, Meeting(*place, self._key.hex()), 0o600)
 
     def _in_loop(self, call: Callable[[], T]) -> T:
         """Then the next step's quorum is formed, if it can begin."""
@@ -64,7 +65,7 @@ class ReplicaBackend(Backend):
         self.run.events.write(Warming(host.node, host.fragment))
         for slot in range(host.slots):
             self._started += 1
-            names.append(f"{self._secret}-{self._started:06d}")  # in this order: the oldest has rank 0
+            names.append(f"{self._started:06d}")  # in this order: the oldest has rank 0
             environment = self._environment(host, slot, names[-1])
             worker = self.run.crew.join(member, slot, self.run.trainer.command, environment)
             self._replicas[names[-1]] = member, worker
@@ -131,15 +132,9 @@ class ReplicaBackend(Backend):
         self.run.tell(GroupFormed(tuple(sorted(labels))))
 
     def _environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:
-        """``torchft.Manager`` reads most of it; the time-outs are in whole seconds there."""
         trainer, settings = self.run.trainer, self.run.settings
-        quorum_s = math.ceil(2 * settings.hang_s + trainer.stop_s)  # longer than anything that is waited for
         given = {
-            "TORCHFT_LIGHTHOUSE": self._address,
-            "TORCHFT_REPLICA_ID": replica,
-            "TORCHFT_TIMEOUT_SEC": str(max(1, math.ceil(settings.hang_s / 2))),
-            "TORCHFT_QUORUM_TIMEOUT_SEC": str(quorum_s),
-            "TORCHFT_CONNECT_TIMEOUT_SEC": "30",
+            REPLICA: replica,
             "GLOO_SOCKET_IFNAME": settings.interface,
             "NCCL_SOCKET_IFNAME": settings.interface,
             "LOCAL_RANK": str(slot),

@@ -1,7 +1,7 @@
-"""torchft's lighthouse, held by the driver: the port at which the trainer's replicas ask for their next step.
+"""The port at which a trainer's replicas ask for their next step, and by which they find each other.
 
-A replica's id begins with a name that only the driver and its workers know; other requests, and
-requests from outside of the trainer's networks, are refused.
+A connection that does not prove that it knows the trainer's key is closed within ``LIMITS.request_s``, and nothing of it is
+kept. A replica has two connections, one for its steps and one for keys; another of the same kind is refused while it lasts.
 """
 
 from __future__ import annotations
@@ -10,25 +10,15 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
-from grpclib import GRPCError, Status
-from grpclib.const import Cardinality, Handler
-from grpclib.encoding.base import CodecBase
-from grpclib.server import Server
-
+from bftrainer.protocol.replicas import MOST_BYTES, Ask, Hello, Keys, Turn, packed, unpacked
 from bftrainer.system.network import interface_address, tcp_listener
-from bftrainer.system.ports import hosts_in
-from bftrainer_adapters.drivers.torchft.messages import (
-    HEARTBEAT,
-    QUORUM,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    QuorumRequest,
-    QuorumResponse,
-)
+from bftrainer.system.ports import Connection, Limits, Port, hosts_in
+from bftrainer.system.sealed import SealedServer, SealError
 from bftrainer_adapters.drivers.torchft.quorum import Formed, Quorum, StepRequest
 
+LIMITS = Limits(strangers=16, clients=8192, request_s=10.0, crowded_s=0.0)
+_MOST_KEYS = 65_536
 _BACKLOG = 1024
 
 
@@ -38,85 +28,122 @@ class Lighthouse:
     ``on_asked`` is told of each replica's first request, ``on_formed`` of each quorum that differs from the one before.
     """
 
-    def __init__(self, quorum: Quorum, on_asked: Callable[[str], None], on_formed: Callable[[Formed], None]) -> None:
+    def __init__(
+        self, quorum: Quorum, key: bytes, on_asked: Callable[[str], None], on_formed: Callable[[Formed], None]
+    ) -> None:
         self.quorum = quorum
+        self._key = key
         self._on_asked = on_asked
         self._on_formed = on_formed
-        self._waiting: dict[str, tuple[Any, asyncio.Future[Any]]] = {}
+        self._waiting: dict[str, asyncio.Future[Turn]] = {}
+        self._places: dict[str, str] = {}
+        """Where a replica passes its weights on, from its first word to its end."""
         self._known: set[str] = set()
-        self._server: Server | None = None
-        self._welcomes: Callable[[str], bool] = lambda host: False
+        self._with_keys: set[str] = set()
+        self._keys: dict[str, str] = {}
+        self._number = 0
+        self._changed = asyncio.Event()
+        self._accepting: asyncio.Task[None] | None = None
 
-    async def open(self, interface: str, networks: Sequence[str]) -> str:
+    def open(self, interface: str, networks: Sequence[str]) -> tuple[str, int]:
         """Listen on a new port; its address. Raises ``OSError``."""
         address = interface_address(interface)
-        self._welcomes = hosts_in([*networks, address])
         listener = tcp_listener(address, 0, _BACKLOG)
-        self._server = Server([self], codec=_Codec())  # takes the running loop
-        await self._server.start(sock=listener)
-        return f"http://{address}:{listener.getsockname()[1]}"
+        port = Port(listener, hosts_in([*networks, address]), self._serve, LIMITS)
+        self._accepting = asyncio.get_running_loop().create_task(port.accept())
+        return address, int(listener.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening; requests get no answer."""
-        for _, answer in self._waiting.values():
-            answer.cancel()
-        if self._server is not None:
-            self._server.close()
-            with suppress(TimeoutError, asyncio.TimeoutError):
-                await asyncio.wait_for(self._server.wait_closed(), 1.0)
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
 
     def tick(self) -> None:
         """Form the next step's quorum if it can begin; called after every change."""
         formed = self.quorum.form(time.monotonic())
         if formed is not None:
-            members = [self._waiting[replica][0] for replica in formed.replicas]
-            content = QuorumResponse(quorum={"quorum_id": formed.number, "participants": members})
-            for replica in formed.replicas:
-                self._waiting.pop(replica)[1].set_result(content)
+            for replica, turn in turns(formed, self._places).items():
+                answer = self._waiting.pop(replica)
+                if not answer.done():  # else it has gone
+                    answer.set_result(turn)
+            if formed.number != self._number:  # all connect again
+                self._number = formed.number
+                self._keys.clear()
             if formed.changed:
                 self._on_formed(formed)
 
-    def __mapping__(self) -> dict[str, Handler]:
-        unary = Cardinality.UNARY_UNARY
-        return {
-            QUORUM: Handler(self._quorum, unary, QuorumRequest, QuorumResponse),
-            HEARTBEAT: Handler(self._heartbeat, unary, HeartbeatRequest, HeartbeatResponse),
-        }
+    async def _serve(self, connection: Connection) -> None:
+        sealed = SealedServer(connection.read, connection.send, self._key)
+        with suppress(SealError):
+            await sealed.greet()
+            hello = unpacked(Hello, await sealed.receive(MOST_BYTES))
+            if hello.replica not in self.quorum.admitted or not connection.admit():
+                return
+            connection.due(None)
+            held = self._places.keys() if hello.port else self._with_keys
+            if hello.replica in held:
+                return
+            if hello.port:
+                await self._serve_steps(connection, sealed, hello.replica, f"{connection.host}:{hello.port}")
+            else:
+                await self._serve_keys(connection, sealed, hello.replica)
 
-    async def _quorum(self, stream: Any) -> None:
-        message = await stream.recv_message()
-        if not self._welcomes(stream.peer.addr()[0]):
-            raise GRPCError(Status.PERMISSION_DENIED, "this host is not in the trainer's networks")
-        member = message.requester
-        replica = member.replica_id.partition(":")[0]
-        if not self.quorum.ask(StepRequest(replica, member.step, member.commit_failures)):
-            raise GRPCError(Status.PERMISSION_DENIED, "this replica is not one of this trainer")
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[replica] = member, answer
-        if replica not in self._known:
-            self._known.add(replica)
-            self._on_asked(replica)
-        self.tick()
+    async def _serve_steps(self, connection: Connection, sealed: SealedServer, replica: str, place: str) -> None:
+        self._places[replica] = place
         try:
-            content = await answer
+            while True:
+                ask = unpacked(Ask, await sealed.receive(MOST_BYTES))
+                if not self.quorum.ask(StepRequest(replica, ask.step, ask.failures)):
+                    return
+                answer = self._waiting[replica] = asyncio.get_running_loop().create_future()
+                if replica not in self._known:
+                    self._known.add(replica)
+                    self._on_asked(replica)
+                self.tick()
+                await sealed.send(packed(await connection.until(answer)))
         finally:
-            if self._waiting.get(replica, (None, None))[1] is answer:  # the replica has given up, or has ended
-                del self._waiting[replica]
-                self.quorum.withdraw(replica)
-        await stream.send_message(content)
+            del self._places[replica]
+            self._waiting.pop(replica, None)
+            self.quorum.withdraw(replica)
 
-    async def _heartbeat(self, stream: Any) -> None:
-        await stream.recv_message()  # the driver knows who is alive
-        await stream.send_message(HeartbeatResponse())
+    async def _serve_keys(self, connection: Connection, sealed: SealedServer, replica: str) -> None:
+        self._with_keys.add(replica)
+        try:
+            while True:
+                asked = unpacked(Keys, await sealed.receive(MOST_BYTES))
+                await sealed.send(packed(await connection.until(self._answer(asked))))
+        finally:
+            self._with_keys.discard(replica)
+
+    async def _answer(self, asked: Keys) -> Keys:
+        if asked.act == "set":
+            if len(self._keys) >= _MOST_KEYS:
+                raise SealError("too many keys")
+            self._keys[asked.key] = asked.value
+            self._changed.set()
+            self._changed = asyncio.Event()
+        while asked.act == "get" and asked.key not in self._keys:
+            await self._changed.wait()
+        found = asked.key in self._keys
+        return Keys(asked.act if found else "", asked.key, self._keys.get(asked.key, ""))
 
 
-class _Codec(CodecBase):  # type: ignore[misc]  # grpclib has no types
-    """protobuf's own encoding; grpclib's codec wants classes made by its compiler."""
+def turns(formed: Formed, places: dict[str, str]) -> dict[str, Turn]:
+    """What each replica of a quorum is told. Those that are behind copy from those that are not, each from one of them.
 
-    __content_subtype__ = "proto"
-
-    def encode(self, message: Any, message_type: Any) -> bytes:
-        return bytes(message.SerializeToString())
-
-    def decode(self, data: bytes, message_type: Any) -> Any:
-        return message_type.FromString(data)
+    Before the first step all copy from the first: scripts may draw their initial weights at random.
+    """
+    latest = max(formed.steps)
+    ahead = [replica for replica, step in zip(formed.replicas, formed.steps, strict=True) if step == latest]
+    ahead = ahead if latest else ahead[:1]
+    behind = [replica for replica in formed.replicas if replica not in ahead]
+    source = {replica: ahead[number % len(ahead)] for number, replica in enumerate(behind)}
+    copies = list(source.values())
+    return {
+        replica: Turn(
+            formed.number, rank, len(formed.replicas), latest, places[source[replica]] if replica in source else "",
+            copies.count(replica),
+        )
+        for rank, replica in enumerate(formed.replicas)
+    }  # fmt: skip

@@ -27,13 +27,14 @@ class Formed:
     """The quorum of one step, in the order of the ranks. ``number`` is new whenever connections have to be made again.
 
     ``changed``: other replicas than in the step before. ``released``: replicas that were to leave, and have left between two
-    steps.
+    steps. ``steps``: how many each replica has committed.
     """
 
     number: int
     replicas: tuple[str, ...]
     changed: bool
     released: tuple[str, ...]
+    steps: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -50,6 +51,8 @@ class Quorum:
     """Replicas that were started and have neither ended nor been released."""
     leaving: set[str] = field(default_factory=set)
     asked: dict[str, StepRequest] = field(default_factory=dict)
+    latest: int | None = None
+    """Steps that were committed before the group's present one."""
     _first_s: float | None = None
 
     def admit(self, replicas: Iterable[str]) -> None:
@@ -67,10 +70,12 @@ class Quorum:
         self.asked.pop(replica, None)
 
     def ask(self, request: StepRequest) -> bool:
-        """Note a request; False if the replica is none of this trainer's."""
-        if request.replica in self.admitted:
-            self.asked[request.replica] = request
-        return request.replica in self.admitted
+        """Note a request; False if the replica is none of this trainer's, has already asked, or is ahead of the group."""
+        jumps = self.latest is not None and request.step > self.latest + 1
+        if request.replica not in self.admitted or request.replica in self.asked or request.step < 0 or jumps:
+            return False
+        self.asked[request.replica] = request
+        return True
 
     def withdraw(self, replica: str) -> None:
         """The replica no longer waits for an answer."""
@@ -92,14 +97,16 @@ class Quorum:
         if not replicas:
             return None
         failed = any(self.asked[replica].failures for replica in replicas)
+        steps = tuple(self.asked[replica].step for replica in replicas)
         changed = replicas != self.group
         self.number += changed or failed
         self.group = replicas
+        self.latest = max(steps)
         self.asked.clear()
         self._first_s = None
         self.admitted -= released
         self.leaving -= released
-        return Formed(self.number, replicas, changed, tuple(sorted(released)))
+        return Formed(self.number, replicas, changed, tuple(sorted(released)), steps)
 
     def _enough(self, now_s: float) -> bool:
         """Whether the first step can begin."""

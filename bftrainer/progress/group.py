@@ -1,0 +1,149 @@
+"""The group of a replica: agreed on before each step with the driver, connected by torchft's process groups."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from bftrainer.errors import BFTrainerError
+from bftrainer.progress.weights import WeightsServer, copied_from
+from bftrainer.protocol.environment import TRAINER_DIR
+from bftrainer.protocol.messages import DriverSettings
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.replicas import MOST_BYTES, REPLICA, Ask, Hello, Keys, Meeting, Turn, packed, unpacked
+from bftrainer.protocol.typed_json import read_json
+from bftrainer.system.ports import hosts_in
+from bftrainer.system.sealed import SealedClient
+
+CONNECT = timedelta(seconds=10)
+"""How long a new group may take to connect."""
+_DRIVER_S = 30.0
+"""How long the driver may take to answer what it knows."""
+
+
+class Group:
+    """The peers of one replica. After an error, no average is made until the next step."""
+
+    def __init__(
+        self,
+        state: Callable[[], object],
+        load: Callable[[Any], object],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        directory = TrainerDirectory(Path(environment[TRAINER_DIR]))
+        meeting = read_json(Meeting, directory.meeting)
+        settings = read_json(DriverSettings, directory.driver)
+        self._state, self._load = state, load
+        self._key = bytes.fromhex(meeting.key)
+        self._timeout = timedelta(seconds=max(1.0, settings.hang_s / 2))
+        self.error: Exception | None = None
+        self.turn = Turn(0, 0, 1, 0, "", 0)
+        self._failures = 0
+        place = meeting.host, meeting.port
+        self._steps, self._meet = (SealedClient(place, self._key, _DRIVER_S) for _ in range(2))
+        welcomes = hosts_in([*settings.allow_from, meeting.host, self._steps.host])
+        self._weights = WeightsServer(self._steps.host, self._key, welcomes)
+        self._steps.send(packed(Hello(environment[REPLICA], self._weights.port)))
+        self._steps.wait_for(None)  # a step begins when the last peer is there; the driver's end ends the connection
+        self._meet.send(packed(Hello(environment[REPLICA], 0)))
+        self._peers = _peers(self._timeout)
+
+    def next(self, step: int) -> Turn:
+        """Agree on the group of the next step; a replica that is behind gets a peer's state here."""
+        self._steps.send(packed(Ask(step, self._failures)))
+        last, self.turn = self.turn, unpacked(Turn, self._steps.receive(MOST_BYTES))
+        self.error = None
+        try:
+            if self.turn.number != last.number:
+                self._peers.connect(_keys(self._meet, f"{self.turn.number}/"), self.turn.rank, self.turn.size)
+            timeout_s = self._timeout.total_seconds()
+            if self.turn.copies:
+                self._weights.pass_on(self._state(), self.turn.step, self.turn.copies, timeout_s)
+            if self.turn.source:
+                self._load(copied_from(self.turn.source, self._key, self.turn.step, timeout_s))
+        except (RuntimeError, OSError, BFTrainerError) as error:
+            self._failed(error)
+        return self.turn
+
+    def average(self, tensor: Any) -> None:
+        """Replace the tensor by its average over the group; an error is noted in :attr:`error`."""
+        if self.error is None and self.turn.size > 1:
+            options = importlib.import_module("torch.distributed").AllreduceOptions()
+            try:
+                self._peers.allreduce([tensor], options).wait()
+            except RuntimeError as error:
+                self._failed(error)
+            tensor /= self.turn.size
+
+    def commits(self) -> bool:
+        """Whether the step counts: no average of it has failed."""
+        if self.error is None and (error := self._peers.errored()) is not None:
+            self._failed(error)
+        self._failures = 0 if self.error is None else self._failures + 1
+        return self.error is None
+
+    def close(self) -> None:
+        self._weights.close()
+        self._peers.abort(errored=False)
+        for client in (self._steps, self._meet):
+            client.close()
+
+    def _failed(self, error: Exception) -> None:
+        """Close the connections: peers that do not know of the loss yet then see an error, too."""
+        print(f"bftrainer: step {self.turn.step}: {error}; it is made again", flush=True)
+        self.error = error
+        self._peers.abort()
+
+
+def _peers(timeout: timedelta) -> Any:
+    torch, torchft = importlib.import_module("torch"), importlib.import_module("torchft")
+    cuda = torch.cuda.is_available()
+
+    class Peers(torchft.ProcessGroupNCCL if cuda else torchft.ProcessGroupGloo):  # type: ignore[misc]
+        """Connected by keys that only the driver gives; a member that dies meanwhile is waited for no longer than CONNECT."""
+
+        def connect(self, keys: Any, rank: int, size: int) -> None:
+            self.abort(errored=False)
+            self._timeout = min(timeout, CONNECT)
+            self._pg = self._create_pg(keys, rank, size)
+            self._timeout = timeout
+            if not cuda:  # steps may take longer
+                self._pg._get_backend(torch.device("cpu"))._set_default_timeout(timeout)
+
+    return Peers(timeout)
+
+
+def _keys(client: SealedClient, prefix: str) -> Any:
+    """A store for torch whose keys the driver keeps."""
+    torch, lock = importlib.import_module("torch.distributed"), threading.Lock()
+
+    class DriversKeys(torch.Store):  # type: ignore[misc,name-defined]
+        def set(self, key: str, value: bytes | str) -> None:
+            text = value if isinstance(value, str) else bytes(value).decode("latin-1")
+            self._ask("set", key, text)
+
+        def get(self, key: str) -> bytes:
+            return self._ask("get", key).value.encode("latin-1")
+
+        def check(self, keys: list[str]) -> bool:
+            return all(self._ask("has", key).act for key in keys)
+
+        def wait(self, keys: list[str], timeout: timedelta = CONNECT) -> None:
+            give_up_s = time.monotonic() + timeout.total_seconds()
+            while not self.check(keys):
+                if time.monotonic() > give_up_s:
+                    raise TimeoutError("a peer has not come")
+                time.sleep(0.002)
+
+        def _ask(self, act: str, key: str, value: str = "") -> Keys:
+            with lock:
+                client.send(packed(Keys(act, prefix + key, value)))
+                return unpacked(Keys, client.receive(MOST_BYTES))
+
+    return DriversKeys()

@@ -1,0 +1,164 @@
+"""The state of a replica on its way to another one: tensors as they lie in memory, and a JSON description of the rest.
+
+Reading one makes numbers, text, lists, tuples, dicts and tensors, and nothing else: no class is looked up, nothing is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bftrainer.errors import UserError
+from bftrainer.system.network import tcp_listener
+from bftrainer.system.ports import Connection, Limits, Port, PortServer
+from bftrainer.system.sealed import SealedClient, SealedServer, SealError
+
+MOST_BYTES = 1 << 30
+"""Of a description; a tensor may be of any size."""
+_CHUNK_BYTES = 4 << 20
+_LIMITS = Limits(strangers=16, clients=64, request_s=10.0, crowded_s=0.0)
+_DTYPES = (
+    "float64", "float32", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8", "bool",
+)  # fmt: skip
+
+
+def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
+    """The description and the tensors. Raises :class:`UserError`, which names the place of what cannot be sent."""
+    torch = importlib.import_module("torch")
+    tensors: list[Any] = []
+
+    def of(value: Any, place: str) -> Any:
+        if isinstance(value, torch.Tensor):
+            name = str(value.dtype).removeprefix("torch.")
+            if name not in _DTYPES or value.layout is not torch.strided:
+                raise UserError(f"replicas: {place}: a tensor of {name}, {value.layout} cannot be copied to a peer")
+            tensors.append(value.detach())
+            return {"tensor": name, "shape": list(value.shape)}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, dict):
+            return {"dict": [[of(k, place), of(v, f"{place}.{k}")] for k, v in value.items()]}
+        if isinstance(value, list | tuple):
+            kind = "list" if isinstance(value, list) else "tuple"
+            return {kind: [of(one, f"{place}[{number}]") for number, one in enumerate(value)]}
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
+        raise UserError(
+            f"replicas: {place}: {type(value).__name__} cannot be copied to a peer; expected tensors, numbers, text, lists, "
+            "tuples and dicts"
+        )
+
+    return of(state, where), tensors
+
+
+def restored(found: Any, tensors: Iterator[Any]) -> Any:
+    """The state of a description. Raises :class:`SealError`."""
+    match found:
+        case None | bool() | int() | float() | str():
+            return found
+        case {"tensor": str()}:
+            return next(tensors)
+        case {"dict": list(items)}:
+            return {restored(key, tensors): restored(value, tensors) for key, value in items}
+        case {"list": list(items)}:
+            return [restored(one, tensors) for one in items]
+        case {"tuple": list(items)}:
+            return tuple(restored(one, tensors) for one in items)
+        case {"bytes": str(text)}:
+            return bytes.fromhex(text)
+    raise SealError(f"not a description of a state: {found!r:.60}")
+
+
+def empty_tensors(found: Any) -> Iterator[Any]:
+    """The tensors of a description in their order, to be filled."""
+    torch = importlib.import_module("torch")
+    match found:
+        case {"tensor": str(name), "shape": list(shape)} if name in _DTYPES:
+            yield torch.empty([int(size) for size in shape], dtype=getattr(torch, name))
+        case {"dict": list(items)}:
+            for pair in items:
+                for one in pair:
+                    yield from empty_tensors(one)
+        case {"list": list(items)} | {"tuple": list(items)}:
+            for one in items:
+                yield from empty_tensors(one)
+
+
+def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
+    """A peer's state after ``step`` steps. Raises ``OSError``, :class:`SealError`."""
+    host, _, port = source.rpartition(":")
+    client = SealedClient((host, int(port)), key, timeout_s)
+    try:
+        client.send(str(step).encode())
+        found = json.loads(client.receive(MOST_BYTES))
+        tensors = list(empty_tensors(found))
+        for tensor in tensors:
+            left = _memory(tensor)
+            while left:
+                piece = client.receive(min(_CHUNK_BYTES, len(left)))
+                left[: len(piece)] = piece
+                left = left[len(piece) :]
+        client.send(b"")
+        return restored(found, iter(tensors))
+    except ValueError as error:
+        raise SealError(f"not a description of a state: {error}") from error
+    finally:
+        client.close()
+
+
+def _memory(tensor: Any) -> memoryview:
+    """The bytes of a contiguous tensor in the host's memory."""
+    torch = importlib.import_module("torch")
+    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else memoryview(b"")
+
+
+class WeightsServer:
+    """Passes this replica's state to peers that know the key, while :meth:`pass_on` waits for them."""
+
+    def __init__(self, address: str, key: bytes, welcomes: Callable[[str], bool]) -> None:
+        self._key = key
+        self._state: tuple[int, bytes, list[Any]] | None = None
+        self._passed = threading.Semaphore(0)
+        listener = tcp_listener(address, 0, 64)
+        self.port = int(listener.getsockname()[1])
+        self._server = PortServer("weights", [Port(listener, welcomes, self._serve, _LIMITS)])
+        self._server.start()
+
+    def pass_on(self, state: object, step: int, copies: int, timeout_s: float) -> None:
+        """Offer the state after ``step`` steps until so many peers have it. Raises ``TimeoutError``, :class:`UserError`."""
+        found, tensors = described(state)
+        self._state = step, json.dumps(found).encode(), [tensor.cpu().contiguous() for tensor in tensors]
+        try:
+            for _ in range(copies):
+                if not self._passed.acquire(timeout=timeout_s):
+                    raise TimeoutError("a peer has not come for the weights")
+        finally:
+            self._state = None
+
+    def close(self) -> None:
+        self._server.stop()
+
+    async def _serve(self, connection: Connection) -> None:
+        sealed = SealedServer(connection.read, connection.send, self._key)
+        try:
+            await sealed.greet()
+            step = int(await sealed.receive(64))
+            if not connection.admit():
+                return
+            connection.due(None)
+            while self._state is None or self._state[0] != step:  # the peer may be told of the step first
+                await connection.until(asyncio.sleep(0.005))
+            _, found, tensors = self._state
+            await sealed.send(found)
+            for tensor in tensors:
+                memory = _memory(tensor)
+                for begin in range(0, len(memory), _CHUNK_BYTES):
+                    await sealed.send(memory[begin : begin + _CHUNK_BYTES])
+            await sealed.receive(0)
+            self._passed.release()
+        except (SealError, ValueError):
+            return

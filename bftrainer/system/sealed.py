@@ -1,0 +1,154 @@
+"""Messages between processes that share a key: both sides prove that they know it, and each message bears a code.
+
+What travels is not encrypted. Nobody without the key can send a message, change or repeat one, or answer in another's place.
+
+Handshake: the client sends a nonce, the server a nonce and its proof, the client its proof. A message: its length (4 bytes),
+its bytes, and HMAC-SHA256 of direction, number and bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+
+from bftrainer.errors import BFTrainerError
+
+KEY_BYTES = NONCE_BYTES = TAG_BYTES = 32
+HEAD = struct.Struct("!I")
+Bytes = bytes | bytearray | memoryview
+
+
+class SealError(BFTrainerError):
+    """The other side does not know the key, or a message was changed or is too long."""
+
+
+class Seal:
+    """One side of one connection, after both nonces are known. Pure but for its count of messages."""
+
+    def __init__(self, key: bytes, client: bytes, server: bytes, is_client: bool) -> None:
+        ours, theirs = (b"client", b"server") if is_client else (b"server", b"client")
+        self._ours, self._theirs = (_code(key, side, client, server) for side in (ours, theirs))
+        self.proof = _code(self._ours, b"proof")
+        self._expected = _code(self._theirs, b"proof")
+        self._sent = self._received = 0
+
+    def check_proof(self, proof: bytes) -> None:
+        """Raises :class:`SealError`."""
+        if not hmac.compare_digest(proof, self._expected):
+            raise SealError("the other side does not know the trainer's key")
+
+    def tag(self, message: Bytes) -> bytes:
+        """Of the next message to send."""
+        self._sent += 1
+        return _code(self._ours, self._sent.to_bytes(8, "big"), message)
+
+    def check(self, message: Bytes, tag: bytes) -> None:
+        """Of the next message that came. Raises :class:`SealError`."""
+        self._received += 1
+        if not hmac.compare_digest(tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)):
+            raise SealError("a message was changed on its way")
+
+
+def _code(key: bytes, *parts: Bytes) -> bytes:
+    code = hmac.new(key, digestmod=hashlib.sha256)
+    for part in parts:
+        code.update(part)
+    return code.digest()
+
+
+class SealedClient:
+    """A connection to a server that knows the key. Blocks, for ``timeout_s`` at most at a time. Raises ``OSError``."""
+
+    def __init__(self, address: tuple[str, int], key: bytes, timeout_s: float) -> None:
+        self._socket = socket.create_connection(address, timeout_s)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            self._socket.sendall(nonce)
+            self._seal = Seal(key, nonce, bytes(self._take(NONCE_BYTES)), is_client=True)
+            self._seal.check_proof(bytes(self._take(TAG_BYTES)))
+            self._socket.sendall(self._seal.proof)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    @property
+    def host(self) -> str:
+        """This side's address."""
+        return str(self._socket.getsockname()[0])
+
+    def send(self, message: Bytes) -> None:
+        self._socket.sendall(HEAD.pack(len(message)))
+        self._socket.sendall(message)
+        self._socket.sendall(self._seal.tag(message))
+
+    def wait_for(self, seconds: float | None) -> None:
+        """How long a message may take from now on; None: for ever."""
+        self._socket.settimeout(seconds)
+
+    def receive(self, most_bytes: int) -> bytearray:
+        """The next message. Raises :class:`SealError` if it is longer."""
+        (length,) = HEAD.unpack(self._take(HEAD.size))
+        if length > most_bytes:
+            raise SealError(f"a message of {length:,} bytes; expected {most_bytes:,} at most")
+        message = self._take(length)
+        self._seal.check(message, bytes(self._take(TAG_BYTES)))
+        return message
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _take(self, count: int) -> bytearray:
+        found = bytearray(count)
+        rest = memoryview(found)
+        while rest:
+            got = self._socket.recv_into(rest)
+            if not got:
+                raise ConnectionResetError("the other side has closed the connection")
+            rest = rest[got:]
+        return found
+
+
+class SealedServer:
+    """The server's side of a connection, in an event loop. ``read`` yields what has come, ``send`` sends."""
+
+    def __init__(
+        self, read: Callable[[], Awaitable[bytes]], send: Callable[[Bytes], Awaitable[None]], key: bytes
+    ) -> None:
+        self._read, self._send, self._key = read, send, key
+        self._unread = bytearray()
+        self._seal: Seal | None = None
+
+    async def greet(self) -> None:
+        """The handshake. Raises :class:`SealError`."""
+        client, server = await self._take(NONCE_BYTES), secrets.token_bytes(NONCE_BYTES)
+        self._seal = Seal(self._key, client, server, is_client=False)
+        await self._send(server + self._seal.proof)
+        self._seal.check_proof(await self._take(TAG_BYTES))
+
+    async def send(self, message: Bytes) -> None:
+        assert self._seal is not None, "greeted"
+        await self._send(HEAD.pack(len(message)))
+        await self._send(message)
+        await self._send(self._seal.tag(message))
+
+    async def receive(self, most_bytes: int) -> bytes:
+        """The next message. Raises :class:`SealError` if it is longer."""
+        assert self._seal is not None, "greeted"
+        (length,) = HEAD.unpack(await self._take(HEAD.size))
+        if length > most_bytes:
+            raise SealError(f"a message of {length:,} bytes; expected {most_bytes:,} at most")
+        message = await self._take(length)
+        self._seal.check(message, await self._take(TAG_BYTES))
+        return message
+
+    async def _take(self, count: int) -> bytes:
+        while len(self._unread) < count:
+            self._unread += await self._read()
+        found = bytes(self._unread[:count])
+        del self._unread[:count]
+        return found
