@@ -16,7 +16,7 @@ from bftrainer.progress.weights import WeightsServer, copied_from
 from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.messages import DriverSettings
 from bftrainer.protocol.paths import TrainerDirectory
-from bftrainer.protocol.replicas import MOST_BYTES, REPLICA, Ask, Hello, Keys, Meeting, Turn, packed, unpacked
+from bftrainer.protocol.replicas import MOST_BYTES, REPLICA, Hello, Keys, Meeting, NextStep, Turn, packed, unpacked
 from bftrainer.protocol.typed_json import read_json
 from bftrainer.system.ports import hosts_in
 from bftrainer.system.sealed import SealedClient
@@ -56,7 +56,7 @@ class Group:
 
     def next(self, step: int) -> Turn:
         """Agree on the group of the next step; a replica that is behind gets a peer's state here."""
-        self._steps.send(packed(Ask(step, self._failures)))
+        self._steps.send(packed(NextStep(step, self._failures)))
         last, self.turn = self.turn, unpacked(Turn, self._steps.receive(MOST_BYTES))
         self.error = None
         try:

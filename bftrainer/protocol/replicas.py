@@ -1,6 +1,6 @@
 """What the driver of a torchft trainer and its replicas say to each other: JSON objects over a sealed connection.
 
-A replica's connection begins with :class:`Hello`. The first one of a replica asks for its steps (:class:`Ask`, answered by
+A replica's connection begins with :class:`Hello`. The first one of a replica asks for its steps (:class:`NextStep`, answered by
 :class:`Turn`); a second one sets and gets the keys by which the group's members find each other (:class:`Keys`).
 """
 
@@ -39,7 +39,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class NextStep:
     """``step``: steps that the replica has committed; ``failures``: steps in succession that it could not commit."""
 
     step: int
@@ -71,7 +71,7 @@ class Keys:
     value: str = ""
 
 
-def packed(message: Hello | Ask | Turn | Keys) -> bytes:
+def packed(message: Hello | NextStep | Turn | Keys) -> bytes:
     """The message on its way."""
     return json.dumps(asdict(message)).encode()
 

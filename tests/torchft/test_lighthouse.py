@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from bftrainer.protocol.replicas import Ask, Hello, Keys, Turn, packed, unpacked
+from bftrainer.protocol.replicas import Hello, Keys, NextStep, Turn, packed, unpacked
 from bftrainer.system.sealed import SealedClient, SealError
 from bftrainer_adapters.drivers.torchft.lighthouse import Lighthouse
 from bftrainer_adapters.drivers.torchft.quorum import Quorum
@@ -55,7 +55,7 @@ def test_replicas_step_together_and_find_each_other() -> None:
     def clients(place: tuple[str, int]) -> None:
         one, two = (joined(place, name, port) for name, port in (("1", 1001), ("2", 1002)))
         for client in (one, two):
-            client.send(packed(Ask(0, 0)))
+            client.send(packed(NextStep(0, 0)))
         assert unpacked(Turn, one.receive(1000)) == Turn(1, 0, 2, 0, "", 1)
         assert unpacked(Turn, two.receive(1000)) == Turn(1, 1, 2, 0, "127.0.0.1:1001", 0)
         reader, writer = joined(place, "1", 0), joined(place, "2", 0)
@@ -76,10 +76,10 @@ def test_without_the_key_there_is_no_answer_and_with_it_no_other_replica_s_place
             assert stranger.recv(1) == b""
         assert ends(joined(place, "3", 1003))
         first = joined(place, "1", 1001)
-        first.send(packed(Ask(5, 0)))
+        first.send(packed(NextStep(5, 0)))
         second = joined(place, "1", 1002)
         assert ends(second), "another connection for the same replica"
-        first.send(packed(Ask(5, 0)))
+        first.send(packed(NextStep(5, 0)))
         assert ends(first), "another request before the answer to the first"
         long = joined(place, "2", 1002)
         with suppress(ConnectionError):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from bftrainer.protocol.replicas import MOST_BYTES, Ask, Hello, Keys, Turn, packed, unpacked
+from bftrainer.protocol.replicas import MOST_BYTES, Hello, Keys, NextStep, Turn, packed, unpacked
 from bftrainer.system.network import interface_address, tcp_listener
 from bftrainer.system.ports import Connection, Limits, Port, hosts_in
 from bftrainer.system.sealed import SealedServer, SealError
@@ -93,7 +93,7 @@ class Lighthouse:
         self._places[replica] = place
         try:
             while True:
-                ask = unpacked(Ask, await sealed.receive(MOST_BYTES))
+                ask = unpacked(NextStep, await sealed.receive(MOST_BYTES))
                 if not self.quorum.ask(StepRequest(replica, ask.step, ask.failures)):
                     return
                 answer = self._waiting[replica] = asyncio.get_running_loop().create_future()
