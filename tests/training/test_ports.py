@@ -78,7 +78,6 @@ def trainer(folder: Path, launcher: str) -> Trainer:
     [
         ("torchrun", "the store", 1, 1, 0),
         ("torchft", "the lighthouse", 1, 2, 0),
-        ("horovod", "the rendezvous", 1, 1, 1),
     ],
 )
 def test_another_user_at_every_port(
