@@ -70,6 +70,8 @@ def read_toml(path: Path, model: type[_Model]) -> _Model:
 def load_toml(path: Path) -> dict[str, Any]:
     """A TOML file, not yet validated. Raises :class:`InputFileError` with the file and line."""
     try:
+        if path.is_fifo() and not path.is_relative_to("/dev"):  # those of a shell are: <(...), /dev/stdin
+            raise InputFileError(str(path), "is a named pipe, expected a file")
         with path.open("rb") as file:  # a bounded part, also of a file that has no end
             data = file.read(MOST_BYTES + 1)
     except OSError as error:

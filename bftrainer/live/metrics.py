@@ -5,6 +5,7 @@ All numbers are counted from facts (:mod:`~bftrainer.live.facts`), so a scrape c
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections import Counter as Tally
 from typing import Any
@@ -29,16 +30,25 @@ _STAGE = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
+def without_client() -> str:
+    """Why the package prometheus-client cannot be used; empty if it can."""
+    if importlib.util.find_spec("prometheus_client") is None:
+        return "the package prometheus-client is not installed"
+    try:
+        importlib.import_module("prometheus_client")
+    except Exception as error:  # an installation that is broken may raise anything
+        return f"the package prometheus-client is broken: {type(error).__name__}: {error}"
+    return ""
+
+
 class Metrics:
     """Listens to facts and keeps the numbers. Their start values come from ``registry``."""
 
     def __init__(self, registry: Registry) -> None:
-        try:
-            import prometheus_client as prometheus
-        except ImportError as error:
-            raise UserError(
-                "metrics.port: the package prometheus-client is not installed; run pip install 'bftrainer[metrics]'"
-            ) from error
+        if problem := without_client():
+            raise UserError(f"metrics.port: {problem}; run pip install 'bftrainer[metrics]'")
+        import prometheus_client as prometheus
+
         self.prometheus = prometheus.CollectorRegistry()
         self._lock = threading.Lock()
 

@@ -5,13 +5,12 @@ A port on loopback needs the token, too: every user of a login node can connect 
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
 from bftrainer.config.pilot import MetricsConfig
 from bftrainer.errors import UserError
-from bftrainer.live.metrics import Metrics
+from bftrainer.live.metrics import Metrics, without_client
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.network import tcp_listener, unix_listener
 from bftrainer.system.ports import Port, PortServer
@@ -90,7 +89,7 @@ class MetricsServer:
 
 def is_served(config: MetricsConfig) -> bool:
     """Whether there is anything to serve: the socket, which is a default, needs the package prometheus-client."""
-    return config.port is not None or (config.socket and importlib.util.find_spec("prometheus_client") is not None)
+    return config.port is not None or (config.socket and not without_client())
 
 
 def read_token(path: Path | None) -> str:

@@ -10,7 +10,7 @@ from bftrainer.core.loop import run
 from bftrainer.errors import PilotFailedError, UserError
 from bftrainer.live.decision_maker import check_decisions
 from bftrainer.live.hints import HintListener
-from bftrainer.live.metrics import Metrics
+from bftrainer.live.metrics import Metrics, without_client
 from bftrainer.live.metrics_server import MetricsServer, is_served
 from bftrainer.live.notices import Notices
 from bftrainer.live.recorder import Recorder
@@ -52,6 +52,8 @@ def run_pilot(
         clock = SteadyClock(parts.clock)
         recorder = Recorder(store, clock, subscribers if metrics is None else [*subscribers, metrics.hear])
         recorder.note("pilot", "", f"started with pid {os.getpid()}")
+        if metrics is None and config.metrics.socket:
+            recorder.note("metrics", "", f"not served: {without_client()}")
         if config.hints.port is not None:
             hints = HintListener(config.hints, config.workers, parts.state_dir, parts.clock)
             recorder.note("hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}")

@@ -102,7 +102,8 @@ class Spool:
             written[f"{since + place:020d}-{secrets.token_hex(4)}{_SUFFIX}"] = data
         visible: list[str] = []
         try:
-            self.path.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                self.path.mkdir(mode=0o700)
             self._write(written, visible)
         except OSError as error:
             what = "the request" if len(requests) == 1 else f"{len(requests):,} requests"
@@ -270,7 +271,10 @@ def _sync(name: str, folder: int) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except NotADirectoryError as error:
+        raise StateDirError(f"{path}: is not a folder, or a link to one; remove it, and it is made again") from error
     try:
         yield folder
     finally:

@@ -78,6 +78,7 @@ def trainer(folder: Path, launcher: str) -> Trainer:
     [
         ("torchrun", "the store", 1, 1, 0),
         ("torchft", "the lighthouse", 1, 2, 0),
+        ("horovod", "the rendezvous", 1, 1, 1),
     ],
 )
 def test_another_user_at_every_port(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import json
 import os
@@ -18,6 +17,7 @@ from bftrainer.config.pilot import HintsConfig, PilotConfig
 from bftrainer.domain.checks import Check, CheckStatus
 from bftrainer.errors import BFTrainerError, CommandError, InvalidValueError, StateDirError, UserError
 from bftrainer.live.hints import HintCounts, send_test
+from bftrainer.live.metrics import without_client
 from bftrainer.live.metrics_server import SOCKET, read_token
 from bftrainer.live.site import SitePlugin, find_site
 from bftrainer.persistence.spool import open_state_dir
@@ -102,10 +102,10 @@ def _metrics(config: PilotConfig) -> Check:
     metrics = config.metrics
     if not metrics.socket and metrics.port is None:
         return Check.ok("metrics", "off")
-    if importlib.util.find_spec("prometheus_client") is None:
+    if problem := without_client():
         remedy = "pip install 'bftrainer[metrics]'"
         needed = metrics.port is not None
-        return Check("metrics", CheckStatus.MISSING, "prometheus-client is not installed", remedy, required=needed)
+        return Check("metrics", CheckStatus.MISSING, problem, remedy, required=needed)
     places = [f"socket {SOCKET} (mode 600)"] if metrics.socket else []
     if metrics.port is not None:
         try:

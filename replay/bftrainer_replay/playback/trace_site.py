@@ -33,6 +33,7 @@ from bftrainer.domain.cluster import (
 )
 from bftrainer.domain.fragments import fragment_name, id_of, is_fragment_name, node_of
 from bftrainer.domain.ports import Clock
+from bftrainer.errors import StateDirError
 from bftrainer.live.site import Site, SitePlugin
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.playback.trace_machine import ensure_running, sweep
@@ -82,16 +83,19 @@ class TraceCluster:
 
     def __init__(self, state_dir: Path, timeline: Timeline, lease_s: float, clock: Clock) -> None:
         self._holders = state_dir / "holders"
-        self._holders.mkdir(mode=0o700, exist_ok=True)
         self._timeline = timeline
         self._lease_s = lease_s
         self._clock = clock
         beginning = self._holders / "beginning.json"
-        if not beginning.exists():
-            # The tag tells two state directories on one host apart: processes are found by fragment id.
-            value = {"at_s": clock.now_s(), "tag": secrets.token_hex(3)}
-            write_atomically(beginning, json.dumps(value).encode())
-        found = json.loads(beginning.read_bytes())
+        try:
+            self._holders.mkdir(mode=0o700, exist_ok=True)
+            if not beginning.exists():
+                # The tag tells two state directories on one host apart: processes are found by fragment id.
+                value = {"at_s": clock.now_s(), "tag": secrets.token_hex(3)}
+                write_atomically(beginning, json.dumps(value).encode())
+            found = json.loads(beginning.read_bytes())
+        except OSError as error:
+            raise StateDirError(f"{beginning}: cannot be used: {error.strerror}") from error
         self._begun_s, self._tag = float(found["at_s"]), str(found["tag"])
         numbers = [int(p.name.rpartition("-")[2]) for p in self._folders()]
         self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1

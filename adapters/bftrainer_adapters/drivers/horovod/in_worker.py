@@ -6,6 +6,8 @@ gloo_context.cc). So only workers that wait for the dead worker itself notice it
 which have already left waits until HOROVOD_GLOO_TIMEOUT_SECONDS, and they wait for it. Here the driver tells the workers of
 such a group, and each shuts its own connections down: Horovod then raises HorovodInternalError as if the peer had closed them.
 
+It also bounds what Horovod reads at the port for notices, which listens on all interfaces.
+
 Only the standard library and Horovod are used: bftrainer may be missing in the user's environment.
 """
 
@@ -19,9 +21,12 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator
+from typing import BinaryIO
 
 LOST_A_MEMBER = -1
 """The time stamp of the driver's notice. Horovod's own listeners ignore notices that are not newer than the last one."""
+
+NOTICE_BYTES = 1 << 16
 
 
 def in_a_group() -> bool:
@@ -77,10 +82,27 @@ class Listener:
                     connection.shutdown(socket.SHUT_RDWR)
 
 
-def install() -> None:
-    """Listen to the driver's notices."""
-    from horovod.common.elastic import notification_manager
+class Short:
+    """What comes to the port for notices. Horovod reads as many bytes as a stranger says before it checks the key's code."""
 
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, count: int) -> bytes:
+        """Raises EOFError, at which Horovod closes the connection without a word."""
+        found = self._file.read(count) if 0 <= count <= NOTICE_BYTES else b""
+        if len(found) < count or count < 0:
+            raise EOFError
+        return found
+
+
+def install() -> None:
+    """Listen to the driver's notices, which are short."""
+    from horovod.common.elastic import notification_manager
+    from horovod.runner.common.util import network
+
+    read = network.Wire.read
+    network.Wire.read = lambda self, rfile: read(self, Short(rfile))
     notification_manager.register_listener(Listener())
 
 
