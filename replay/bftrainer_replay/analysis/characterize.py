@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.fragments import PoolSizes, fragments_of, pool_sizes_of
 from bftrainer_replay.analysis.idle_causes import IdleCauses, idle_causes
-from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.logs.model import LogWindow, union
 
 SHORT_FRAGMENT_S = 600.0
 """The paper's "less than 10 minutes"."""
@@ -41,9 +41,10 @@ class Characteristics:
     events in which at least one node joins or leaves (an event may be both). ``increases`` and ``decreases`` count the
     events after which more or fewer nodes are idle than before, as INC/h and DEC/h of Table 1. ``idle_nodes_median`` is
     weighted by time. ``fragment_lengths`` is None if no node is ever idle, ``idle_while`` if the log has no queue.
-    ``span_h`` excludes the gaps of the record (``unknown_h``), which count as neither idle nor busy. Changes at the edges
-    of a gap are not events, and fragments that a gap cuts count with their known part. ``down_node_h``: nodes without a job
-    that were out of service or reserved; they are not idle.
+    ``span_h`` excludes the gaps of the record (``unknown_h``) and the outages of the cluster (``outage_h``): both count neither
+    as idle nor as not idle. Changes at the edges of a gap are not events, and fragments that a gap cuts count with their
+    known part. ``down_node_h``: nodes without a job that were out of service or reserved; they leave both sides of
+    ``idle_share`` alike: idle node-hours over ``service_node_h``.
     """
 
     span_h: float
@@ -64,6 +65,22 @@ class Characteristics:
     idle_while: IdleCauses | None = None
     unknown_h: float = 0.0
     down_node_h: float = 0.0
+    outage_h: float = 0.0
+
+    @property
+    def service_node_h(self) -> float:
+        """Node-hours of the cluster in service."""
+        return self.span_h * self.machine_nodes - self.down_node_h
+
+    @property
+    def left_out(self) -> str:
+        """What the idle share leaves out on both sides, in words; empty if nothing."""
+        told = [
+            f"{self.outage_h:,.1f} hours of outages" if self.outage_h else "",
+            f"{self.unknown_h:,.1f} hours that were not recorded" if self.unknown_h else "",
+            f"{self.down_node_h:,.0f} node-hours of nodes out of service or reserved" if self.down_node_h else "",
+        ]
+        return " and ".join(text for text in told if text)
 
     def per_hour(self, count: int) -> float:
         """A count of events as a mean rate (1/h)."""
@@ -77,8 +94,10 @@ def characterize(window: LogWindow) -> Characteristics:
     """
     if not window.span_s > 0:
         raise InvalidValueError(f"{window.source}: nothing to characterize: the window has no length")
-    if not window.span_s > window.unknown_s:
-        raise InvalidValueError(f"{window.source}: nothing to characterize: the window lies in a gap in the log")
+    if not window.service_s > 0:
+        raise InvalidValueError(
+            f"{window.source}: nothing to characterize: the window lies in a gap or an outage of the log"
+        )
     if window.machine_nodes < 1:
         raise InvalidValueError(
             f"{window.source}: nothing to characterize: the cluster has {window.machine_nodes} nodes"
@@ -90,7 +109,8 @@ def characterize(window: LogWindow) -> Characteristics:
     steps = np.diff(sizes.nodes)[seen]
     length_s = fragments_of(window).length_s
     node_hours = sizes.node_hours()
-    span_h = (window.span_s - window.unknown_s) / 3600
+    span_h = window.service_s / 3600
+    down_node_h = float(window.site.down_h(window.start_s, window.end_s).sum())
     sizes = _known(sizes, window)
     held = sizes.nodes[sizes.duration_s > 0]
     return Characteristics(
@@ -103,7 +123,7 @@ def characterize(window: LogWindow) -> Characteristics:
         decreases=int(np.count_nonzero(steps < 0)),
         node_hours=node_hours,
         eq_nodes=node_hours / span_h,
-        idle_share=node_hours / span_h / window.machine_nodes,
+        idle_share=node_hours / (span_h * window.machine_nodes - down_node_h),
         idle_nodes_min=int(held.min()),
         idle_nodes_median=_time_median(sizes),
         idle_nodes_max=int(held.max()),
@@ -111,15 +131,17 @@ def characterize(window: LogWindow) -> Characteristics:
         fragment_lengths=_lengths(length_s) if len(length_s) else None,
         idle_while=idle_causes(window),
         unknown_h=window.unknown_s / 3600,
-        down_node_h=float(window.site.down_h(window.start_s, window.end_s).sum()),
+        down_node_h=down_node_h,
+        outage_h=window.outage_s / 3600,
     )
 
 
 def _known(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
-    """The pool sizes without the gaps."""
-    if not window.gaps:
+    """The pool sizes without the gaps and outages."""
+    out = union((*window.gaps, *window.outages))
+    if not out:
         return sizes
-    begins, ends = zip(*window.gaps, strict=True)
+    begins, ends = zip(*out, strict=True)
     start_s = np.union1d(sizes.start_s, [at_s for at_s in (*begins, *ends) if at_s < window.end_s])
     nodes = sizes.nodes[np.searchsorted(sizes.start_s, start_s, side="right") - 1]
     keep = ~np.isin(start_s, begins)

@@ -68,11 +68,15 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
         fillable = None if causes is None else causes.fillable_share
         waiting = None if part.queue is None else _mean_waiting(part)
         type_of = {facts.names[node]: types[node] for node in np.flatnonzero(facts.partitions[name]).tolist()}
+        names = () if part.site.nodes is None else part.site.nodes.names
+        down = [type_of[names[node]] for node in part.site.down.tolist()]
+        down_h = part.site.down_h(part.start_s, part.end_s)
         of_fragment = np.array([type_of[node] for node in fragments.nodes], dtype=object)
         for kind, nodes in sorted(Counter(type_of.values()).items()):
             length_s = fragments.length_s[of_fragment == kind] if len(of_fragment) else np.empty(0)
             idle_h = float(length_s.sum()) / 3600
-            whole_h = nodes * (window.span_s - window.unknown_s) / 3600
+            out_h = float(down_h[[each == kind for each in down]].sum()) if down else 0.0
+            whole_h = nodes * window.service_s / 3600 - out_h
             median_s = float(np.median(length_s)) if len(length_s) else 0.0
             found.append(PartitionFigures(name, kind, nodes, idle_h, idle_h / whole_h, median_s, waiting, fillable))
     return tuple(sorted(found, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))

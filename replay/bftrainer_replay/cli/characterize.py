@@ -142,13 +142,14 @@ def _numbers(found: Characteristics) -> Table:
     table.add_section()
     table.add_row("span", f"{found.span_h:,.1f} h", "")
     if found.down_node_h:
-        down = found.down_node_h / found.span_h / found.machine_nodes
-        table.add_row(f"out of service or reserved ({down:.2%}), not idle", f"{found.down_node_h:,.0f} node-h", "")
+        table.add_row("out of service or reserved, in no share", f"{found.down_node_h:,.0f} node-h", "")
+    if found.outage_h:
+        table.add_row("outages, not in the span", f"{found.outage_h:,.1f} h", "")
     if found.unknown_h:
         table.add_row("gaps (no data), not in the span", f"{found.unknown_h:,.1f} h", "")
     table.add_row("resource integral (Eqn 17)", f"{found.node_hours:,.0f} node-h", "")
     table.add_row("eq-nodes (Eqn 18)", f"{found.eq_nodes:,.1f}", "")
-    table.add_row(f"idle share of {found.machine_nodes:,} nodes", f"{found.idle_share:.2%}", "")
+    table.add_row(f"idle share of {found.machine_nodes:,} nodes in service", f"{found.idle_share:.2%}", "")
     table.add_row("idle nodes: fewest", f"{found.idle_nodes_min:,}", "")
     table.add_row("idle nodes: median over time", f"{found.idle_nodes_median:,}", "")
     table.add_row("idle nodes: most", f"{found.idle_nodes_max:,}", "")

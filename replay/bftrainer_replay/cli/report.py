@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import sys
 import time
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer import __version__
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
@@ -52,10 +55,16 @@ if TYPE_CHECKING:
 @node_type_option
 @price_options
 @click.option(
+    "--compare",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="LAST.json",
+    help="Say what has changed since an earlier report (its DIR/report.json).",
+)
+@click.option(
     "--title", metavar="TEXT", help="Title of the page.  [default: the size of the cluster and the dates of LOG]"
 )
 @jobs_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the results of every replay.")
+@click.option("--json", "to_json", is_flag=True, help="Print one JSON object with the results of every replay.")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Output directory."
 )
@@ -68,26 +77,31 @@ def report(
     full: bool,
     node_type: str | None,
     prices: SitePrices,
+    compare: Path | None,
     title: str | None,
     jobs: int,
-    as_json: bool,
+    to_json: bool,
     out: Path,
 ) -> None:
-    """Write an HTML report on LOG: its idle nodes, how much training they could do, and the effect of each setting.
+    """Write an HTML report on LOG: its idle nodes, and what elastic trainings or plain preemptible jobs would make of them.
 
-    DIR/report.html works offline and without JavaScript; DIR/pictures and DIR/data contain the same results as PNG and CSV.
+    DIR/report.html works offline and without JavaScript; DIR/pictures and DIR/data contain the same results as PNG and CSV,
+    and DIR/report.json the figures at the top, for --compare of the next month.
     The results of all replays are kept in DIR/cells: an interrupted report picks up where it left off.
 
     \b
     Example:
       bftrainer replay generate --nodes 256 --days 2 --out log.csv.gz
       bftrainer replay report log.csv.gz --out report
+      bftrainer replay report july.csv.gz --compare june/report.json --out july
     """
+    from bftrainer.system.files import write_atomically
     from bftrainer_replay.analysis.characterize import characterize
+    from bftrainer_replay.report.figures import Origin, as_json, read_figures
     from bftrainer_replay.report.log_page import log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import plan_of
-    from bftrainer_replay.report.simulated import Trainings
+    from bftrainer_replay.report.top import Trainings
     from bftrainer_replay.simulation.play import enough_trainers
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell
@@ -97,6 +111,7 @@ def report(
     began = time.perf_counter()
     if not 0 <= forward_s < float("inf"):
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
+    last = None if compare is None else read_figures(compare)
     source = workload_of(table)
     window = window_of(choice)
     found = characterize(window)
@@ -111,35 +126,35 @@ def report(
     store = ResultStore(out / "cells")
     tasks = plan.tasks(sample, inputs)
     replayed(tasks, sample, inputs, store, jobs)
-    rows = sample.rows(plan.cells, inputs, store)
-    commands = (shlex.join(["bftrainer", *sys.argv[1:]]),)
-    bins = store.get(plan.static_bins(sample, inputs))
-    assert bins is not None, "the plan has this task"
+    rows = sample.rows(plan.cells, inputs, store, with_static=False)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
-    page = log_page(
-        window,
-        found,
-        plan,
-        sample,
-        rows,
-        bins["samples"],
+    command = shlex.join(["bftrainer", *sys.argv[1:]])
+    origin = Origin(choice.log.name, _sha256(choice.log), command, f"{date.today()}", __version__)
+    page, figures = log_page(
+        window, found, plan, sample, rows,
         Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
-        choice.log.name,
-        title,
-        commands,
-        prices,
-        other_guesses(choice, window),
-    )
+        origin, title, prices, other_guesses(choice, window), last,
+    )  # fmt: skip
     try:
         size = write(out, page)
+        write_atomically(out / "report.json", f"{json.dumps(as_json(figures), indent=2)}\n".encode())
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
-    if as_json:
+    if to_json:
         from bftrainer_replay.sweep.results import as_dict
 
-        click.echo(json.dumps({"title": page.title, "lead": page.lead, "replays": [as_dict(r) for r in rows.values()]}))
+        told = {**as_json(figures), "lead": page.lead, "replays": [as_dict(row) for row in rows.values()]}
+        click.echo(json.dumps(told))
         return
     click.echo(page.lead)
     took = span(time.perf_counter() - began)
     click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(tasks):,} replays, {took}")
+
+
+def _sha256(log: Path) -> str:
+    found = hashlib.sha256()
+    with log.open("rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()

@@ -68,10 +68,11 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
         click.echo(f"note: replaying {sample.text}; --full replays all of it{full}", err=True)
     if left:
         replays = sum(task.kind.value == "replay" for task in tasks)
+        others = len(tasks) - replays
+        reference = f" and {others:,} reference replays" if others else ""
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
         click.echo(
-            f"{replays:,} replays and {len(tasks) - replays:,} reference replays{done}: about "
-            f"{span(took / min(jobs, len(left)))} on {min(jobs, len(left))} {'core' if jobs == 1 else 'cores'}",
+            f"{replays:,} replays{reference}{done}: about {span(took / min(jobs, len(left)))} on {min(jobs, len(left))} {'core' if jobs == 1 else 'cores'}",
             err=True,
         )
     with progress_of_tasks("replays") as show:

@@ -170,6 +170,16 @@ class LogWindow:
         """Total length of the gaps."""
         return sum(end_s - start_s for start_s, end_s in self.gaps)
 
+    @property
+    def outage_s(self) -> float:
+        """Total length of the outages outside of the gaps."""
+        return sum(end_s - start_s for start_s, end_s in union((*self.outages, *self.gaps))) - self.unknown_s
+
+    @property
+    def service_s(self) -> float:
+        """Length without gaps and outages, which count neither as idle nor as not idle: shares refer to this time."""
+        return self.span_s - self.unknown_s - self.outage_s
+
 
 def cut(
     log: EventLog,
@@ -208,6 +218,17 @@ def cut(
     gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
     site = log.site if chosen is None else NO_FACTS
     return LogWindow(*window, log.note, queue, log.debounce_s, gaps, log.clock, outages=outages, site=site)
+
+
+def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The spans, in order of time; those that overlap or touch as one."""
+    found: list[tuple[float, float]] = []
+    for begin_s, end_s in sorted(spans):
+        if found and begin_s <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end_s))
+        else:
+            found.append((begin_s, end_s))
+    return found
 
 
 def within(spans: Iterable[tuple[float, float]], start_s: float, end_s: float) -> tuple[tuple[float, float], ...]:

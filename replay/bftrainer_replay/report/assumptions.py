@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.page import Chapter, PageTable
 from bftrainer_replay.report.plan import ReportPlan
-from bftrainer_replay.report.simulated import Trainings
+from bftrainer_replay.report.top import Trainings
 from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, spread_text
 from bftrainer_replay.report.words import range_text
 from bftrainer_replay.simulation.play import equivalent_nodes
@@ -42,7 +42,7 @@ def assumptions_chapter(
             "Throughput of the trainers",
             trainings.rates,
             "--curves, --trainers",
-            "the simulated work at the top is in proportion to the rates; measure yours with bftrainer rehearse --curves",
+            trainings.doubt or "measure yours with bftrainer rehearse --curves",
         ),
         (
             "Cost of a rescale",

@@ -27,7 +27,10 @@ from bftrainer_replay.logs.model import LogWindow
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Rows of text; the first column names the row. ``main`` is the row to look at first. ``prose``: cells are sentences."""
+    """Rows of text; the first column names the row. ``main`` is the row to look at first. ``prose``: cells are sentences.
+
+    In the CSV, columns of numbers are plain, with their unit in the header.
+    """
 
     name: str
     title: str
@@ -39,7 +42,23 @@ class PageTable:
 
     @property
     def csv(self) -> bytes:
-        return csv_bytes(self.header, self.rows)
+        columns = [_plain(name, cells) for name, *cells in zip(self.header, *self.rows, strict=True)]
+        return csv_bytes([name for name, _ in columns], list(zip(*(cells for _, cells in columns), strict=True)))
+
+
+_QUANTITY = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?(%|s|min|h))?")
+
+
+def _plain(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
+    """A column as in a CSV: numbers without commas and unit, if all cells are numbers of one unit or empty."""
+    found = [_QUANTITY.fullmatch(cell.replace("–", "")) for cell in cells]  # noqa: RUF001  # a dash
+    units = {match[2] or "" for match in found if match is not None}
+    if len(units) != 1 or any(
+        match is None and cell not in ("", "–") for match, cell in zip(found, cells, strict=True)
+    ):  # a dash
+        return name, list(cells)
+    (unit,) = units
+    return f"{name} ({unit})" if unit else name, ["" if match is None else match[1].replace(",", "") for match in found]
 
 
 @dataclass(frozen=True)
@@ -96,55 +115,47 @@ class Chapter:
 
 
 @dataclass(frozen=True, slots=True)
-class BarPart:
-    """A part of a whole as a share; ``color`` is a color variable of the template (c1 to c6, soft)."""
+class Box:
+    """A figure at the top; ``kind`` is a class of the template, ``origin`` (measured, simulated, calculated) says how, from
+    ``where``.
+    """
 
-    name: str
-    share: float
-    color: str
-
-
-@dataclass(frozen=True, slots=True)
-class BarMark:
-    """A part that overlaps others, as a strip under the bar: from ``begins`` on, both as shares of the whole."""
-
-    name: str
-    begins: float
-    share: float
+    kind: str
+    title: str
+    number: str
+    text: str
+    fine: str
+    origin: str
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """The parts of one whole, which ``whole`` names, and a part that overlaps some of them."""
+class TopPicture:
+    """A chart at the top with a claim as title; ``legend`` has (class, words), ``charts`` SVG, each with a line above it."""
 
-    whole: str
-    parts: tuple[BarPart, ...]
-    mark: BarMark | None = None
-
-    @property
-    def text(self) -> str:
-        """All figures in words."""
-        told = ", ".join(f"{part.name} {part.share:.1%}" for part in self.parts)
-        return (
-            f"{self.whole}: {told if self.mark is None else f'{told}; {self.mark.name} at most {self.mark.share:.1%}'}"
-        )
+    title: str
+    legend: tuple[tuple[str, str], ...]
+    charts: tuple[tuple[str, str], ...]
+    table: PageTable
 
 
 @dataclass(frozen=True, slots=True)
-class TopPart:
-    """Sentences of one origin at the top of a page; ``warning`` stands before them, ``note`` after."""
+class Top:
+    """The top of a page that is read in twenty seconds; ``rows`` are (name, words), where ``**`` encloses bold words."""
 
-    heading: str
-    sentences: tuple[str, ...]
-    bar: Bar | None = None
-    note: str = ""
-    warning: str = ""
+    about: str
+    sentence: str
+    boxes: tuple[Box, ...]
+    pictures: tuple[TopPicture, ...]
+    rows: tuple[tuple[str, str], ...]
+    foot: str
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """``tiles`` are (name, value); ``commands`` produce the same results again. ``top`` is the lead by origin, after an
-    ``introduction`` for those who know nothing of bftrainer.
+    """``tiles`` are (name, value); ``commands`` produce the same results again.
+
+    With a ``top``, all else is folded under ``appendix``.
     """
 
     title: str
@@ -153,8 +164,8 @@ class Page:
     tiles: tuple[tuple[str, str], ...]
     chapters: tuple[Chapter, ...]
     commands: tuple[str, ...]
-    top: tuple[TopPart, ...] = ()
-    introduction: str = ""
+    top: Top | None = None
+    appendix: str = ""
 
 
 def render(page: Page) -> bytes:
@@ -163,22 +174,23 @@ def render(page: Page) -> bytes:
         loader=jinja2.PackageLoader("bftrainer_replay.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["whole_options"] = _whole_options
+    environment.filters["marked_up"] = _marked_up
     return environment.get_template("page.html.j2").render(page=page, version=__version__).encode()
 
 
-def _whole_options(text: str) -> str:
-    """A text as HTML, with options that are not broken at their hyphens."""
-    return re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', html.escape(text))
+def _marked_up(text: str) -> str:
+    """A text as HTML, with options that are not broken at their hyphens, and bold words."""
+    whole = re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', html.escape(text))
+    return re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", whole)
 
 
 def write(out: Path, page: Page) -> int:
     """Write pictures/*.png, data/*.csv and, last, report.html; returns the size of report.html in bytes."""
-    for chapter in page.chapters:
-        for item in chapter.items:
-            if isinstance(item, Picture):
-                write_atomically(out / "pictures" / f"{item.name}.png", item.file)
-            write_atomically(out / "data" / f"{item.name}.csv", item.csv)
+    top = () if page.top is None else tuple(picture.table for picture in page.top.pictures)
+    for item in (*top, *(item for chapter in page.chapters for item in chapter.items)):
+        if isinstance(item, Picture):
+            write_atomically(out / "pictures" / f"{item.name}.png", item.file)
+        write_atomically(out / "data" / f"{item.name}.csv", item.csv)
     text = render(page)
     write_atomically(out / "report.html", text)
     return len(text)

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bftrainer_replay.analysis.calendar import DAYS, hours_of_week, idle_by_month
-from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.analysis.fragments import fragments_of
 from bftrainer_replay.figures.calendar import hours_figure, months_figure
 from bftrainer_replay.figures.fragments import fragments_figure
-from bftrainer_replay.figures.idle_nodes import idle_nodes_figure
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
 from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.logs.event_log import format_time
@@ -32,12 +31,9 @@ WHAT_U_IS = (
 
 
 def idle_pictures(window: LogWindow) -> tuple[Picture, ...]:
-    """The idle nodes over time, by hour and weekday and by month, and the lengths of the fragments."""
-    sizes = pool_sizes_of(window)
-    over_time = [(format_time(at), n) for at, n in zip(sizes.start_s.tolist(), sizes.nodes.tolist(), strict=True)]
+    """The idle nodes by hour and weekday and by month, and the lengths of the fragments."""
     lengths_s, counts = np.unique(np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True)
     return (
-        Picture("idle-nodes", idle_nodes_figure(window), ("time", "idle_nodes"), over_time),
         *_calendar_pictures(window),
         Picture(
             "fragments",

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, TaskKind, task
-from bftrainer_replay.sweep.parallel import numbers_to_try
 from bftrainer_replay.sweep.sample import LogSample
 
-_BOUNDS = (TaskKind.BOUND, TaskKind.START_BOUND)
+_MANY = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +39,9 @@ class ReportPlan:
         )
 
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
-        """For each piece of the log: the replays, the runs on constant nodes for each P_jmax, and the base's bounds.
-
-        The runs on constant nodes for each bin are those of the pictures: of the piece that is shown.
-        """
-        found = [
-            self.static_bins(sample, inputs),
-            *(task(kind, c, inputs) for c in sample.cells(self.base) for kind in _BOUNDS),
-        ]
-        for cell in self.cells:
-            for each in sample.cells(cell):
-                found += [task(TaskKind.REPLAY, each, inputs), task(TaskKind.STATIC, each, inputs)]
+        """The replays of each piece of the log."""
+        found = [task(TaskKind.REPLAY, each, inputs) for cell in self.cells for each in sample.cells(cell)]
         return tuple({each.key: each for each in found}.values())
-
-    def static_bins(self, sample: LogSample, inputs: Inputs) -> Task:
-        """A_s of each bin of the pictures."""
-        return task(TaskKind.STATIC_BINS, replace(self.base, log=sample.shown), inputs)
 
 
 def plan_of(base: Cell) -> ReportPlan:
@@ -66,12 +52,15 @@ def plan_of(base: Cell) -> ReportPlan:
         base=base,
         policies=(base, *(replace(base, policy=p) for p in ("equal-share",) if p != base.policy)),
         forward=_sorted(base, [replace(bare, forward_s=s) for s in (30.0, 300.0, 900.0)], "forward_s"),
-        parallel=_sorted(
-            base, [replace(bare, max_parallel=p) for p in numbers_to_try(base.max_parallel)], "max_parallel"
-        ),
+        parallel=_sorted(base, [replace(bare, max_parallel=p) for p in _numbers(base.max_parallel)], "max_parallel"),
         costs=_sorted(base, [replace(bare, cost_factor=f) for f in (2.0, 4.0)], "cost_factor"),
         objectives=(base, *(replace(bare, objective=o) for o in ("throughput",) if o != base.objective)),
     )
+
+
+def _numbers(base: int) -> tuple[int, ...]:
+    """Numbers of trainings around ``base``: from a tenth of a few, from a quarter of many (one of many takes long)."""
+    return (max(base // 10, 1), max(base // 3, 1), 3 * base) if base < _MANY else (base // 4, base // 2, 2 * base)
 
 
 def _sorted(base: Cell, others: Sequence[Cell], name: str) -> tuple[Cell, ...]:

@@ -44,14 +44,6 @@ class SitePrices:
             )
         return "".join(words)
 
-    def missing_words(self) -> str:
-        """Which options would add money or energy."""
-        if self.node_hour is None and self.busy_w is None:
-            return "Cost and energy are not shown; --node-hour-price and --watts would add them."
-        if self.node_hour is None:
-            return "Cost is not shown; --node-hour-price would add it."
-        return "Energy is not shown; --watts would add it." if self.busy_w is None else ""
-
     def _money(self, amount: float) -> str:
         return f"{_rounded(amount)} {self.currency}"
 

@@ -16,6 +16,16 @@ def share_text(share: float) -> str:
     return "over 99%" if 0.995 < share < 1.0 else f"{share:.0%}"
 
 
+def precise(share: float) -> str:
+    """Whole percent; with a decimal where that would be nothing or nearly all."""
+    return f"{share:.1%}" if share < 0.01 or 0.985 < share < 0.9995 else f"{share:.0%}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """A, b and c."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def about(value: float) -> str:
     """Three digits: no log and no replay knows more."""
     if value >= 999_500:
@@ -30,17 +40,6 @@ def range_text(values: Sequence[float]) -> str:
     """The least and the largest value, rounded if they differ."""
     least, most = min(values), max(values)
     return f"{least:g}" if least == most else " to ".join(dict.fromkeys((f"{least:.0f}", f"{most:.0f}")))
-
-
-def more_or_less(share: float) -> str:
-    """A difference as a share: whole percent from ten on."""
-    size = abs(share)
-    return f"{size:.0%}" if size >= 0.0995 else f"{size:.1%}"
-
-
-def compared(share: float) -> str:
-    """A difference with its direction."""
-    return f"{more_or_less(share)} {'more' if share >= 0 else 'less'}"
 
 
 def span_text(hours: float) -> str:

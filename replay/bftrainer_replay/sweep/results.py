@@ -88,13 +88,15 @@ class SweepRow:
         return found
 
 
-def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[SweepRow, ...]:
-    """The rows of all cells that have results."""
+def rows_of(
+    cells: Sequence[Cell], inputs: Inputs, store: ResultStore, *, with_static: bool = True
+) -> tuple[SweepRow, ...]:
+    """The rows of all cells that have results, with A_s among them unless ``with_static`` is False."""
     rows = []
     for cell in cells:
         replayed, static, bound, start = (store.get(task(kind, cell, inputs)) for kind in _KINDS)
         bound, start = bound or {}, start or {}
-        if not cell.max_parallel:
+        if not cell.max_parallel or not with_static:
             static = {"samples": 0.0}
         if replayed is not None and static is not None:
             rows.append(

@@ -1,0 +1,53 @@
+"""Plain preemptible one-node jobs on the idle nodes of a log: the alternative to elastic training, calculated.
+
+K jobs wait at all times; of n idle nodes, min(K, n) run one. A job saves its work when its node leaves and continues on
+any other idle node; every start costs R seconds. Which of the idle nodes run a job is left to chance, so with l of n nodes leaving,
+l min(K, n) / n of the jobs are expected to lose theirs. From K = max n on, nothing is left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bftrainer_replay.analysis.fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.logs.model import LogWindow
+
+_ENOUGH = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class PlainJobs:
+    """``share`` of the idle node-hours becomes work if ``jobs`` one-node jobs wait at all times."""
+
+    jobs: int
+    share: float
+
+
+def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tuple[PlainJobs, ...]:
+    """For each number of jobs; each start takes ``start_s``, or as long as the node stays if that is shorter."""
+    sizes = pool_sizes_of(window)
+    idle_node_s = sizes.node_hours() * 3600
+    lengths_s = fragments_of(window).length_s
+    cost_s = float(np.minimum(lengths_s, start_s).mean()) if len(lengths_s) else 0.0
+    before, after = sizes.nodes[:-1], sizes.nodes[1:]
+    left = np.array([len(event.change.left) for event in window.events], dtype=np.int64)
+    found = []
+    for jobs in numbers:
+        running = np.minimum(sizes.nodes, jobs)
+        stay = running[:-1] * (1 - left / np.maximum(before, 1))
+        starts = running[0] + float(np.maximum(np.minimum(after, jobs) - stay, 0.0).sum())
+        work_s = float(np.dot(running, sizes.duration_s)) - starts * cost_s
+        found.append(PlainJobs(jobs, max(work_s, 0.0) / idle_node_s if idle_node_s else 0.0))
+    return tuple(found)
+
+
+def plain_curve(window: LogWindow, also: int, start_s: float) -> tuple[PlainJobs, ...]:
+    """For 1, 2, 5, 10 ... jobs and ``also``, up to the first number that does nearly all that plain jobs can do."""
+    most = max(int(pool_sizes_of(window).nodes.max(initial=1)), also)
+    numbers = sorted({also, most, *(n for k in range(8) for n in (10**k, 2 * 10**k, 5 * 10**k) if n < most)})
+    every = plain_jobs(window, numbers, start_s)
+    enough = next(each.jobs for each in every if each.share >= _ENOUGH * every[-1].share)
+    return tuple(each for each in every if each.jobs <= max(enough, also))

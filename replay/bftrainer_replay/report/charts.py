@@ -1,0 +1,105 @@
+"""Charts of a page as SVG that fits any width: shapes lie in an inner SVG that stretches, text in the outer one, in percent.
+
+Colors are classes of the template, so that one source serves screens, dark screens and paper.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+_HIGH = 1000.0  # units of the inner SVG from top to bottom
+_MOST_TICKS = 4
+
+
+@dataclass
+class Chart:
+    """A chart under construction: x from 0 to ``wide``, y from 0 to ``high``, both in the units of the data."""
+
+    wide: float
+    high: float
+    shapes: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def x(self, at: float) -> float:
+        """Percent from the left."""
+        return 100 * at / self.wide
+
+    def y(self, value: float) -> float:
+        """Percent from the top."""
+        return 100 * (1 - value / self.high)
+
+    def band(self, begin: float, end: float, kind: str) -> None:
+        """A background from top to bottom."""
+        self.shapes.append(
+            f'<rect class="{kind}" x="{begin:.2f}" y="0" width="{end - begin:.2f}" height="{_HIGH:.0f}"/>'
+        )
+
+    def steps(self, edges: Sequence[float], values: NDArray[np.float64], kind: str) -> None:
+        """An area under steps; NaN is a hole."""
+        told, before = [f"M{edges[0]:.2f} {_HIGH:.0f}"], _HIGH
+        for begin, value in zip(edges, np.nan_to_num(values).tolist(), strict=False):
+            level = self._level(value)
+            if abs(level - before) >= 1:
+                told.append(f"H{begin:.2f}V{level:.0f}")
+                before = level
+        told.append(f"H{edges[len(values)]:.2f}V{_HIGH:.0f}Z")
+        self.shapes.append(f'<path class="{kind}" d="{"".join(told)}"/>')
+
+    def line(self, points: Iterable[tuple[float, float]], kind: str) -> None:
+        """A line through points."""
+        told = " L".join(f"{x:.3f} {self._level(y):.1f}" for x, y in points)
+        self.shapes.append(f'<path class="{kind}" d="M{told}"/>')
+
+    def dots(self, points: Iterable[tuple[float, float]], kind: str) -> None:
+        """A round mark at each point, as the cap of a line without length: stretching leaves it round."""
+        told = " ".join(f"M{x:.3f} {self._level(y):.1f}h0" for x, y in points)
+        self.shapes.append(f'<path class="dot {kind}" d="{told}"/>')
+
+    def grid(self, values: Iterable[float], label: str = "{:,.0f}") -> None:
+        """Horizontal lines, named at the left."""
+        for value in values:
+            kind = "grid" if value else "axis"
+            self.shapes.append(f'<path class="{kind}" d="M0 {self._level(value):.1f}H{self.wide:.2f}"/>')
+            self.text(label.format(value), 0, value, dx=-6, dy=4, anchor="end")
+
+    def text(
+        self,
+        words: str,
+        at: float,
+        value: float,
+        *,
+        kind: str = "",
+        dx: float = 0,
+        dy: float = 0,
+        anchor: str = "start",
+    ) -> None:
+        """Words at a point, moved by pixels."""
+        place = f'x="{self.x(at):.2f}%" y="{self.y(value):.2f}%" dx="{dx:g}" dy="{dy:g}" text-anchor="{anchor}"'
+        self.texts.append(
+            f"<text{f' class={chr(34)}{kind}{chr(34)}' if kind else ''} {place}>{html.escape(words)}</text>"
+        )
+
+    def svg(self, label: str, kind: str = "") -> str:
+        """The SVG; ``label`` says what it shows."""
+        return (
+            f'<svg class="chart {kind}" role="img" width="100%" aria-label="{html.escape(label)}">'
+            f'<svg class="shapes" width="100%" height="100%" viewBox="0 0 {self.wide:.3f} {_HIGH:.0f}" '
+            f'preserveAspectRatio="none" aria-hidden="true">{"".join(self.shapes)}</svg>{"".join(self.texts)}</svg>'
+        )
+
+    def _level(self, value: float) -> float:
+        return _HIGH * (1 - min(max(value / self.high, 0.0), 1.0))
+
+
+def ticks(most: float) -> list[float]:
+    """From 0 up, in steps of 1, 2 or 5 times a power of ten (at least 1), at most four above 0."""
+    rough = max(most / _MOST_TICKS, 1.0)
+    ten = 10.0 ** math.floor(math.log10(rough))
+    step = next(ten * times for times in (1, 2, 5, 10) if ten * times >= rough * 0.999)
+    return [step * k for k in range(math.floor(most / step * 1.001) + 1)]

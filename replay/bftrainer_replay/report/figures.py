@@ -1,0 +1,109 @@
+"""The figures at the top of a report, which are also its report.json: what the next month's report is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from bftrainer.errors import InputFileError
+from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.plain_jobs import PlainJobs
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours, preemptions, used_spread
+from bftrainer_replay.sweep.results import SweepRow
+
+MONTH_H = 30 * 24.0
+_MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What makes a page again: the log's file and its SHA-256, the command, the day (ISO 8601), the version."""
+
+    log: str
+    sha256: str
+    command: str
+    day: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFigures:
+    """Shares of use are of the idle node-hours; work is in one-node hours. A month is 30 days.
+
+    ``left_out``: the time and nodes that ``idle_share`` leaves out on both sides. ``nodes_each`` is the largest size of a
+    training. ``plain`` are numbers of plain one-node jobs, the first as many as trainings. ``spread`` is twice the standard
+    error of ``held_share``, 0 if all of the log was replayed.
+    """
+
+    origin: Origin
+    dates: str
+    machine_nodes: int
+    idle_share: float
+    mean_idle_nodes: float
+    left_out: str
+    trainings: int
+    nodes_each: int
+    held_share: float
+    work_share: float
+    spread: float
+    preemptions_a_month: float
+    plain: tuple[PlainJobs, ...]
+    fillable_share: float | None
+
+    @property
+    def idle_node_h_a_month(self) -> float:
+        """Idle node-hours in 30 days."""
+        return self.mean_idle_nodes * MONTH_H
+
+    @property
+    def plain_alike(self) -> PlainJobs:
+        """As many plain jobs as trainings."""
+        return next(each for each in self.plain if each.jobs == self.trainings)
+
+    def since(self, last: ReportFigures) -> str:
+        """What has changed, in one sentence."""
+        pairs = [
+            ("idle", last.idle_share, self.idle_share),
+            ("turned into work by trainings", last.work_share, self.work_share),
+            ("by as many plain jobs", last.plain_alike.share, self.plain_alike.share),
+        ]
+        told = "; ".join(f"{name} {before:.1%} then, {now:.1%} now" for name, before, now in pairs)
+        other = "" if last.trainings == self.trainings else f" (then {last.trainings} trainings, now {self.trainings})"
+        return f"{last.dates}: {told}{other}."
+
+
+def figures_of(
+    found: Characteristics, base: SweepRow, nodes_each: int, plain: tuple[PlainJobs, ...], dates: str, origin: Origin
+) -> ReportFigures:
+    """From the log, the replay of ``base`` and the calculated plain jobs."""
+    used = UsedNodes.of(base)
+    return ReportFigures(
+        origin, dates, found.machine_nodes, found.idle_share, found.eq_nodes, found.left_out, base.cell.max_parallel,
+        nodes_each,
+        used.share, one_node_hours(base) / used.idle_node_h if used.idle_node_h else 0.0, used_spread(base),
+        preemptions(base, found.node_hours) * MONTH_H / found.span_h, plain,
+        None if found.idle_while is None else found.idle_while.fillable_share,
+    )  # fmt: skip
+
+
+def as_json(figures: ReportFigures) -> dict[str, object]:
+    """The content of report.json."""
+    return {**asdict(figures), "idle_node_h_a_month": figures.idle_node_h_a_month}
+
+
+def read_figures(path: Path) -> ReportFigures:
+    """A report.json. Raises :class:`InputFileError`."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES)
+        return TypeAdapter(ReportFigures).validate_json(text)
+    except OSError as error:
+        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InputFileError(
+            str(path), f"{where}: {first['msg']}; expected the report.json that an earlier report wrote"
+        ) from error

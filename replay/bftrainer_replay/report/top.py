@@ -1,0 +1,281 @@
+"""The top of a report, read in twenty seconds: a sentence, four figures in boxes, two pictures, and what to believe.
+
+Every figure says whether it is measured, simulated or calculated. All shares of use have one base, the idle node-hours of the
+log, and work is in one-node hours, so that elastic trainings and plain jobs compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bftrainer.domain.model import Trainer
+from bftrainer_replay.analysis.characterize import Characteristics
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.analysis.plain_jobs import PlainJobs
+from bftrainer_replay.logs.dialect import GENERIC
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.logs.needs import Fact
+from bftrainer_replay.logs.silent import LEAST_H
+from bftrainer_replay.logs.torus import is_block
+from bftrainer_replay.report.figures import MONTH_H, ReportFigures
+from bftrainer_replay.report.page import Box, Top, TopPicture
+from bftrainer_replay.report.prices import SitePrices
+from bftrainer_replay.report.words import about, listed, precise, range_text, share_text, span_text
+from bftrainer_replay.sweep.sample import LogSample
+
+DELAYS_S = (0.06, 0.31, 1.33)
+"""Medians of docs/slurm.md, "Effect on the main queue": least and largest of the recommended site; largest of the defaults."""
+PLAIN_DELAYS_S = (0.36, 4.36)
+"""The same for plain preemptible jobs: largest of the recommended site, and of the defaults."""
+_EMPTY = 0.5
+"""Most of a cluster is idle at once around maintenance rather than for want of jobs that fit."""
+_EMPTY_MATTERS = 0.05  # of the idle node-hours
+_EMPTY_RARE = 0.05  # of the time: a cluster that is empty more often just has few jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Trainings:
+    """The simulated trainers. ``rates`` says where their curves come from, ``doubt`` is a warning about them.
+
+    ``table`` is the name of the user's own trainer table, if any.
+    """
+
+    trainers: Sequence[Trainer]
+    rates: str
+    doubt: str = ""
+    table: str = ""
+
+    @property
+    def nodes_each(self) -> int:
+        """The largest size of a training."""
+        return max(trainer.max_nodes for trainer in self.trainers)
+
+    @property
+    def start_s(self) -> float:
+        """The mean time to start, which a plain job takes as well."""
+        return sum(trainer.scale_up_s for trainer in self.trainers) / len(self.trainers)
+
+    @property
+    def whose(self) -> str:
+        """Whom the trainings stand for."""
+        models = sorted({trainer.model for trainer in self.trainers})
+        if self.table:
+            return f"the trainings of {self.table}"
+        return f"copies of {f'{len(models)} sample models' if len(models) > 1 else f'the sample model {models[0]}'}"
+
+
+def top_of(
+    figures: ReportFigures,
+    window: LogWindow,
+    found: Characteristics,
+    sample: LogSample,
+    trainings: Trainings,
+    prices: SitePrices,
+    pictures: tuple[TopPicture, TopPicture],
+    title: str | None,
+    last: ReportFigures | None = None,
+) -> Top:
+    """The top; ``last`` are the figures of an earlier report."""
+    name = title or f"A cluster of {found.machine_nodes:,} nodes"
+    origin = figures.origin
+    rows = [
+        ("Measured", _measured(figures, window, found)),
+        ("Simulated", _simulated(figures, sample, trainings)),
+        ("Assumed", _assumed(figures, window, trainings)),
+        ("Next", _next(trainings)),
+    ]
+    if last is not None:
+        rows.insert(3, ("Compared", f"With the report on {figures.since(last)}"))
+    return Top(
+        about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
+        sentence=sentence(figures),
+        boxes=(
+            _idle_box(figures, window, found, prices),
+            _training_box(figures, sample, prices),
+            _plain_box(figures, trainings),
+            _wait_box(),
+        ),
+        pictures=pictures,
+        rows=tuple(rows),
+        foot="A node-hour of work is what one node does in an hour without interruption; a month has 30 days. "
+        f"{origin.log}, SHA-256 {origin.sha256[:16]}…; bftrainer {origin.version}, {origin.day}.",
+    )
+
+
+def sentence(figures: ReportFigures) -> str:
+    """The claim, with the definition of idle."""
+    left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
+    many, each, work = figures.trainings, figures.nodes_each, figures.work_share
+    enough = next((plain.jobs for plain in figures.plain if plain.share >= work), None)
+    plain = f", or {enough:,} plain one-node jobs," if enough is not None and enough <= 10 * many else ""
+    least, most, _ = DELAYS_S
+    return (
+        f"{share_text(figures.idle_share).capitalize()} of the node-hours of this cluster lie idle{left_out}: {many:,} elastic "
+        f"training{'s' * (many > 1)} of up to {each:,} nodes each{plain} would turn {precise(work)} of these into work and, as "
+        f"measured in tests, hold up jobs of the main queue by {least:g} to {most:.1f} seconds."
+    )
+
+
+def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics, prices: SitePrices) -> Box:
+    month_h = figures.idle_node_h_a_month
+    fine = [f"{about(found.eq_nodes)} nodes on average", _without_empty(window, found), _without_silent(window)]
+    return Box(
+        "idle", "Idle", f"{figures.idle_share:.1%}",
+        f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",
+        "; ".join(text for text in fine if text) + prices.idle_words(month_h), "measured", ", job log",
+    )  # fmt: skip
+
+
+def _training_box(figures: ReportFigures, sample: LogSample, prices: SitePrices) -> Box:
+    work_h = figures.idle_node_h_a_month * figures.work_share
+    used_h = figures.idle_node_h_a_month * figures.held_share
+    hours = ", whole log" if sample.is_whole else f", {sample.replayed_h:,.3g} of {sample.log.span_s / 3600:,.0f} hours"
+    lost = figures.held_share - figures.work_share
+    rest = "; spreading over many nodes and interruptions cost the rest" if lost > 0.01 else ""
+    return Box(
+        "training", f"{figures.trainings:,} elastic training{'s' * (figures.trainings > 1)}", precise(figures.work_share),
+        f"of the idle node-hours become work: {about(work_h)} a month",
+        f"They hold {precise(figures.held_share)}{rest}{prices.training_words(used_h, work_h)}",
+        "simulated", hours,
+    )  # fmt: skip
+
+
+def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
+    alike, best = figures.plain_alike, figures.plain[-1]
+    one = best.jobs == alike.jobs
+    number = precise(alike.share) if one else f"{precise(alike.share)} – {precise(best.share)}"  # noqa: RUF001  # a dash
+    more = "" if one else f", {precise(best.share)} if {best.jobs:,} always wait"
+    between = _between(figures.plain, alike.jobs)
+    other = "" if between is None else f"{between.jobs:,} at once: {precise(between.share)}. "
+    return Box(
+        "plain", "Plain one-node jobs instead", number,
+        f"of the idle node-hours become work: {precise(alike.share)} with {alike.jobs:,} at once{more}",
+        f"{other}Preemptible, saved at the notice; each start costs {trainings.start_s:.0f} s",
+        "calculated", " from the job log",
+    )  # fmt: skip
+
+
+def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
+    """A number between as many as trainings and all: the one nearest to two thirds of all."""
+    rest = [each for each in plain[:-1] if each.jobs > jobs]
+    return min(rest, key=lambda each: abs(each.share - 2 / 3 * plain[-1].share)) if rest else None
+
+
+def _wait_box() -> Box:
+    (least, most, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
+    return Box(
+        "wait", "Longer wait, main queue", f"{least:g}–{most:.1f} s",  # noqa: RUF001  # a dash
+        "for a job that takes nodes from training",
+        f"Recommended settings; plain jobs 0 to {plain:.1f} s. Slurm's defaults: up to {default:.1f} s, plain jobs "
+        f"{plain_default:.1f} s",
+        "measured", ", medians, Slurm, 8 nodes",
+    )  # fmt: skip
+
+
+def _without_silent(window: LogWindow) -> str:
+    """Nodes that may be no part of the cluster any more."""
+    silent = window.site.silent
+    if silent is None:
+        return ""
+    nodes = f"{silent.nodes:,} node{'s' if silent.nodes > 1 else ''}"
+    return f"{silent.idle_share_without:.1%} if the {nodes} that ran no job for {LEAST_H:g} hours or more were down"
+
+
+def _without_empty(window: LogWindow, found: Characteristics) -> str:
+    """The times in which nearly nobody had a job: maintenance rather than nodes to be had."""
+    pool = pool_sizes_of(window)
+    empty = pool.nodes > _EMPTY * found.machine_nodes
+    hours, node_h = pool.duration_s[empty].sum() / 3600, float(pool.nodes[empty] @ pool.duration_s[empty]) / 3600
+    rest_h = found.span_h - hours
+    if not found.node_hours or node_h < _EMPTY_MATTERS * found.node_hours or hours > _EMPTY_RARE * found.span_h:
+        return ""
+    without = (found.node_hours - node_h) / (rest_h * found.machine_nodes - found.down_node_h)
+    return f"{without:.1%} without {span_text(hours)} in which over half were idle, as around maintenance"
+
+
+def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics) -> str:
+    jobs = "" if window.queue is None else f", {len(window.queue.nodes):,} jobs"
+    unknown = (
+        ""
+        if figures.left_out or window.site.silent
+        else " The log does not show which nodes were out of service: some of the idle ones may have been."
+    )
+    return (
+        f"Idle nodes: {span_text(found.span_h)} of the log{jobs}.{unknown} {waiting_sentence(window, found)} Waits: a Slurm "
+        "test cluster of 8 nodes, not this one (docs/slurm.md, Effect on the main queue)."
+    )
+
+
+def waiting_sentence(window: LogWindow, found: Characteristics) -> str:
+    """The part of the idle node-hours that a waiting job could have used, and by what it was judged."""
+    if found.idle_while is None:
+        return "Whether a waiting job could have used the idle nodes is in the scheduler's own log, not in this one."
+    dialect = (GENERIC if window.queue is None else window.queue.dialect).partition
+    judged = {Fact.PARTITION: dialect, Fact.RESOURCES: "devices", Fact.CONSTRAINT: "features"}
+    judged[Fact.TIME_LIMIT] = "time limit"
+    known = listed(["size", *(word for fact, word in judged.items() if fact not in found.idle_while.unknown)])
+    blocks = ". Jobs here get blocks of the torus: whether the idle nodes formed a block is not judged" * _has_blocks(
+        window
+    )
+    return (
+        f"Waiting jobs could have used at most {share_text(found.idle_while.fillable_share)} of the idle node-hours (by "
+        f"{known}){blocks}."
+    )
+
+
+def _has_blocks(window: LogWindow) -> bool:
+    """Whether the nodes are those of a machine that gives jobs blocks of its network."""
+    every = window.initial or next((event.change.joined for event in window.events if event.change.joined), frozenset())
+    return any(is_block(node) for node in sorted(every)[:1])
+
+
+def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) -> str:
+    error = f" (error of this choice: ±{max(round(100 * figures.spread), 1)} points)"
+    part = "the whole log" if sample.is_whole else f"{sample.text}{error}"
+    seconds = range_text([trainer.scale_down_s for trainer in trainings.trainers])
+    return (
+        f"Trainings: {trainings.whose}; {part}. In a month, jobs take nodes from training {about(figures.preemptions_a_month)} "
+        f"times; each stops a training for {seconds} s, which the figures include. Plain jobs: calculated from the whole log."
+    )
+
+
+def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) -> str:
+    most = int(pool_sizes_of(window).nodes.max(initial=0))
+    each, together = figures.nodes_each, figures.nodes_each * figures.trainings
+    if each >= most:
+        cap = "even one could take every idle node here"
+    elif together >= most:
+        cap = "together, these trainings could take every idle node here"
+    else:
+        cap = f"this caps what {figures.trainings} can use at {together:,} nodes"
+    placed = f" {window.note[:1].upper()}{window.note[1:]}." if window.note else ""
+    return (
+        f"**Each training may spread over up to {each:,} nodes: {cap}.** Rates: {trainings.rates}.{placed} How many trainings "
+        f"your users have is for you to say (--max-parallel); {figures.trainings} is only a default."
+    )
+
+
+def _next(trainings: Trainings) -> str:
+    measure = (
+        "Count and measure your users' trainings (bftrainer rehearse FILE.toml --curves curves.csv), and make this page again "
+        "with --curves curves.csv. "
+        if trainings.doubt
+        else ""
+    )
+    return (
+        f"{measure}Then set the scheduler up (docs/site-setup.md, docs/lsf.md; bftrainer doctor) and run a pilot on a few "
+        "nodes for a week."
+    )
+
+
+def as_text(top: Top) -> str:
+    """The top for a terminal."""
+    boxes = "\n".join(
+        f"{box.title}: {box.number} {box.text}. {box.fine}. ({box.origin}{box.where})" for box in top.boxes
+    )
+    rows = "\n".join(f"{name}: {text.replace('**', '')}" for name, text in top.rows)
+    return f"{top.sentence}\n{boxes}\n{rows}"
+
+
+assert MONTH_H == 720.0, "the foot of the page says 30 days"

@@ -1,0 +1,258 @@
+"""The two pictures at the top of a report: idle nodes over time, and work over the number of trainings or plain jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from bftrainer_replay.analysis.calendar import DAYS
+from bftrainer_replay.analysis.fragments import pool_sizes_of
+from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.report.charts import Chart, ticks
+from bftrainer_replay.report.figures import ReportFigures
+from bftrainer_replay.report.over_time import Course, Steps, course
+from bftrainer_replay.report.page import PageTable, TopPicture
+from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
+from bftrainer_replay.report.words import about, precise
+from bftrainer_replay.sweep.detail import Detail
+from bftrainer_replay.sweep.results import SweepRow
+
+_NIGHT_H = (20, 6)
+_WEEKEND = (5, 6)
+_APART = 1.25  # times as many idle nodes: a difference that a title tells
+_CLOSE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
+_NEARLY_ALL = 0.9
+_LOW = 0.15
+_RIGHT = 62  # percent of the width: words from there on would leave the chart
+_BLUE, _ORANGE = "of-training", "of-plain"
+
+
+def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:
+    """Idle nodes, and those of them in training: replayed, or without a replay of the whole log at most as many as fit."""
+    sizes = pool_sizes_of(window)
+    idle = Steps(np.append(sizes.start_s, window.end_s), sizes.nodes.astype(np.float64))
+    cap = figures.trainings * figures.nodes_each
+    used = Steps(idle.edges_s, np.minimum(idle.nodes, cap)) if detail is None else Steps(detail.edges_s, detail.used)
+    found = course(window, idle, used)
+    most = float(np.nanmax(found.idle, initial=0.0))
+    many = f"{figures.trainings:,} training{'s' * (figures.trainings > 1)}"
+    caps = cap < most
+    words = "of these in training" if detail is not None else "of these, as many as can be in training"
+    at_most = f", at most {figures.trainings:,} × {figures.nodes_each:,}" if caps else ""  # noqa: RUF001  # a sign
+    span = f"Mean week, {window.clock_name}" if found.is_week else f"Means of an hour, {window.clock_name}"
+    legend = (
+        ("idle", "idle nodes, "),
+        ("training", f"{words}{at_most}."),
+        ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(found)}"),
+    )
+    title = f"{many} fill {cap:,} nodes; often more are idle" if caps else f"{many} could fill nearly every idle node"
+    chart = _hours_chart(found, most, cap if caps else None)
+    label = f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {most:,.0f} in an hour; {title}."
+    charts = [("", chart.svg(label))]
+    if found.days:
+        charts.append(
+            (
+                "Each day of the log, weekends shaded",
+                _days_chart(found.days[0]).svg("Mean idle nodes of each day", "slim"),
+            )
+        )
+    times = (
+        [f"{DAYS[k // 24]} {k % 24:02d} h" for k in range(168)]
+        if found.is_week
+        else [f"{at:%Y-%m-%dT%H:%M}" for at in found.begins]
+    )
+    rows = tuple((at, _mean(n), _mean(u)) for at, n, u in zip(times, found.idle, found.used, strict=True))
+    sentence = "Read: mean nodes of each hour. An empty cell: out of service, or not recorded."
+    table = PageTable("top-idle", "Idle nodes over time", sentence, ("from", "idle nodes", "in training"), rows)
+    return TopPicture(title, legend, tuple(charts), table)
+
+
+def _mean(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.1f}"
+
+
+def _weekend(found: Course) -> str:
+    """Whether weekends differ from other days."""
+    days = np.repeat(np.arange(7), 24) if found.is_week else np.array([at.weekday() for at in found.begins])
+    ends = np.isin(days, _WEEKEND)
+    if not ends.any() or ends.all() or len(set(days.tolist())) < 7:
+        return ""
+    on, off = float(np.nanmean(found.idle[ends])), float(np.nanmean(found.idle[~ends]))
+    if max(on, off) < _APART * min(on, off):
+        return ""
+    return f"Weekends have {about(on)} idle nodes on average, other days {about(off)}."
+
+
+def _hours_chart(found: Course, most: float, cap: int | None) -> Chart:
+    hours = len(found.idle)
+    chart = Chart(float(hours), max(most * 1.04, 1.0))
+    places = list(range(hours + 1))
+    clock = [k % 24 for k in range(hours)] if found.is_week else [at.hour for at in found.begins]
+    weekday = [k // 24 for k in range(hours)] if found.is_week else [at.weekday() for at in found.begins]
+    _bands(chart, [hour >= _NIGHT_H[0] or hour < _NIGHT_H[1] for hour in clock], "night")
+    _bands(chart, np.isnan(found.idle).tolist(), "out")
+    chart.steps(places, found.idle, "idle")
+    chart.steps(places, found.used, "training")
+    chart.grid(ticks(most))
+    if cap is not None:
+        chart.line([(0, cap), (hours, cap)], "ceiling")
+        chart.text(f"{cap:,}", 0, cap, kind="of-training", dx=-6, dy=4, anchor="end")
+    noons = [k for k in range(hours) if clock[k] == 12]
+    step = -(-len(noons) // 11)
+    for count, k in enumerate(noons):
+        name = DAYS[weekday[k]] + ("" if found.is_week else f" {found.begins[k].day}")
+        kind = " ".join(filter(None, ("weekend" * (weekday[k] in _WEEKEND), "" if count % (2 * step) == 0 else "wide")))
+        if count % step == 0:
+            chart.text(name, k, 0, kind=kind, dy=17, anchor="middle")
+    return chart
+
+
+def _bands(chart: Chart, marked: Sequence[bool], kind: str) -> None:
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], np.array(marked, dtype=np.int64), [0]))))
+    for begin, end in edges.reshape(-1, 2).tolist():
+        chart.band(begin, end, kind)
+
+
+def _days_chart(days: Course) -> Chart:
+    most = float(np.nanmax(days.idle, initial=1.0))
+    chart = Chart(float(len(days.idle)), most * 1.04)
+    _bands(chart, [at.weekday() in _WEEKEND for at in days.begins], "night")
+    places = list(range(len(days.idle) + 1))
+    chart.steps(places, days.idle, "idle")
+    chart.steps(places, days.used, "training")
+    chart.grid((0.0, most))
+    months = [k for k, at in enumerate(days.begins) if at.day == 1 or k == 0]
+    step = -(-len(months) // 8)
+    for k in months[::step]:
+        at = days.begins[k]
+        if k or len(months) == 1 or months[1] > 0.12 * len(days.idle):
+            chart.text(f"{at:%B}" if len(months) <= 12 else f"{at:%b %Y}", k, 0, dy=15)
+    return chart
+
+
+def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]) -> TopPicture:
+    """Work over the number of trainings or jobs; ``usable`` is the share that so many trainings can hold at most."""
+    work = [(row.cell.max_parallel, one_node_hours(row) / (UsedNodes.of(row).idle_node_h or 1.0)) for row in rows]
+    plain = [(each.jobs, each.share) for each in figures.plain]
+    least, most = min(n for n, _ in (*work, *plain)), max(n for n, _ in (*work, *plain))
+    if work[0][0] >= 10:
+        least = min(work[0][0] // 2, figures.trainings) if least < work[0][0] // 2 else least
+        plain = [point for point in plain if point[0] >= least]
+    wide = max(math.log10(most / least), 0.3)
+    chart = Chart(wide, 1.04)
+
+    def at(number: int) -> float:
+        return math.log10(number / least)
+
+    chart.grid((0.0, 0.5, 1.0), "{:.0%}")
+    numbers = [n for n, _ in work]
+    caps = [
+        (n, min(usable(n), 1.0)) for n in sorted({*numbers, *(round(least * 10 ** (wide * k / 24)) for k in range(25))})
+    ]
+    caps = [(n, share) for n, share in caps if numbers[0] <= n <= numbers[-1]]
+    is_capped = min(share for _, share in caps) < 1 - _CLOSE
+    if is_capped:
+        chart.line([(at(n), share) for n, share in caps], "cap")
+    chart.line([(at(n), share) for n, share in plain], "line plain")
+    chart.line([(at(n), share) for n, share in work], "line training")
+    chart.dots([(at(n), share) for n, share in work], "training")
+    jobs = dict(plain)
+    named = _named(jobs, figures.trainings)
+    chart.dots([(at(n), jobs[n]) for n in named], "plain")
+    _name_trainings(chart, work, figures.trainings, at)
+    for n in named:
+        _name_jobs(chart, n, jobs[n], at(n))
+    _number_axis(chart, least, most, at)
+    title = _title(figures, is_capped)
+    dotted = f" Dotted: the most that trainings of {figures.nodes_each:,} nodes can hold." if is_capped else ""
+    legend = (("", f"Share of the idle node-hours turned into work. Marks are replays.{dotted}"),)
+    label = (
+        f"{title}. "
+        + "; ".join(f"{n:,} trainings {share:.0%}" for n, share in work)
+        + "; "
+        + "; ".join(f"{n:,} plain jobs {share:.0%}" for n, share in plain)
+    )
+    return TopPicture(title, legend, (("", chart.svg(label)),), _number_table(dict(work), dict(plain)))
+
+
+def _title(figures: ReportFigures, is_capped: bool) -> str:
+    best = figures.plain[-1]
+    if min(figures.work_share, best.share) > _NEARLY_ALL:
+        return f"A few trainings are enough; plain jobs need {best.jobs:,}"
+    if is_capped:
+        return "The more at once, the more becomes work"
+    enough = next((plain.jobs for plain in figures.plain if plain.share >= figures.work_share), None)
+    if enough is None:
+        return "Trainings turn more into work than any number of plain jobs"
+    return f"{figures.trainings:,} trainings do the work of {enough:,} plain jobs"
+
+
+def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
+    """As many plain jobs as trainings; beside them one, or the number nearest to two thirds of what most do."""
+    if plain[trainings] > 0.5:
+        return [n for n in (min(plain), trainings) if n == trainings or plain[n] < 0.5]
+    most = max(plain.values())
+    return list(dict.fromkeys((trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * most)))))
+
+
+def _name_trainings(
+    chart: Chart, work: Sequence[tuple[int, float]], trainings: int, at: Callable[[int], float]
+) -> None:
+    """Below the line at its beginning where all numbers do nearly all; else beside the marks."""
+    first, last, shares = work[0], work[-1], dict(work)
+    one = f"{first[0]:,} training{'s' * (first[0] > 1)}: {precise(first[1])}"
+    if first[1] > _NEARLY_ALL - 0.1:
+        chart.text(
+            f"{one}, {trainings:,}: {precise(shares[trainings])}", at(first[0]), first[1], kind=_BLUE, dx=6, dy=22
+        )
+        return
+    told = [(trainings, f"{trainings:,} trainings: {precise(shares[trainings])}")]
+    if last[0] != trainings and last[1] - shares[trainings] > 2 * _CLOSE:
+        told.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
+    for n, words in told:
+        right = chart.x(at(n)) < _RIGHT
+        chart.text(
+            words, at(n), shares[n], kind=_BLUE, dx=10 if right else -10, dy=5 if right else -9,
+            anchor="start" if right else "end",
+        )  # fmt: skip
+
+
+def _name_jobs(chart: Chart, n: int, share: float, x: float) -> None:
+    """Above the line where it is low, else below it."""
+    words = f"{n:,} plain job{'s' * (n > 1)}: {precise(share)}"
+    if share < _LOW:
+        chart.text(words, x, share, kind=_ORANGE, dy=-10, anchor="start" if chart.x(x) < 15 else "middle")
+    elif chart.x(x) < 40:
+        chart.text(words, x, share, kind=_ORANGE, dx=10, dy=16)
+    else:
+        chart.text(words, chart.wide, max(share - 0.2, 0.08), kind=_ORANGE, anchor="end")
+
+
+def _number_axis(chart: Chart, least: int, most: int, at: Callable[[int], float]) -> None:
+    tens = [10**k for k in range(7) if least <= 10**k <= most]
+    marks = (
+        tens
+        if len(tens) > 2
+        else [n * m for m in (1, 10, 100, 1000, 10000) for n in (1, 2, 5) if least <= n * m <= most]
+    )
+    for n in marks:
+        chart.text(
+            f"{n:,}", at(n), 0, dy=17, anchor="start" if n == least else "end" if chart.x(at(n)) > 97 else "middle"
+        )
+    chart.text("trainings, or jobs, at once", chart.wide / 2, 0, dy=35, anchor="middle")
+
+
+def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> PageTable:
+    rows = tuple(
+        (f"{n:,}", f"{work[n]:.1%}" if n in work else "", f"{plain[n]:.1%}" if n in plain else "")
+        for n in sorted({*work, *plain})
+    )
+    return PageTable(
+        "top-numbers",
+        "Work over the number of trainings or plain jobs",
+        "Read: shares of the idle node-hours turned into work. An empty cell: not tried.",
+        ("at once", "trainings", "plain one-node jobs"),
+        rows,
+    )
