@@ -102,17 +102,18 @@ def clock_s(job: dict[str, str]) -> float:
     return 3600 * hours + 60 * minutes + seconds
 
 
-def idle_node_s(jobs: list[Job], nodes: int, start: float, end: float, outages: bool) -> float:
-    """Node-seconds without a job, except, with ``outages``, in hours in which nothing runs at all."""
+def idle_node_s(jobs: list[Job], nodes: int, start: float, end: float, outages: bool) -> tuple[float, float]:
+    """Node-seconds without a job, and seconds: with ``outages``, without hours in which nothing runs at all."""
     jobs = [job for job in each_node_once(jobs) if job.end > start and job.start < end]
     ends = [(max(job.start, start), job.nodes) for job in jobs]
     ends += [(min(job.end, end), -job.nodes) for job in jobs]
-    busy, since, idle = 0.0, start, 0.0
+    busy, since, idle, span = 0.0, start, 0.0, 0.0
     for at, change in [*sorted(ends), (end, 0.0)]:
         if busy or at - since < 3600 or not outages:
             idle += max(nodes - busy, 0) * (at - since)
+            span += at - since
         busy, since = busy + change, at
-    return idle
+    return idle, span
 
 
 def listed_idle_node_s(path: Path) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """Plain preemptible one-node jobs on the idle nodes of a log: the alternative to elastic training, calculated.
 
 K jobs wait at all times; of n idle nodes, min(K, n) run one. A job saves its work when its node leaves and continues on
-any other idle node; every start costs R seconds. Which of the idle nodes run a job is left to chance, so with l of n nodes leaving,
-l min(K, n) / n of the jobs are expected to lose theirs. From K = max n on, nothing is left to chance.
+any other idle node; every start costs R seconds. Which of the idle nodes run a job is left to chance, so with l of
+n nodes leaving, l min(K, n) / n of the jobs are expected to lose theirs. From K = max n on, nothing is left to chance.
 """
 
 from __future__ import annotations

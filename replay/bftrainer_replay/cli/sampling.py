@@ -72,7 +72,8 @@ def replayed(tasks: Sequence[Task], sample: LogSample, inputs: Inputs, store: Re
         reference = f" and {others:,} reference replays" if others else ""
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
         click.echo(
-            f"{replays:,} replays{reference}{done}: about {span(took / min(jobs, len(left)))} on {min(jobs, len(left))} {'core' if jobs == 1 else 'cores'}",
+            f"{replays:,} replays{reference}{done}: about {span(took / min(jobs, len(left)))} on {min(jobs, len(left))} "
+            f"{'core' if jobs == 1 else 'cores'}",
             err=True,
         )
     with progress_of_tasks("replays") as show:

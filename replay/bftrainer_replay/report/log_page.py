@@ -113,8 +113,8 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
         "replays",
         "All replays of this report",
         "Read: the first row is the replay of the figures at the top; each other row changes one setting. Held and work are "
-        "shares of the idle node-hours, work in one-node hours, the time that one node would need for the same samples. At once: "
-        f"trainings (P_jmax). Costs: factor on the stalls of a rescale.{where}",
+        "shares of the idle node-hours, work in one-node hours, the time that one node would need for the same samples. At "
+        f"once: trainings (P_jmax). Costs: factor on the stalls of a rescale.{where}",
         (
             "policy", "objective", "T_fwd", "at once", "costs", "held", "work", "work, other than first", "completed",
             "mean hours", "preempted", "rescales",

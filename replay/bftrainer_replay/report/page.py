@@ -51,11 +51,9 @@ _QUANTITY = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?(%|s|min|h))?")
 
 def _plain(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
     """A column as in a CSV: numbers without commas and unit, if all cells are numbers of one unit or empty."""
-    found = [_QUANTITY.fullmatch(cell.replace("–", "")) for cell in cells]  # noqa: RUF001  # a dash
+    found = [_QUANTITY.fullmatch(cell) for cell in cells]
     units = {match[2] or "" for match in found if match is not None}
-    if len(units) != 1 or any(
-        match is None and cell not in ("", "–") for match, cell in zip(found, cells, strict=True)
-    ):  # a dash
+    if len(units) != 1 or any(match is None and cell for match, cell in zip(found, cells, strict=True)):
         return name, list(cells)
     (unit,) = units
     return f"{name} ({unit})" if unit else name, ["" if match is None else match[1].replace(",", "") for match in found]

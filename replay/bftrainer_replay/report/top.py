@@ -123,7 +123,7 @@ def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics,
     return Box(
         "idle", "Idle", f"{figures.idle_share:.1%}",
         f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",
-        "; ".join(text for text in fine if text) + prices.idle_words(month_h), "measured", ", job log",
+        _with("; ".join(text for text in fine if text), prices.idle_words(month_h)), "measured", ", job log",
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def _training_box(figures: ReportFigures, sample: LogSample, prices: SitePrices)
     return Box(
         "training", f"{figures.trainings:,} elastic training{'s' * (figures.trainings > 1)}", precise(figures.work_share),
         f"of the idle node-hours become work: {about(work_h)} a month",
-        f"They hold {precise(figures.held_share)}{rest}{prices.training_words(used_h, work_h)}",
+        _with(f"They hold {precise(figures.held_share)}{rest}", prices.training_words(used_h, work_h)),
         "simulated", hours,
     )  # fmt: skip
 
@@ -154,6 +154,11 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
         f"{other}Preemptible, saved at the notice; each start costs {trainings.start_s:.0f} s",
         "calculated", " from the job log",
     )  # fmt: skip
+
+
+def _with(fine: str, priced: str) -> str:
+    """Sentences on money and energy after another, without a last stop."""
+    return f"{fine}.{priced}".rstrip(".")
 
 
 def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:

@@ -146,12 +146,11 @@ def test_a_missing_or_one_row_log_is_one_line(tmp_path: Path, capsys: Capture) -
     assert "has only one row" in refused(capsys, "characterize", path)
 
 
-def test_the_tables_stand_beside_the_paper(log: Path, capsys: Capture) -> None:
+def test_the_table_has_rates_and_the_integral(log: Path, capsys: Capture) -> None:
     assert run(["replay", "characterize", str(log)]) == 0
     out = capsys.readouterr().out
     lines = {" ".join(line.split()) for line in out.splitlines()}
-    assert "Summit 2 months 41.7 28.6 11.1% 524" in lines
-    assert "this window 0.4 days 0.1 0.1 50.0% 2" in lines
+    assert "idle share of 4 nodes in service 50.00%" in lines
     assert "resource integral (Eqn 17) 20 node-h" in lines
 
 

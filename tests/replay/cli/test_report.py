@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import gzip
+import hashlib
 import html
 import io
 import json
@@ -18,8 +20,7 @@ from browser import Browser
 from command_line import Ended, bftrainer, complaint
 from matplotlib import image
 
-from bftrainer_replay.report.headline import DELAYS_S
-from bftrainer_replay.report.words import share_text
+from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S
 
 
 class Page(HTMLParser):
@@ -62,55 +63,57 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
 def test_the_page_is_whole_and_needs_no_network(made: tuple[Path, Ended]) -> None:
     folder, ended = made
     text = (folder / "out" / "report.html").read_text()
-    tasks = int(re.search(r"([\d,]+) replays, ", ended.out)[1])  # type: ignore[index]  # the test fails without
-    announced = re.search(
-        r"^(\d+) replays and (\d+) reference replays: about \d+ s on 1 core$", ended.err, re.MULTILINE
-    )
+    announced = re.search(r"^(\d+) replays: about \d+ s on 1 core$", ended.err, re.MULTILINE)
     assert announced is not None
     assert len(text) < 5e6
     told = [json.loads(path.read_text()) for path in (folder / "out" / "cells").iterdir()]
-    assert len(told) == tasks == int(announced[1]) + int(announced[2])
-    assert sum(each["kind"] == "replay" for each in told) == int(announced[1]) == len(data(folder / "out", "replays"))
+    assert {each["kind"] for each in told} == {"replay"}
+    assert len(told) == int(announced[1]) == len(data(folder / "out", "replays"))
     page = Page(text)
-    assert len(page.alts) == 4
+    assert 0 < len(page.alts) <= 8
     assert all(len(alt) > 40 for alt in page.alts)
     assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
-    assert "U is then above 100 %" in text
-    assert "This log does not contain the job queue" in text
-    for chapter in ("Idle nodes", "Per month", "All replays"):
-        assert re.search(f"<h2 id=.*{chapter}", text), chapter
-    assert text.count("<figcaption>Read: ") == 4
+    above, _, below = text.partition('<details class="appendix">')
+    assert above.count('<li class="') == 4
+    assert above.count('<svg class="chart') == 2
+    assert "This log does not contain the job queue" in below
+    for chapter in ("Idle nodes", "Settings tried", "Assumptions"):
+        assert re.search(f"<h2 id=.*{chapter}", below), chapter
     names = {path.stem for path in (folder / "out" / "pictures").iterdir()}
-    assert len(names) == 4
-    assert names < {path.stem for path in (folder / "out" / "data").iterdir()}
+    assert len(names) == len(page.alts)
+    assert {"top-idle", "top-numbers", *names} < {path.stem for path in (folder / "out" / "data").iterdir()}
 
 
-def test_its_numbers_are_those_of_its_data(made: tuple[Path, Ended]) -> None:
+def test_what_made_the_page_is_on_it(made: tuple[Path, Ended]) -> None:
     folder, _ = made
-    rows = data(folder / "out", "replays")
-    assert [row["policy"] for row in rows[:2]] == ["bftrainer", "equal-share"]
-    assert f"Efficiency U is {rows[0]['U']}" in (folder / "out" / "report.html").read_text()
-    with (folder / "out" / "data" / "per-month.csv").open(newline="") as file:
-        months = {
-            row[""]: ([float(row[k].replace(",", "")) for k in ("this log", "a month")], row["origin"])
-            for row in csv.DictReader(file)
-        }
-    for (this, month), _ in months.values():
-        assert month == pytest.approx(60 * this, abs=31)
-    assert [name for name, (_, origin) in months.items() if origin != "simulation"] == ["idle node-hours"]
-    assert months["idle node-hours"][1] == "log"
-    (_, used_h), _ = months["node-hours in training"]
-    told = re.search(r"of the idle node-hours, about ([\d,]+) node-hours in 30 days \(simulated\)", made[1].out)
-    assert told is not None
-    assert float(told[1].replace(",", "")) == pytest.approx(used_h, rel=0.006)
+    figures = json.loads((folder / "out" / "report.json").read_text())
+    digest = hashlib.sha256((folder / "log.csv.gz").read_bytes()).hexdigest()
+    assert figures["origin"]["sha256"] == digest
+    text = html.unescape((folder / "out" / "report.html").read_text())
+    command = figures["origin"]["command"]
+    assert command.startswith("bftrainer ")
+    for told in (digest, command, figures["origin"]["day"], f"bftrainer {figures['origin']['version']}"):
+        assert told in text
 
 
-def test_each_efficiency_has_a_name_of_its_own(made: tuple[Path, Ended]) -> None:
-    """Efficiency U of a replay, the interval efficiency, and no other."""
-    text = (made[0] / "out" / "report.html").read_text().partition("<body>")[2].partition("<script>")[0]
+def test_data_are_plain_numbers_with_units_in_the_header(made: tuple[Path, Ended]) -> None:
+    prose = {"assumptions"}
+    for path in (each for each in (made[0] / "out" / "data").glob("*.csv") if each.stem not in prose):
+        for row in csv.reader(io.StringIO(path.read_text())):
+            assert not [cell for cell in row if re.fullmatch(r"[+-]?[\d,.]*(\d,\d|\d ?(%|s|h|min)$)", cell)], (
+                path.name,
+                row,
+            )
+    assert float(data(made[0] / "out", "replays")[0]["held (%)"]) > 50
+    assert data(made[0] / "out", "replays")[0]["T_fwd (s)"] == "120"
+
+
+def test_the_papers_figures_are_not_on_the_page(made: tuple[Path, Ended]) -> None:
+    text = (made[0] / "out" / "report.html").read_text().partition("<body")[2].partition("<script>")[0]
     words = html.unescape(re.sub("<[^>]*>", " ", text))
-    assert re.findall(r"(?i)(?<!interval )efficien\w+\b(?! U).{20}", words) == []
+    assert not re.findall(r"(?i)efficien\w+", words)
+    assert not re.findall(r"Table 1|eq-nodes|million samples|\bROI\b", words)
 
 
 def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path, Ended]) -> None:
@@ -126,60 +129,89 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
         idle = (idle - set(left.split())) | set(joined.split())
         since = now
     span_s = (datetime.fromisoformat(lines[-1][0]) - datetime.fromisoformat(lines[0][0])).total_seconds()
-    with (folder / "out" / "data" / "timeline.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    used = sum(float(row["in_training"]) for row in rows) / sum(float(row["idle"]) for row in rows)
-    first, second, warning, third, fourth, taken, delay = ended.out.splitlines()[:7]
-    mean = re.match(r"On average, ([\d.]+) of 64 nodes are idle: ([\d.]+)% of all node-hours", first)
-    assert mean is not None
-    assert float(mean[1]) == pytest.approx(node_s / span_s, rel=0.006)
-    assert float(mean[2]) == pytest.approx(100 * node_s / span_s / 64, abs=0.06)
-    month_h = re.search(r"about ([\d,]+) idle node-hours in 30 days", first)
-    assert month_h is not None
-    assert float(month_h[1].replace(",", "")) == pytest.approx(node_s / 3600 * 30 * 86400 / span_s, rel=0.006)
-    assert "does not tell" in second
-    assert warning.startswith("This part is a simulation, not a measurement")
-    assert f"would have used {share_text(used)} of the idle node-hours" in third
-    over = "none" if used > 0.9999 else f"the other {share_text(1 - used)}"
-    assert f"; {over} would have stayed idle" in third
-    nodes = re.search(r"On average ([\d.]+) nodes would have trained", third)
-    assert nodes is not None
-    assert float(nodes[1]) == pytest.approx(used * node_s / span_s, rel=0.02)
-    assert "work than giving each" in fourth or "as much work as giving each" in fourth
-    times = re.match(
-        r"In 30 days, jobs would take a node from training about ([\d,]+) times\. The training that loses it stops for "
-        r"11 to 13 s each time",
-        taken,
+    timeline = data(folder / "out", "timeline")
+    used = sum(float(row["in_training"]) for row in timeline) / sum(float(row["idle"]) for row in timeline)
+    sentence, idle_box, training_box, plain_box, wait_box, *_ = ended.out.splitlines()
+    share = re.match(r"Idle: ([\d.]+)% of all node-hours: ([\d,]+) a month\. ([\d.]+) nodes on average", idle_box)
+    assert share is not None
+    assert float(share[1]) == pytest.approx(100 * node_s / span_s / 64, abs=0.06)
+    assert float(share[2].replace(",", "")) == pytest.approx(node_s / 3600 * 30 * 86400 / span_s, rel=0.006)
+    assert float(share[3]) == pytest.approx(node_s / span_s, rel=0.006)
+    work = float(data(folder / "out", "replays")[0]["work (%)"]) / 100
+    trained = re.match(
+        r"10 elastic trainings: ([\d.]+)% of the idle node-hours become work: ([\d,]+) a month\. They hold ([\d.]+)%",
+        training_box,
     )
-    assert times is not None
-    preempted = int(data(folder / "out", "replays")[0]["preempted"].replace(",", ""))
-    assert float(times[1].replace(",", "")) == pytest.approx(preempted * 30 * 86400 / span_s, rel=0.006)
-    assert delay.startswith("In tests on a Slurm cluster of eight nodes")
-    page = (folder / "out" / "report.html").read_text()
-    above = without_spans(page[: page.index("<nav")])
-    places = [html.unescape(above).index(text) for text in (first, second, warning, third, fourth, taken, delay)]
-    assert places == sorted(places)
-    body = above.split("</style>")[1]
-    assert not re.search(r"\bU\b|A_e|T_fwd|million samples|\bpiece", re.sub("<[^>]*>", " ", body))
-    assert "<h1>Idle nodes of a 64-node cluster, " in body
-    cluster, idle_part = (
-        [float(share) for share in re.findall(r"([\d.]+)%", label)]
-        for label in re.findall(r'aria-label="([^"]*)"', body)[:2]
+    assert trained is not None
+    assert float(trained[1]) == pytest.approx(100 * work, abs=0.6)
+    assert float(trained[2].replace(",", "")) == pytest.approx(work * node_s / 3600 * 30 * 86400 / span_s, rel=0.01)
+    assert float(trained[3]) == pytest.approx(100 * used, abs=0.6)
+    assert work < used
+    numbers = {int(row["at once"]): row for row in data(folder / "out", "top-numbers")}
+    alike = re.match(r"Plain one-node jobs instead: ([\d.]+)%.* with 10 at once", plain_box)
+    assert alike is not None
+    assert float(alike[1]) == pytest.approx(float(numbers[10]["plain one-node jobs (%)"]), abs=0.6)
+    assert float(numbers[10]["trainings (%)"]) == pytest.approx(100 * work, abs=0.06)
+    assert wait_box.startswith("Longer wait, main queue: 0.06–0.3 s")  # noqa: RUF001  # a dash
+    assert "of up to 64 nodes each" in sentence
+    preempted = re.search(
+        r"In a month, jobs take nodes from training ([\d,]+) times; each stops a training for 11 to 13 s",
+        ended.out,
     )
-    assert cluster == pytest.approx([100 - cluster[1], 100 * node_s / span_s / 64], abs=0.1)
-    assert idle_part[0] == pytest.approx(100 * used, abs=0.6)
-    assert sum(idle_part) == pytest.approx(100, abs=0.2)
+    assert preempted is not None
+    counted = int(data(folder / "out", "replays")[0]["preempted"])
+    assert float(preempted[1].replace(",", "")) == pytest.approx(counted * 30 * 86400 / span_s, rel=0.006)
+    above = (
+        (folder / "out" / "report.html").read_text().partition("</style>")[2].partition('<details class="appendix"')[0]
+    )
+    words = html.unescape(re.sub("<[^>]*>", "", above))
+    assert sentence in words
+    assert not re.search(r"\bU\b|A_e|T_fwd|million samples|\bpiece", words)
+
+
+def test_the_picture_of_idle_nodes_adds_up(made: tuple[Path, Ended]) -> None:
+    """Means of hours, of which the first and the last may be cut."""
+    folder, _ = made
+    rows = data(folder / "out", "top-idle")
+    figures = json.loads((folder / "out" / "report.json").read_text())
+    mean = sum(float(row["idle nodes"]) for row in rows) / len(rows)
+    assert mean == pytest.approx(figures["mean_idle_nodes"], rel=0.15)
+    assert all(float(row["in training"]) <= float(row["idle nodes"]) + 0.1 for row in rows)
+    above = (folder / "out" / "report.html").read_text()
+    assert len(re.findall(r'<path class="(?:idle|training)" d="M0', above)) == 2
+
+
+def test_the_next_month_says_what_has_changed(made: tuple[Path, Ended], tmp_path: Path) -> None:
+    last = json.loads((made[0] / "out" / "report.json").read_text())
+    last["idle_share"], last["dates"] = 0.5, "May 2020"
+    (tmp_path / "last.json").write_text(json.dumps(last))
+    options = ("--out", made[0] / "out", "--jobs", 1)
+    ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json")
+    assert re.search(
+        r"^Compared: With the report on May 2020: idle 50\.0% then, [\d.]+% now; ", ended.out, re.MULTILINE
+    ), ended
+    (tmp_path / "last.json").write_text('{"idle_share": "much"}')
+    ended = bftrainer("replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json")
+    assert "expected the report.json that an earlier report wrote" in complaint(ended)
 
 
 def test_the_delay_of_jobs_is_that_of_the_documented_measurements() -> None:
     text = (Path(__file__).parents[3] / "docs" / "slurm.md").read_text()
     effect = text[text.index("## Effect on the main queue") :]
-    rows = re.findall(r"^\| ([^|]+) \| s\w+ \| 1 / 4 / 8 \|[^|]*\| ([^|]+) s \|", effect, re.MULTILINE)
-    held = [(site, [float(part) for part in delays.split(" / ")]) for site, delays in rows]
-    assert [site for site, _ in held] == ["recommended"] * 2 + ["Slurm's defaults"] * 2 + ["defaults, cgroups"]
-    medians = [delay for site, delays in held if site == "recommended" for delay in delays]
-    worst = max(delay for _, delays in held for delay in delays)
-    assert (min(medians), max(medians), worst) == DELAYS_S
+    rows = re.findall(
+        r"^\| (recommended|Slurm's defaults|defaults, cgroups) \| s\w+ \|[^|]*\|([^|]*)\|([^|]*)\|",
+        effect,
+        re.MULTILINE,
+    )
+    assert len(rows) == 5
+
+    def seconds(of: str, column: int) -> list[float]:
+        found = [row[column] for row in rows if (row[0] == "recommended") == (of == "recommended")]
+        return [float(value) for cell in found for value in re.findall(r"[+-]?\d\.\d\d", cell)]
+
+    held = seconds("recommended", 2)
+    assert (min(held), max(held), max(seconds("defaults", 2))) == DELAYS_S
+    assert (max(seconds("recommended", 1)), max(seconds("defaults", 1))) == PLAIN_DELAYS_S
 
 
 def test_guesses_of_the_importer_are_on_the_page(tmp_path: Path) -> None:
@@ -215,7 +247,7 @@ def test_again_it_replays_nothing(made: tuple[Path, Ended]) -> None:
     folder, ended = made
     cells = {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()}
     again = bftrainer("replay", "report", folder / "log.csv.gz", "--out", folder / "out", "--jobs", 1, "--json")
-    assert json.loads(again.out)["lead"] in ended.out
+    assert json.loads(again.out)["lead"].splitlines()[0] in ended.out
     assert {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()} == cells
 
 
@@ -231,21 +263,16 @@ def test_a_log_with_its_queue_says_what_could_have_been_filled(tmp_path: Path) -
     )  # fmt: skip
     assert ended.status == 0, ended
     with (tmp_path / "out" / "data" / "idle-while.csv").open(newline="") as file:
-        shares = {row[0]: float(row[2].rstrip("%")) for row in list(csv.reader(file))[1:]}
+        shares = {row[0]: float(row[2]) for row in list(csv.reader(file))[1:]}
     assert sum(shares.values()) == pytest.approx(100, abs=0.2)
     assert shares["a waiting job fits"] > 50
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "could not have been filled" in page
-    label = re.search(
-        r'aria-label="The idle node-hours: ([^"]*); of all idle node-hours, a waiting job could have used [^"]* ([\d.]+)%"',
-        page,
-    )
-    assert label is not None
-    assert sum(map(float, re.findall(r"([\d.]+)%", label[1]))) == pytest.approx(100, abs=0.2)
-    assert float(label[2]) == pytest.approx(shares["a waiting job fits"], abs=0.1)
-    strip = re.search(r'class="mark" aria-hidden="true"><span style="margin-left: ([\d.]+)%; width: ([\d.]+)%', page)
-    assert strip is not None
-    assert float(strip[2]) == pytest.approx(shares["a waiting job fits"], abs=0.1)
+    assert "could not have been filled" in (tmp_path / "out" / "report.html").read_text()
+    told = re.search(r"Waiting jobs could have used at most (\d+)% of the idle node-hours \(by size\)", ended.out)
+    assert told is not None, ended.out
+    assert float(told[1]) == pytest.approx(shares["a waiting job fits"], abs=0.6)
+
+
+OPEN = "document.querySelector('.appendix').open = true"
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +287,7 @@ def browser() -> Iterator[Browser]:
 def test_a_browser_shows_it(made: tuple[Path, Ended], browser: Browser, width: int, dark: bool) -> None:
     browser.requested.clear()
     browser.open(made[0] / "out" / "report.html", width=width, dark=dark)
+    browser.evaluate(OPEN)
     assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
     assert browser.evaluate("document.documentElement.scrollWidth") == width  # nothing runs out at the side
     # Tables are stacked on a narrow screen: no column has to be scrolled to.
@@ -277,6 +305,7 @@ def test_a_browser_shows_it(made: tuple[Path, Ended], browser: Browser, width: i
 @pytest.mark.parametrize("width", [1280, 400])
 def test_figures_are_read_off_and_zoomed(made: tuple[Path, Ended], browser: Browser, width: int) -> None:
     browser.open(made[0] / "out" / "report.html", width=width)
+    browser.evaluate(OPEN)
     browser.evaluate("document.querySelector('.live > svg').scrollIntoView({block: 'center'})")
     told = json.loads(browser.evaluate("document.querySelector('[data-series]').dataset.series"))
     bounds = "document.querySelector('.live > svg').getBoundingClientRect()"
@@ -326,18 +355,17 @@ def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser:
     page = made[0] / "out" / "report.html"
     pictures = "[...document.images].filter(i => i.getClientRects().length).length"
     browser.open(page)
-    assert browser.evaluate(pictures) == 2
+    assert browser.evaluate(pictures) == 0  # folded
+    browser.evaluate(OPEN)
+    shown = browser.evaluate(pictures)
     assert browser.pdf().startswith(b"%PDF")
     browser.call(
         "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
     )
-    assert browser.evaluate(pictures) == 4
+    assert browser.evaluate(pictures) == shown + 1  # that which the script draws
     assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.evaluate("getComputedStyle(document.images[0]).filter") == "none"
-    browser.call("Emulation.setScriptExecutionDisabled", value=True)
-    browser.open(page)
-    browser.call("Emulation.setScriptExecutionDisabled", value=False)
-    assert browser.evaluate(pictures) == 4
+    browser.call("Emulation.setEmulatedMedia", media="")
 
 
 @pytest.mark.parametrize(
@@ -360,23 +388,38 @@ def test_mistakes_leave_nothing_behind(
 
 
 @pytest.mark.slow
-def test_the_top_of_the_page_prints_on_one_sheet_and_the_rest_begins_on_another(
-    made: tuple[Path, Ended], browser: Browser
+@pytest.mark.parametrize(("wide", "high"), [(8.27, 11.69), (8.5, 11.0)], ids=["A4", "Letter"])
+def test_the_top_of_the_page_prints_on_one_sheet(
+    made: tuple[Path, Ended], browser: Browser, wide: float, high: float
 ) -> None:
-    browser.open(made[0] / "out" / "report.html", width=680)  # A4 between its margins, in CSS pixels
-    browser.call("Emulation.setEmulatedMedia", media="print")
-    top = browser.evaluate("document.querySelector('.appendix').getBoundingClientRect().top + scrollY")
-    assert 200 < top < 1000  # 267 mm
-    beyond = "[...document.querySelectorAll('th, td')].filter(c => c.getBoundingClientRect().right > innerWidth).length"
-    assert browser.evaluate(beyond) == 0  # paper does not scroll
-    assert browser.evaluate("getComputedStyle(document.querySelector('.appendix')).breakBefore") == "page"
-    assert browser.evaluate("document.querySelector('.appendix').contains(document.querySelector('h2:not(.origin)'))")
-    browser.call("Emulation.setEmulatedMedia", media="")
+    browser.open(made[0] / "out" / "report.html", width=680)
+    told = browser.call("Page.printToPDF", paperWidth=wide, paperHeight=high, printBackground=True)
+    sheets = re.search(rb"/Type /Pages\s[^>]*/Count (\d+)", base64.b64decode(told["data"]))
+    assert sheets is not None
+    assert int(sheets[1]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1300, 420])
+def test_no_label_of_a_chart_leaves_the_page_or_lies_on_another(
+    made: tuple[Path, Ended], browser: Browser, width: int
+) -> None:
+    browser.open(made[0] / "out" / "report.html", width=width)
+    boxes = browser.evaluate(
+        "[...document.querySelectorAll('svg.chart')].map(s => [...s.querySelectorAll(':scope > text')].map(t => "
+        "t.getBoundingClientRect()).filter(b => b.width).map(b => [b.left, b.top, b.right, b.bottom]))"
+    )
+    for labels in boxes:
+        for place, (left, top, right, bottom) in enumerate(labels):
+            assert left >= 0
+            assert right <= width
+            for other in labels[place + 1 :]:
+                assert left >= other[2] or right <= other[0] or top + 2 >= other[3] or bottom - 2 <= other[1]
 
 
 def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[Path, Ended], tmp_path: Path) -> None:
     page = (made[0] / "out" / "report.html").read_text()
-    assert "six V100 GPUs each, not measured on this cluster" in page[: page.index("<nav")]
+    assert "six V100 GPUs each" in page.partition('<details class="appendix">')[0]
     (tmp_path / "curves.csv").write_text("model,node_type,nodes_1,nodes_2\ndigits,4 A100 GPUs,100,190\n")
     ended = bftrainer(
         "replay", "report", made[0] / "log.csv.gz", "--hours", 2, "--out", tmp_path / "out", "--jobs", 1,
@@ -384,9 +427,9 @@ def test_a_title_prices_and_the_nodes_of_the_curves_are_at_the_top(made: tuple[P
     )  # fmt: skip
     assert ended.status == 0, ended
     page = (tmp_path / "out" / "report.html").read_text()
-    above = without_spans(page[: page.index("<nav")])
-    assert "<h1>Idle &lt;nodes&gt;</h1>" in above
+    above = without_spans(page.partition('<details class="appendix">')[0])
+    assert '<p class="about">Idle &lt;nodes&gt; · ' in above
     assert "At 2.5 EUR a node-hour, they cost" in above
-    assert "V100" not in page
-    assert "Energy is not shown; --watts would add it." in above
-    assert "curves.csv, measured on: 4 A100 GPUs" in page
+    assert "V100 GPUs" not in page
+    assert "curves.csv, measured on: 4 A100 GPUs" in above
+    assert "of up to 2 nodes each" in above

@@ -12,9 +12,6 @@ from bftrainer_replay.report.prices import NO_PRICES, SitePrices
 
 def test_nothing_is_said_without_prices() -> None:
     assert NO_PRICES.idle_words(1000) + NO_PRICES.training_words(900, 800) == ""
-    assert NO_PRICES.missing_words() == "Cost and energy are not shown; --node-hour-price and --watts would add them."
-    assert SitePrices(busy_w=1500).missing_words() == "Cost is not shown; --node-hour-price would add it."
-    assert SitePrices(node_hour=1, busy_w=1500).missing_words() == ""
 
 
 def test_money_is_what_idle_nodes_cost_anyway_and_what_the_work_would_cost_on_dedicated_nodes() -> None:
