@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class NodeSteps:
     """A number of nodes, constant from each of ``edges_s`` to the next."""
 
     edges_s: Array
@@ -47,7 +47,7 @@ class Course:
     days: tuple[Course, ...] = ()
 
 
-def course(window: LogWindow, idle: Steps, used: Steps) -> Course:
+def course(window: LogWindow, idle: NodeSteps, used: NodeSteps) -> Course:
     """By the hour up to three weeks, else as a mean week."""
     first_s = window.start_s - (window.start_s + _offset_s(window)) % _HOUR_S
     edges_s = np.clip(np.arange(first_s, window.end_s + _HOUR_S, _HOUR_S), window.start_s, window.end_s)

@@ -138,7 +138,7 @@ class TopPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
+class PageTop:
     """The top of a page that is read in twenty seconds; ``rows`` are (name, words), where ``**`` encloses bold words."""
 
     about: str
@@ -162,7 +162,7 @@ class Page:
     tiles: tuple[tuple[str, str], ...]
     chapters: tuple[Chapter, ...]
     commands: tuple[str, ...]
-    top: Top | None = None
+    top: PageTop | None = None
     appendix: str = ""
 
 

@@ -19,7 +19,7 @@ from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.silent import LEAST_H
 from bftrainer_replay.logs.torus import is_block
 from bftrainer_replay.report.figures import MONTH_H, ReportFigures
-from bftrainer_replay.report.page import Box, Top, TopPicture
+from bftrainer_replay.report.page import Box, PageTop, TopPicture
 from bftrainer_replay.report.prices import SitePrices
 from bftrainer_replay.report.words import about, listed, precise, range_text, share_text, span_text
 from bftrainer_replay.sweep.sample import LogSample
@@ -75,7 +75,7 @@ def top_of(
     pictures: tuple[TopPicture, TopPicture],
     title: str | None,
     last: ReportFigures | None = None,
-) -> Top:
+) -> PageTop:
     """The top; ``last`` are the figures of an earlier report."""
     name = title or f"A cluster of {found.machine_nodes:,} nodes"
     origin = figures.origin
@@ -87,7 +87,7 @@ def top_of(
     ]
     if last is not None:
         rows.insert(3, ("Compared", f"With the report on {figures.since(last)}"))
-    return Top(
+    return PageTop(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
         sentence=sentence(figures),
         boxes=(
@@ -274,7 +274,7 @@ def _next(trainings: Trainings) -> str:
     )
 
 
-def as_text(top: Top) -> str:
+def as_text(top: PageTop) -> str:
     """The top for a terminal."""
     boxes = "\n".join(
         f"{box.title}: {box.number} {box.text}. {box.fine}. ({box.origin}{box.where})" for box in top.boxes

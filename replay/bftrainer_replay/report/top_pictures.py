@@ -12,7 +12,7 @@ from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.charts import Chart, ticks
 from bftrainer_replay.report.figures import ReportFigures
-from bftrainer_replay.report.over_time import Course, Steps, course
+from bftrainer_replay.report.over_time import Course, NodeSteps, course
 from bftrainer_replay.report.page import PageTable, TopPicture
 from bftrainer_replay.report.used_nodes import UsedNodes, one_node_hours
 from bftrainer_replay.report.words import about, precise
@@ -32,9 +32,13 @@ _BLUE, _ORANGE = "of-training", "of-plain"
 def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:
     """Idle nodes, and those of them in training: replayed, or without a replay of the whole log at most as many as fit."""
     sizes = pool_sizes_of(window)
-    idle = Steps(np.append(sizes.start_s, window.end_s), sizes.nodes.astype(np.float64))
+    idle = NodeSteps(np.append(sizes.start_s, window.end_s), sizes.nodes.astype(np.float64))
     cap = figures.trainings * figures.nodes_each
-    used = Steps(idle.edges_s, np.minimum(idle.nodes, cap)) if detail is None else Steps(detail.edges_s, detail.used)
+    used = (
+        NodeSteps(idle.edges_s, np.minimum(idle.nodes, cap))
+        if detail is None
+        else NodeSteps(detail.edges_s, detail.used)
+    )
     found = course(window, idle, used)
     most = float(np.nanmax(found.idle, initial=0.0))
     many = f"{figures.trainings:,} training{'s' * (figures.trainings > 1)}"
