@@ -13,7 +13,7 @@ RUN := .venv/bin/python
 WORKERS = $(shell $(RUN) -c 'import os; n = len(os.sched_getaffinity(0)); print(min(4, n + 1) if n > 1 else 0)')
 
 help:
-	@echo "make demo    replay a sample log under equal share and BFTrainer; writes demo/report.html"
+	@echo "make demo    generate a log, run a pilot on it; writes demo/report.html"
 	@echo "make test    install the test dependencies (announced, no questions asked), then run make check"
 	@echo "make check   ruff, mypy, import-linter, pytest: every change must pass them"
 	@echo "make bench   run every benchmark in tests/bench"
