@@ -42,7 +42,7 @@ def pilot(state: Path, config: Path | None) -> None:
       bftrainer init && bftrainer pilot
     """
     from bftrainer.cli.pilot_log import print_fact
-    from bftrainer.live.pilot import run_pilot
+    from bftrainer.live.pilot_process import run_pilot
     from bftrainer.live.runtime import PilotDependencies
     from bftrainer.live.signals import Signals
     from bftrainer.live.site import batch_job, build_site, reconfigure

@@ -23,9 +23,9 @@ from bftrainer.domain.model import Trainer
 from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError
-from bftrainer.live.derived import Derived
 from bftrainer.live.facts import TickStage
 from bftrainer.live.heartbeat import Heartbeat
+from bftrainer.live.memo import Memo
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.recorder import Recorder
@@ -55,7 +55,7 @@ class Control(Protocol):
         """Whether the pilot must drain and end."""
 
 
-class Told:
+class KnownToCore:
     """What the core has been told: the pool, the trainers and whether they are measured, the limit on admitted trainers."""
 
     def __init__(self, told: State) -> None:
@@ -63,7 +63,7 @@ class Told:
         self._trainers = {t.id: t.learning is not None for t in trainers}
         self._pool = told.pool
         self._max_parallel = told.max_parallel
-        self._pool_change = Derived(_pool_change)
+        self._pool_change = Memo(_pool_change)
 
     def __contains__(self, trainer: str) -> bool:
         return trainer in self._trainers
@@ -124,7 +124,7 @@ class LiveWorld:
         self._heartbeat = heartbeat
         self._timer = TickTimer(clock, recorder)
         self._refusal = refusal
-        self._told = Told(told)
+        self._told = KnownToCore(told)
         self._next_beat = clock.elapsed_s()
         self._drains_since: ElapsedS | None = None
         self._told_all_joined = True

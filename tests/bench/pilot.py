@@ -40,7 +40,7 @@ from bftrainer.cli import pilot_log
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.live.facts import DecisionMade
-from bftrainer.live.pilot import run_pilot
+from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
 from bftrainer.live.trainers import driver_process

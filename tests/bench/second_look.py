@@ -27,7 +27,7 @@ import numpy as np
 from bftrainer.allocation.chain import build_allocator
 from bftrainer.api import PolicySettings, build_policy, find_objective
 from bftrainer.domain.events import PoolChanged
-from bftrainer.live.nodes.backoff import NodeBackoff
+from bftrainer.live.nodes.node_requests import NodeBackoff
 from bftrainer_replay.api import (
     EventLog,
     ImportOptions,

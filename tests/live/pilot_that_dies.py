@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bftrainer.client.state_dir import read
-from bftrainer.live.pilot import run_pilot
+from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
 from bftrainer.live.site import build_site

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_house import House, house, spec
 
-from bftrainer.live.nodes.burst import MANY, TELL_EVERY_S, Burst
+from bftrainer.live.nodes.node_requests import MANY, TELL_EVERY_S, RequestProgress
 from bftrainer.persistence.registry import Registry
 
 
@@ -62,7 +62,7 @@ def test_many_nodes_are_requested_in_batches_with_their_progress_told(tmp_path: 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 64), st.floats(0.1, 30.0)), max_size=50))
 def test_what_is_told_of_a_burst_adds_up(rounds: list[tuple[int, int, float]]) -> None:
-    burst, now_s, told_s, since = Burst(), 0.0, -1e9, 0
+    burst, now_s, told_s, since = RequestProgress(), 0.0, -1e9, 0
     for wanted, can, pause_s in rounds:
         now_s += pause_s
         requested = min(wanted, can)
@@ -80,4 +80,4 @@ def test_what_is_told_of_a_burst_adds_up(rounds: list[tuple[int, int, float]]) -
 
 @pytest.mark.parametrize(("wanted", "requested"), [(MANY, 1), (500, 500), (0, 0)])
 def test_a_few_nodes_or_one_batch_are_not_worth_a_word(wanted: int, requested: int) -> None:
-    assert Burst().after(wanted, requested, 0, 1.0) == (Burst(), "")
+    assert RequestProgress().after(wanted, requested, 0, 1.0) == (RequestProgress(), "")

@@ -17,7 +17,7 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase, LimitWait, NodeReq
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.live.nodes.classifier import PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, NodeDecision, Release, next_release, next_steps
-from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
 
 NOW_S = 1000.0

@@ -44,7 +44,7 @@ def test_a_trainer_that_does_not_say_enough_is_refused_and_the_others_run(
         "afs-p",
         "srtf",
         "fcfs-rigid",
-        "plain",
+        "plain?nodes=2",
         "loss-phase",
         "flowcon",
         "cohort",

@@ -13,7 +13,7 @@ from bftrainer.config.pilot import NodesConfig
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.cluster import Availability, NodeView, Observation
 from bftrainer.domain.fragments import node_of
-from bftrainer.live.nodes.power_saving import left_idle
+from bftrainer.live.nodes.decisions import left_idle
 from bftrainer.live.nodes.selection import asleep, offered
 
 NAMES = st.lists(st.sampled_from([f"n{i}" for i in range(8)]), unique=True)

@@ -15,9 +15,9 @@ from live_house import House, configuration, house, spec
 from bftrainer.domain.cluster import Fragment, FragmentPhase, Hidden, Observation, PeerPilot
 from bftrainer.domain.fragments import fragment_name
 from bftrainer.errors import UserError
-from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.sharing import claim_hosts, overlap, peer_holders, room_beside, surplus
-from bftrainer.live.pilot import run_pilot
+from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
 from bftrainer.persistence.registry import Registry

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.placement import in_name_order
 from bftrainer.config.pilot import is_quiet
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.state import Nodes
-from bftrainer.live.nodes.fragments import HeldFragment
-from bftrainer.live.nodes.limits import above, in_the_way, told
-from bftrainer.live.nodes.node_facts import Candidate, DemandCap, Moment, NodeFacts, NodeMemory
-from bftrainer.live.nodes.power_saving import left_idle
+from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.sharing import room_beside, surplus
 
 
@@ -123,7 +121,7 @@ def _make_room(known: NodeFacts, at: Moment, draft: _Draft) -> NodeDecision:
     waits = known.limit_waits
     if waits.at_s != known.memory.limits_at_s:
         names = [h.name for h in in_the_way(known.fragments, draft.kept, known.used, waits)]
-        draft.give_back(names, told(waits))
+        draft.give_back(names, limit_reason(waits))
     memory = replace(known.memory, limits_at_s=waits.at_s)
     return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0))
 
@@ -208,3 +206,46 @@ def _requests(known: NodeFacts, at: Moment, draft: _Draft, left: Nodes) -> tuple
             room_of[free[node].node_class] -= 1
             chosen.append(replace(free[node].request, useful_s=known.demand.rescale_s))
     return tuple(chosen[: max(at_once, 0)]), len(chosen)
+
+
+# Room for main-queue jobs that wait for a limit for which holders count: no scheduler preempts for a limit.
+
+
+def above(kept: Sequence[HeldFragment], used: Nodes, most: int) -> list[HeldFragment]:
+    """Fragments above a cap: unused ones first, the latest first."""
+    if len(kept) <= most:
+        return []
+    return sorted(kept, key=lambda h: (h.name in used, -h.asked_s, h.name))[: len(kept) - most]
+
+
+def in_the_way(
+    fragments: Iterable[HeldFragment], kept: Sequence[HeldFragment], used: Nodes, waits: LimitWaits
+) -> list[HeldFragment]:
+    """As many fragments as the jobs need, less those that are leaving; and all that have not started: they would be next."""
+    leaving = sum(h.given_back_s is not None for h in fragments)
+    needed = max(sum(job.size for job in waits.jobs) - leaving, 0)
+    ready = [h for h in kept if h.is_ready]
+    return [*(h for h in kept if not h.is_ready), *above(ready, used, max(len(ready) - needed, 0))]
+
+
+def limit_reason(waits: LimitWaits) -> str:
+    """The reason that fragments are given back for."""
+    first, more = waits.jobs[0], len(waits.jobs) - 1
+    others = f" and {more} more" if more else ""
+    return f"job {first.job}{others} waits for a limit that holders use up ({first.reason})"
+
+
+def left_idle(idle: Sequence[str], asleep: Iterable[str], keep: int, left_before: Iterable[str]) -> tuple[str, ...]:
+    """Which of the ``idle`` nodes, the most useful ones first, are left to the site's power saving.
+
+    A pilot that holds every idle node keeps all of them awake. So it leaves ``keep`` nodes idle or powered down: those that it
+    left before, because a node is powered down only after it has been idle for a while (Slurm's SuspendTime).
+
+    ``asleep`` are those of them that are powered down; they are left before any other.
+    """
+    if keep <= 0:
+        return ()
+    sleeping, before = frozenset(asleep), frozenset(left_before)
+    ranks = {name: rank for rank, name in enumerate(idle)}
+    order = sorted(idle, key=lambda name: (name not in sleeping, name not in before, -ranks[name]))
+    return tuple(sorted(order[:keep]))

@@ -13,16 +13,14 @@ from bftrainer.domain.ports import NodeHolder, PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer.live.derived import Derived
 from bftrainer.live.facts import FragmentEvent
 from bftrainer.live.hints import Hints
-from bftrainer.live.nodes.backoff import NodeBackoff
-from bftrainer.live.nodes.burst import Burst
+from bftrainer.live.memo import Memo
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
-from bftrainer.live.nodes.ends import Ends, earliest, limit_ends, planned_ends
-from bftrainer.live.nodes.fragments import FragmentBook
+from bftrainer.live.nodes.held_fragments import Ends, FragmentBook, earliest, limit_ends, planned_ends
 from bftrainer.live.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
+from bftrainer.live.nodes.node_requests import NodeBackoff, RequestProgress
 from bftrainer.live.nodes.scheduler_polls import SchedulerPolls
 from bftrainer.live.nodes.selection import may_be_held
 from bftrainer.live.recorder import Recorder
@@ -79,11 +77,11 @@ class NodeManager:
         left_open = Nodes(f.name for f in recorder.registry.fragments(open_only=True))
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
-        self._burst = Burst()
-        self._window_ends = Derived(planned_ends)
-        self._limit_ends = Derived(limit_ends)
-        self._earliest = Derived(earliest)
-        self._candidates = Derived(with_back_off)
+        self._burst = RequestProgress()
+        self._window_ends = Memo(planned_ends)
+        self._limit_ends = Memo(limit_ends)
+        self._earliest = Memo(earliest)
+        self._candidates = Memo(with_back_off)
         self.look()
 
     @property

@@ -9,9 +9,9 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.cluster import LimitWait, NodeRequest
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
-from bftrainer.live.nodes.backoff import BackOff
 from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.node_requests import BackOff
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.claims import ClaimComparison
-from bftrainer.live.nodes.fragments import HeldFragment
+from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.system.printable import printable
 
 _MOST_CHARACTERS = 60

@@ -15,13 +15,12 @@ from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
-from bftrainer.live.derived import Derived
+from bftrainer.live.memo import Memo
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.for_core import due, least_rescale_s, wanted_nodes
-from bftrainer.live.trainers.managed import ManagedTrainer
-from bftrainer.live.trainers.occupancy import Occupancy
+from bftrainer.live.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.live.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
 from bftrainer.live.trainers.ports import ClassLookup, Launcher
 from bftrainer.live.trainers.remarks import disagreement_text, refused_text, repeat_text
@@ -65,8 +64,8 @@ class TrainerManager:
         self._clock = clock
         self._to_host = clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
-        self._for_core, self._wants = Derived(due), Derived(wanted_nodes)
-        self._least_rescale_s = Derived(least_rescale_s)
+        self._for_core, self._wants = Memo(due), Memo(wanted_nodes)
+        self._least_rescale_s = Memo(least_rescale_s)
         self._occupancy = Occupancy(self._trainers)
         self._measured: list[Measured] = []
         self._accounted_s = clock.now_s()

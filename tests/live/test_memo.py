@@ -1,4 +1,4 @@
-"""Derived values are those of the present arguments, whatever was asked for before, and are computed no more than needed."""
+"""Memo values are those of the present arguments, whatever was asked for before, and are computed no more than needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from bftrainer.live.derived import Derived, Table
+from bftrainer.live.memo import Memo, Table
 
 SETS = st.frozensets(st.integers(0, 5))
 
@@ -19,7 +19,7 @@ def test_it_is_always_the_functions_value(calls: list[tuple[frozenset[int], froz
         computed.append((a, b))
         return a | b
 
-    derived = Derived(union)
+    derived = Memo(union)
     changes = 0
     for i, (a, b) in enumerate(calls):
         assert derived(a, b) == a | b
@@ -29,7 +29,7 @@ def test_it_is_always_the_functions_value(calls: list[tuple[frozenset[int], froz
 
 
 def test_an_equal_value_is_the_same_object() -> None:
-    sizes = Derived(lambda names: frozenset(map(len, names)))
+    sizes = Memo(lambda names: frozenset(map(len, names)))
     first = sizes(("a", "bb"))
     assert sizes(("c", "dd")) is first
     assert sizes(("c",)) is not first
@@ -37,7 +37,7 @@ def test_an_equal_value_is_the_same_object() -> None:
 
 def test_none_is_a_value_like_others() -> None:
     calls: list[int] = []
-    derived = Derived(lambda n: calls.append(n))
+    derived = Memo(lambda n: calls.append(n))
     assert (derived(1), derived(1), derived(2)) == (None, None, None)
     assert calls == [1, 2]
 
