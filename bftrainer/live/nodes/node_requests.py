@@ -1,4 +1,4 @@
-"""Requests for nodes: back-off from nodes that were preempted early or refused; progress where many are requested in batches."""
+"""Requests for nodes: back-off from nodes that were preempted early or refused, and the progress of many requests."""
 
 from __future__ import annotations
 
