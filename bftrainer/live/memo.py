@@ -15,7 +15,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class Memo(Generic[P, T]):
+class Memoized(Generic[P, T]):
     """A pure function that remembers its last call. Called with equal (frozen) arguments, it returns the same object.
 
     If other arguments give an equal value, the old object is returned as well, so what is derived from it stays, too.

@@ -25,7 +25,7 @@ from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError
 from bftrainer.live.facts import TickStage
 from bftrainer.live.heartbeat import Heartbeat
-from bftrainer.live.memo import Memo
+from bftrainer.live.memo import Memoized
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.recorder import Recorder
@@ -63,7 +63,7 @@ class KnownToCore:
         self._trainers = {t.id: t.learning is not None for t in trainers}
         self._pool = told.pool
         self._max_parallel = told.max_parallel
-        self._pool_change = Memo(_pool_change)
+        self._pool_change = Memoized(_pool_change)
 
     def __contains__(self, trainer: str) -> bool:
         return trainer in self._trainers

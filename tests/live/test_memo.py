@@ -1,4 +1,4 @@
-"""Memo values are those of the present arguments, whatever was asked for before, and are computed no more than needed."""
+"""Memoized values are those of the present arguments, whatever was asked for before, and are computed no more than needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from bftrainer.live.memo import Memo, Table
+from bftrainer.live.memo import Memoized, Table
 
 SETS = st.frozensets(st.integers(0, 5))
 
@@ -19,7 +19,7 @@ def test_it_is_always_the_functions_value(calls: list[tuple[frozenset[int], froz
         computed.append((a, b))
         return a | b
 
-    derived = Memo(union)
+    derived = Memoized(union)
     changes = 0
     for i, (a, b) in enumerate(calls):
         assert derived(a, b) == a | b
@@ -29,7 +29,7 @@ def test_it_is_always_the_functions_value(calls: list[tuple[frozenset[int], froz
 
 
 def test_an_equal_value_is_the_same_object() -> None:
-    sizes = Memo(lambda names: frozenset(map(len, names)))
+    sizes = Memoized(lambda names: frozenset(map(len, names)))
     first = sizes(("a", "bb"))
     assert sizes(("c", "dd")) is first
     assert sizes(("c",)) is not first
@@ -37,7 +37,7 @@ def test_an_equal_value_is_the_same_object() -> None:
 
 def test_none_is_a_value_like_others() -> None:
     calls: list[int] = []
-    derived = Memo(lambda n: calls.append(n))
+    derived = Memoized(lambda n: calls.append(n))
     assert (derived(1), derived(1), derived(2)) == (None, None, None)
     assert calls == [1, 2]
 

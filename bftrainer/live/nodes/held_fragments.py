@@ -14,7 +14,7 @@ from bftrainer.domain.cluster import Fragment, FragmentPhase
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS, PilotS
 from bftrainer.live.facts import FragmentEvent
-from bftrainer.live.memo import Memo, Table
+from bftrainer.live.memo import Memoized, Table
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.node_requests import NodeBackoff
 from bftrainer.live.recorder import Recorder
@@ -57,8 +57,8 @@ class FragmentBook:
         self._classes = classes
         self._backoff = backoff
         self._held: Table[HeldFragment] = Table()
-        self._pool = Memo(_pool)
-        self._leaving = Memo(_leaving)
+        self._pool = Memoized(_pool)
+        self._leaving = Memoized(_leaving)
 
     def all(self) -> tuple[HeldFragment, ...]:
         return self._held.values()

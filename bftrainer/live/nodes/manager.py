@@ -15,7 +15,7 @@ from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.live.facts import FragmentEvent
 from bftrainer.live.hints import Hints
-from bftrainer.live.memo import Memo
+from bftrainer.live.memo import Memoized
 from bftrainer.live.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.live.nodes.decisions import Ask, GiveBack, next_release, next_steps
 from bftrainer.live.nodes.held_fragments import Ends, FragmentBook, earliest, limit_ends, planned_ends
@@ -78,10 +78,10 @@ class NodeManager:
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
         self._burst = RequestProgress()
-        self._window_ends = Memo(planned_ends)
-        self._limit_ends = Memo(limit_ends)
-        self._earliest = Memo(earliest)
-        self._candidates = Memo(with_back_off)
+        self._window_ends = Memoized(planned_ends)
+        self._limit_ends = Memoized(limit_ends)
+        self._earliest = Memoized(earliest)
+        self._candidates = Memoized(with_back_off)
         self.look()
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
-from bftrainer.live.memo import Memo
+from bftrainer.live.memo import Memoized
 from bftrainer.live.trainers.meter import TrainerMeter
 from bftrainer.live.trainers.outcomes import samples_of
 from bftrainer.live.trainers.steps import TrainerState, holds
@@ -81,8 +81,8 @@ class Occupancy:
 
     def __init__(self, trainers: Mapping[str, ManagedTrainer]) -> None:
         self._trainers = trainers
-        self._held, self._desired, self._used = Memo(_union), Memo(_union), Memo(_union)
-        self._outside = Memo(_outside)
+        self._held, self._desired, self._used = Memoized(_union), Memoized(_union), Memoized(_union)
+        self._outside = Memoized(_outside)
 
     def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """The fragments on which each trainer has processes."""

@@ -15,7 +15,7 @@ from bftrainer.domain.fragments import id_of, node_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.errors import UserError
-from bftrainer.live.memo import Memo
+from bftrainer.live.memo import Memoized
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
@@ -64,8 +64,8 @@ class TrainerManager:
         self._clock = clock
         self._to_host = clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
-        self._for_core, self._wants = Memo(due), Memo(wanted_nodes)
-        self._least_rescale_s = Memo(least_rescale_s)
+        self._for_core, self._wants = Memoized(due), Memoized(wanted_nodes)
+        self._least_rescale_s = Memoized(least_rescale_s)
         self._occupancy = Occupancy(self._trainers)
         self._measured: list[Measured] = []
         self._accounted_s = clock.now_s()

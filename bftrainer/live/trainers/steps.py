@@ -13,7 +13,7 @@ from enum import Enum
 from bftrainer.domain.fragments import id_of
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import HostS, PilotS
-from bftrainer.live.memo import Memo
+from bftrainer.live.memo import Memoized
 from bftrainer.protocol.reports import DriverView
 
 _NOTHING: Nodes = frozenset()
@@ -61,8 +61,8 @@ class TrainerState:
     stop_asked_s: PilotS | None = None
     not_before_s: PilotS = PilotS(0.0)
     view: DriverView = field(default_factory=DriverView)
-    _still_occupied: Memo[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
-        default_factory=lambda: Memo(_still_occupied)
+    _still_occupied: Memoized[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
+        default_factory=lambda: Memoized(_still_occupied)
     )
 
     @property
