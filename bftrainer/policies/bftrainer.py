@@ -16,7 +16,7 @@ from bftrainer.domain.needs import Need
 from bftrainer.domain.ports import Allocator, Policy
 from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.state import Active, Decision, State
-from bftrainer.policies.line import line_of
+from bftrainer.policies.line import KnownPlaces, line_of
 from bftrainer.policies.settings import PolicySettings
 
 _MOST = 8192
@@ -31,6 +31,7 @@ class BFTrainer:
     forward_s: float
     name: str = "bftrainer"
     _known: KnownDemands = field(default_factory=lambda: KnownDemands(), compare=False, repr=False)
+    _places: KnownPlaces = field(default_factory=KnownPlaces, compare=False, repr=False)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -53,7 +54,7 @@ class BFTrainer:
         """The same, of the trainers that can be chosen, with their weights; the others get nothing."""
         unfinished = len(state.active) + len(state.queue)
         peak = max(unfinished, state.memory if isinstance(state.memory, int) else 0) if unfinished else 0
-        line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak)
+        line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak, self._places)
         chosen = [state.active[j] for j in line.members]
         values = [self.objective.value(a.trainer, None) for a in chosen]
         demands = _demands(chosen, values, state.at_s, self.forward_s, self._known)

@@ -45,10 +45,12 @@ class WaitingLine:
     first: int | None
 
 
-def line_of(active: Sequence[Active], queued: int, pool_size: int, kappa: float, peak: int) -> WaitingLine:
+def line_of(
+    active: Sequence[Active], queued: int, pool_size: int, kappa: float, peak: int, known: KnownPlaces | None = None
+) -> WaitingLine:
     """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them all. ``peak`` is M."""
-    _MEMO.trim()
-    places = _MEMO.in_line(active)
+    known = known or KnownPlaces()
+    places = known.in_line(active)
     whole = len(active) + queued + kappa * peak
     free, room = pool_size, dict[int, int]()
     first: int | None = None
@@ -58,7 +60,7 @@ def line_of(active: Sequence[Active], queued: int, pool_size: int, kappa: float,
             rest = enumerate(places[i:], i)
             chosen += [(j, (whole - i) / whole) for i, (_, j) in rest if active[j].nodes]
             break
-        kind, smallest, takes_one = _MEMO.kind(active[j].trainer)
+        kind, smallest, takes_one = known.kind(active[j].trainer)
         if first is None and smallest <= pool_size:
             first = j
         left = room[kind] = room.get(kind, pool_size) - smallest
@@ -78,9 +80,9 @@ def key_s(active: Active) -> float:
     return active.admitted_s + left / rate_of_one(trainer)
 
 
-class _Memo:
-    """Every trainer's last key, and its kind: those that wait do not change. What it returns depends on its arguments only; a
-    kind has the same number as long as nothing is forgotten, and all is forgotten together, between two lines.
+class KnownPlaces:
+    """Every trainer's last key, and its kind: those that wait do not change. A line depends on its arguments only: a kind
+    has the same number as long as nothing is forgotten, and all is forgotten together, between two lines.
     """
 
     def __init__(self) -> None:
@@ -88,12 +90,10 @@ class _Memo:
         self._kinds: dict[str, tuple[Trainer, tuple[int, int, int]]] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
 
-    def trim(self) -> None:
-        if max(len(self._keys), len(self._kinds), len(self._numbers)) > _MOST:
-            self._keys, self._kinds, self._numbers = {}, {}, {}
-
     def in_line(self, active: Sequence[Active]) -> list[tuple[float, int]]:
         """(key, index) of every trainer, in line."""
+        if max(len(self._keys), len(self._kinds), len(self._numbers)) > _MOST:
+            self._keys, self._kinds, self._numbers = {}, {}, {}
         keys, found = self._keys, []
         for j, a in enumerate(active):
             known = keys.get(a.trainer.id)
@@ -116,6 +116,3 @@ class _Memo:
         found = self._numbers.setdefault(alike, len(self._numbers)), smallest, int(takes_one)
         self._kinds[t.id] = t, found
         return found
-
-
-_MEMO = _Memo()
