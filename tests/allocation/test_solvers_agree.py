@@ -127,7 +127,12 @@ def test_brute_force_finds_nothing_better(problem: Problem) -> None:
 def without_sizes(seed: int, kind: Callable[[random.Random], Problem]) -> Problem:
     """Small enough for one binary per trainer and node, and only what the paper's model knows."""
     problem = kind(random.Random(seed))
-    return replace(problem, demands=tuple(c for c in problem.demands if c.sizes is None)[:6])
+    kept = [j for j, c in enumerate(problem.demands) if c.sizes is None][:6]
+    return replace(
+        problem,
+        demands=tuple(problem.demands[j] for j in kept),
+        weights=tuple(problem.weights[j] for j in kept if problem.weights),
+    )
 
 
 @pytest.mark.parametrize("kind", [random_problems.mixed, random_problems.overlapping])
