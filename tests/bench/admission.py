@@ -8,6 +8,7 @@ loop of Python is timed beside them, since machines differ.
 
 from __future__ import annotations
 
+import argparse
 import random
 import time
 
@@ -68,6 +69,7 @@ def decisions_ms(trainers: int, nodes: int, models: int, seed: int = 1) -> tuple
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     table = Table("trainers x nodes", "models", "p50 ms", "p99 ms", "policy p50", "policy p99", "calibration ms")
     for trainers, nodes in CASES:
         for models in (1, 7):
