@@ -89,11 +89,6 @@ class Crew:
             workers = list(self.joined.values())
         end(workers)
 
-    def of(self, label: str) -> list[WorkerProcess]:
-        """The joined workers of a member."""
-        with self._lock:
-            return [worker for key, worker in self.joined.items() if key[0] == label]
-
     def _follow(self, member: Member, slot: int, worker: WorkerProcess) -> None:
         threading.Thread(
             target=self._wait, args=(member, slot, worker), name=f"wait {member.label}", daemon=True

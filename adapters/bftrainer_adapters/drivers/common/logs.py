@@ -33,7 +33,7 @@ class CappedLog:
 
 
 class Pump(threading.Thread):
-    """Copies a pipe into a log until the pipe ends; ``marked`` is set, and ``on_marked`` called, when ``marker`` was read.
+    """Copies a pipe into a log until the pipe ends; ``on_marked`` is called once when ``marker`` was read.
 
     A full disk must not stop the worker: its output is still read, and lost.
     """
@@ -42,20 +42,19 @@ class Pump(threading.Thread):
         self, pipe: int, log: CappedLog, marker: bytes = b"", on_marked: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__(name=f"log {log.path.name}", daemon=True)
-        self.marked = threading.Event()
         self._pipe = pipe
         self._log = log
         self._marker = marker
         self._on_marked = on_marked
 
     def run(self) -> None:
-        recent = b""
+        recent, seeks = b"", bool(self._marker)
         with os.fdopen(self._pipe, "rb", buffering=0) as pipe:
             while data := pipe.read(65536):
-                if self._marker and not self.marked.is_set():
+                if seeks:
                     recent = (recent + data)[-len(self._marker) - len(data) :]
                     if self._marker in recent:
-                        self.marked.set()
+                        seeks = False
                         self._on_marked()
                 try:
                     self._log.write(data)

@@ -23,31 +23,13 @@ from bftrainer.protocol.progress_line import parse_progress
 from bftrainer.protocol.reports import Ending
 from bftrainer.protocol.typed_json import read_json, write_json
 from bftrainer.system.json_tail import JsonTail
-from bftrainer_adapters.drivers.common.core import (
-    AskWorkersToStop,
-    Begin,
-    EndNow,
-    GroupOver,
-    Heard,
-    HostsListed,
-    KillGroup,
-    Report,
-    Reported,
-    RunState,
-    Step,
-    StopRequested,
-    Terms,
-    TimePassed,
-    Warmed,
-    after,
-)
+from bftrainer_adapters.drivers.common import core
 from bftrainer_adapters.drivers.common.crew import Crew
 from bftrainer_adapters.drivers.common.event_writer import EventWriter
 from bftrainer_adapters.drivers.common.membership import Announce, Drop, Member, StartWarming
 from bftrainer_adapters.drivers.common.outcome import DriverOutcome
 from bftrainer_adapters.drivers.common.reaper import Reaper
-from bftrainer_adapters.drivers.common.reported import reported_progress
-from bftrainer_adapters.drivers.common.silence import longest_silence_s
+from bftrainer_adapters.drivers.common.silence import longest_silence_s, reported_progress
 from bftrainer_adapters.drivers.common.workers import WorkerStarter
 
 LAST_EXITS_S = 5.0
@@ -57,7 +39,7 @@ LAST_EXITS_S = 5.0
 class Backend:
     """How one launcher starts, announces and ends workers. All methods are called in the run's thread."""
 
-    terms: Terms
+    terms: core.Terms
 
     def open(self) -> None:
         """Open what the workers need. Raises what ends the driver."""
@@ -74,7 +56,7 @@ class Backend:
     def drop(self, member: Member) -> None:
         """A member is not needed; its waiting workers have been ended."""
 
-    def note(self, heard: Heard) -> None:
+    def note(self, heard: core.Heard) -> None:
         """The core has heard this."""
 
     def tick(self, now_s: float) -> None:
@@ -107,15 +89,15 @@ class Run:
         self._upcoming: int | None = None
         self._begun = False
         self._complaint = ""
-        self._heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[core.Heard] = queue.SimpleQueue()
         self._progress = JsonTail(directory.progress)
         self._progress.skip()
         self.starter = WorkerStarter(directory, self.trainer, self.settings, events, reaper)
         self.crew = Crew(self.starter, self.tell)
         self.backend = make(self)
-        self.state = RunState.first(self.backend.terms, longest_silence_s(reported_progress(directory)))
+        self.state = core.RunState.first(self.backend.terms, longest_silence_s(reported_progress(directory)))
 
-    def tell(self, heard: Heard) -> None:
+    def tell(self, heard: core.Heard) -> None:
         """Let the run hear something; from any thread, and from signal handlers."""
         self._heard.put(heard)
 
@@ -125,11 +107,11 @@ class Run:
             self.backend.open()
             while self.state.outcome is None:
                 self._read_files()
-                self._hear(TimePassed())
+                self._hear(core.TimePassed())
                 self.backend.tick(time.monotonic())
                 self._listen()
                 if self.backend.is_over():
-                    self._hear(GroupOver())
+                    self._hear(core.GroupOver())
             return self.state.outcome
         finally:
             self.backend.shut()
@@ -143,7 +125,7 @@ class Run:
     def warm_up(self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool) -> None:
         """Start workers that do their imports, of the next incarnation if ``ahead``; without a command none can."""
         if command is None or not self.settings.warm:
-            self.tell(Warmed(member, is_cold=True))
+            self.tell(core.Warmed(member, is_cold=True))
             return
         if ahead and self._upcoming is None:
             self._upcoming = self.directory.new_incarnation()
@@ -162,8 +144,8 @@ class Run:
         except queue.Empty:
             return
 
-    def _hear(self, heard: Heard) -> None:
-        self.state, steps = after(self.state, heard, time.monotonic())
+    def _hear(self, heard: core.Heard) -> None:
+        self.state, steps = core.after(self.state, heard, time.monotonic())
         self.backend.note(heard)
         for step in steps:
             self._carry_out(step)
@@ -172,8 +154,8 @@ class Run:
         self._read_progress()
         try:
             if is_stop_requested(self.directory.control):
-                self._hear(StopRequested())
-            self._hear(HostsListed(read_hosts(self.directory.hosts)))
+                self._hear(core.StopRequested())
+            self._hear(core.HostsListed(read_hosts(self.directory.hosts)))
         except InputFileError as error:  # edited by hand, or missing: the last one stays in force
             if str(error) != self._complaint:
                 self._complaint = str(error)
@@ -182,11 +164,11 @@ class Run:
     def _read_progress(self) -> None:
         for line in map(parse_progress, self._progress.read()):
             if line.incarnation == self.events.incarnation:
-                self._hear(Reported(line))
+                self._hear(core.Reported(line))
 
-    def _carry_out(self, step: Step) -> None:
+    def _carry_out(self, step: core.Step) -> None:
         match step:
-            case Report(event):
+            case core.Report(event):
                 self.events.write(event)
             case StartWarming(member):
                 self.backend.start(member)
@@ -195,15 +177,15 @@ class Run:
                 self.backend.drop(member)
             case Announce(members):
                 self.backend.announce(members)
-            case KillGroup():
+            case core.KillGroup():
                 self.crew.kill_joined()
-            case AskWorkersToStop(reason):
+            case core.AskWorkersToStop(reason):
                 self.events.write(Stopping(reason))
                 write_json(self.directory.leave, ControlMessage(ControlRequest.STOP, self.events.incarnation))
                 if signum := self.backend.terms.stop_signal:
                     for worker in list(self.crew.joined.values()):
                         worker.process.send_signal(signum)
-            case Begin(members):
+            case core.Begin(members):
                 if self._begun:
                     self.events.incarnation = self._upcoming or self.directory.new_incarnation()
                     self._upcoming = None
@@ -224,7 +206,7 @@ def drive(name: str, make: Make, missing: str = "") -> NoReturn:
     saved = False
     try:
         run = Run(directory, events, make)
-        over = EndNow(DriverOutcome(Ending.STOPPED, "the driver received SIGTERM"))
+        over = core.EndNow(DriverOutcome(Ending.STOPPED, "the driver received SIGTERM"))
         signal.signal(signal.SIGTERM, lambda *_: run.tell(over))
         ended = run.run()
         saved = run.state.checkpointed

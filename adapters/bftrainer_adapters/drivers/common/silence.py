@@ -1,14 +1,24 @@
-"""How long a script may report nothing before it counts as hung. Pure: time is an argument."""
+"""How long a script may report nothing before it counts as hung. Time is an argument."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bftrainer.protocol.progress_line import ProgressLine
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.progress_line import ProgressLine, parse_progress
+from bftrainer.system.json_tail import JsonTail
 
 LEARNED = 2.0
 """A silence of this multiple of the longest one that ended with a report is no hang, such as a long evaluation."""
+_BYTES = 1 << 16
+
+
+def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
+    """The lines in the last 64 KiB of progress, of all incarnations."""
+    tail = JsonTail(directory.progress)
+    tail.skip(_BYTES)
+    return [parse_progress(line) for line in tail.read()]
 
 
 def longest_silence_s(lines: Iterable[ProgressLine]) -> float:

@@ -38,9 +38,6 @@ class WorkerProcess:
     ended: threading.Event = field(default_factory=threading.Event)
     """Set once its exit has been reported."""
 
-    def wait_until_marked(self, timeout_s: float) -> bool:
-        return self.pump.marked.wait(timeout_s)
-
     def status(self) -> int | None:
         """Exit status, or minus the number of the signal that ended it; None while it runs.
 

@@ -25,17 +25,14 @@ class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no typ
     """The hosts that Horovod may use: labels and slots."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._slots: dict[str, int] = {}
 
     def announce(self, members: Sequence[Member]) -> None:
-        with self._lock:
-            self._slots = {member.label: member.host.slots for member in members}
+        self._slots = {member.label: member.host.slots for member in members}
 
     def find_available_hosts_and_slots(self) -> dict[str, int]:
         """Called by Horovod, which compares by value and needs a new dict each time."""
-        with self._lock:
-            return dict(self._slots)
+        return dict(self._slots)
 
 
 class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no types
