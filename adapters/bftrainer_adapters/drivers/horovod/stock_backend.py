@@ -49,6 +49,7 @@ class StockBackend(Backend):
         self._members: dict[str, Member] = {}
         self._wanted: tuple[Member, ...] = ()
         self._announced: tuple[Member, ...] = ()
+        self._group: tuple[Member, ...] = ()  # where it trains, as far as is known
         self._announced_s = self._now_s = 0.0
         self._settled = True
         self._deaf_commits = 0
@@ -72,8 +73,8 @@ class StockBackend(Backend):
             self._make_known(self._wanted)
         elif not self._settled and self._deaf_commits >= DEAF_COMMITS:
             # Show horovodrun the hosts of its group; the same change follows as a new one.
-            membership = self.run.state.membership
-            there = tuple(it for it in membership.group if it.host.fragment not in membership.withheld)
+            withheld = self.run.state.membership.withheld
+            there = tuple(member for member in self._group if member.host.fragment not in withheld)
             print("rank 0 has not received the notice of the last change; the change is repeated", flush=True)
             self._make_known(there)
             self._taken_back_s = now_s
@@ -82,7 +83,7 @@ class StockBackend(Backend):
         if not isinstance(heard, Reported) or self._settled or self._taken_back_s is not None:
             return
         if heard.line.world_size == sum(member.host.slots for member in self._announced):
-            self._settled = True
+            self._settled, self._group = True, self._announced
             self.run.tell(GroupFormed(tuple(member.label for member in self._announced)))
         elif heard.line.phase is not Phase.BUSY:
             self._deaf_commits += self._now_s - self._announced_s > NOTICE_S
@@ -107,7 +108,7 @@ class StockBackend(Backend):
         self._announced, self._announced_s, self._settled = members, self._now_s, False
         self._deaf_commits, self._taken_back_s = 0, None
         if self._process is None and hosts:
-            self._process = self._started()
+            self._group, self._process = members, self._started()
             self.run.starter.reaper.watch(self._process.pid, as_group=True)
 
     def _follow_reports(self) -> bool:
