@@ -192,6 +192,8 @@ def test_nothing_beats_the_no_cost_bound(policy: str, scenario: Scenario) -> Non
 @given(scenarios())
 def test_nothing_beats_the_upper_bound(policy: str, scenario: Scenario) -> None:
     """Trainers that differ, come later and run out of work."""
+    if policy == "plain":  # no P_jmax
+        scenario = replace(scenario, max_parallel=len(scenario.arrivals))
     outcome = play(scenario, build_policy(policy, SETTINGS))
     trainers = [arrival.trainer for arrival in sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)]
     bound = upper_bound(pool_sizes_of(scenario.window), trainers, scenario.max_parallel)
@@ -203,6 +205,8 @@ def test_nothing_beats_the_upper_bound(policy: str, scenario: Scenario) -> None:
 @given(scenarios() | alike_with_work_to_spare())
 def test_nothing_beats_the_start_bound(policy: str, scenario: Scenario) -> None:
     """A node that joined less than R_up (or start and switch) ago trains nobody."""
+    if policy == "plain":  # no P_jmax
+        scenario = replace(scenario, max_parallel=len(scenario.arrivals))
     bound = start_bound(scenario)
     assert (bound is None) == (scenario.cost_model is CostModel.PAPER)
     if bound is not None:
