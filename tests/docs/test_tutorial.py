@@ -74,7 +74,7 @@ def test_the_page_goes_from_sacct_to_a_decision(followed: Followed) -> None:
 
 
 def test_the_report_replays_eleven_times_and_says_how_much_a_waiting_job_could_have_filled(followed: Followed) -> None:
-    assert "11 replays and 7 reference replays" in followed.of("bftrainer replay report log")
+    assert "11 replays" in followed.of("bftrainer replay report log")
     page = (followed.folder / "of-the-job-log" / "report.html").read_text()
     assert "waiting job" in page
     assert len((followed.folder / "sweep" / "results.csv").read_text().splitlines()) == 1 + 8
