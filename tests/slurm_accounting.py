@@ -53,10 +53,12 @@ _PAGE = Path(__file__).resolve().parents[1] / "docs" / "site-setup.md"
 
 
 def preemptible_qos(cluster: Cluster) -> None:
-    """The commands of the page on site setup, as they are there, for this user."""
+    """The commands of the page on site setup, as they are there, for this user, who has an account for jobs already."""
     section = _PAGE.read_text().partition("## Preemption by QOS\n")[2].partition("\n## ")[0]
     found = [line.split()[1:] for line in section.splitlines() if line.startswith("sacctmgr ")]
     assert found, f"no commands in {_PAGE}"
+    sacctmgr(cluster, "add account users")
+    sacctmgr(cluster, f"add user {getpass.getuser()} account=users")
     for words in found:
         sacctmgr(cluster, " ".join(getpass.getuser() if word == "ann" else word for word in words))
 

@@ -58,6 +58,7 @@ class TrainerKeys(TypedDict, total=False):
     global_batch: int
     stop_s: float
     stop_signal: str
+    hang_s: float
     group: str
     parameters: Mapping[str, Value]
     node_class: str

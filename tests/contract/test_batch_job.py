@@ -49,6 +49,7 @@ def submit_on(run: Callable[..., str], folder: Path, *argv: str) -> str:
 def on(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     name = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID"}[request.param]
     (tmp_path / "pilot.lsf").write_text(SCRIPT.format(id=f"${name}", folder=tmp_path))
+    monkeypatch.chdir(tmp_path)  # the successor's output goes to the working directory
     lab: Lab | LsfLab
     if request.param == "slurm":
         lab = request.getfixturevalue("lab")

@@ -4,7 +4,7 @@
 
 A child has a limit of address space beyond what it has after its imports; an input may take ``HANG_S`` seconds of CPU time. The
 table shows the inputs tried, what was read and what was refused, the findings and the peak memory. Each finding is written to
-``build/fuzz``. The exit status is 1 if there is any.
+``build/fuzz`` (or a new folder of temporary files if that cannot be written). The exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -197,8 +197,10 @@ def _attacked(reader: Reader, data: bytes, folder: Path, room: int) -> dict[str,
 
 def kept(name: str, data: bytes, told: str) -> None:
     """Write a finding, with what happened beside it."""
-    folder = FOUND / slug(name)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        (folder := FOUND / slug(name)).mkdir(parents=True, exist_ok=True)
+    except PermissionError:  # somebody else's checkout
+        folder = Path(tempfile.mkdtemp(prefix=f"{slug(name)}."))
     digest = hashlib.sha256(data).hexdigest()[:12]
     (folder / digest).write_bytes(data)
     (folder / f"{digest}.txt").write_text(f"{told}\n", errors="backslashreplace")

@@ -120,7 +120,7 @@ def test_a_driver_fails_where_a_pilot_of_another_version_wrote(directory: Traine
     of_version(path, VERSION + 1)
     argv = [sys.executable, "-m", driver_module("restart"), str(directory.path)]
     assert subprocess.run(argv, cwd="/", timeout=60 * PATIENCE, check=False).returncode == 1
-    (line,) = directory.events.read_text().splitlines()
+    *_, line = directory.events.read_text().splitlines()
     assert f"{path.name}: version: expected {VERSION}, found {VERSION + 1}" in json.loads(line)["reason"]
 
 

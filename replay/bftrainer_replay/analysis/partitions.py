@@ -77,8 +77,9 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
             idle_h = float(length_s.sum()) / 3600
             out_h = float(down_h[[each == kind for each in down]].sum()) if down else 0.0
             whole_h = nodes * window.service_s / 3600 - out_h
+            share = idle_h / whole_h if whole_h > 0 else 0.0  # none of these nodes was ever in service
             median_s = float(np.median(length_s)) if len(length_s) else 0.0
-            found.append(PartitionFigures(name, kind, nodes, idle_h, idle_h / whole_h, median_s, waiting, fillable))
+            found.append(PartitionFigures(name, kind, nodes, idle_h, share, median_s, waiting, fillable))
     return tuple(sorted(found, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))
 
 

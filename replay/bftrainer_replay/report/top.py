@@ -119,7 +119,7 @@ def sentence(figures: ReportFigures) -> str:
 
 def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics, prices: SitePrices) -> Box:
     month_h = figures.idle_node_h_a_month
-    fine = [f"{about(found.eq_nodes)} nodes on average", _without_empty(window, found), _without_silent(window)]
+    fine = [f"{about(found.eq_nodes)} nodes on average", without_empty(window, found), without_silent(window)]
     return Box(
         "idle", "Idle", f"{figures.idle_share:.1%}",
         f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",
@@ -178,7 +178,7 @@ def _wait_box() -> Box:
     )  # fmt: skip
 
 
-def _without_silent(window: LogWindow) -> str:
+def without_silent(window: LogWindow) -> str:
     """Nodes that may be no part of the cluster any more."""
     silent = window.site.silent
     if silent is None:
@@ -187,7 +187,7 @@ def _without_silent(window: LogWindow) -> str:
     return f"{silent.idle_share_without:.1%} if the {nodes} that ran no job for {LEAST_H:g} hours or more were down"
 
 
-def _without_empty(window: LogWindow, found: Characteristics) -> str:
+def without_empty(window: LogWindow, found: Characteristics) -> str:
     """The times in which nearly nobody had a job: maintenance rather than nodes to be had."""
     pool = pool_sizes_of(window)
     empty = pool.nodes > _EMPTY * found.machine_nodes

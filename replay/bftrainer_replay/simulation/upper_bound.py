@@ -206,8 +206,14 @@ def _loaded(objective: NDArray[np.float64], upper: NDArray[np.float64], rows: _R
 
 
 def _maximum(solver: highspy.Highs) -> float | None:
-    """The optimum, from the basis of the solution before; None if the program is infeasible."""
+    """The optimum, from the basis of the last solution; None if the program is infeasible.
+
+    HiGHS seldom gives up from a basis ("Unknown"); it then starts anew.
+    """
     solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kUnknown:
+        solver.clearSolver()
+        solver.run()
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kOptimal:
         return float(solver.getInfo().objective_function_value)

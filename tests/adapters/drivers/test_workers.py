@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,10 +165,16 @@ def test_through_a_prefix_only_its_process_is_killed(directory: TrainerDirectory
 
 
 def test_a_marked_worker_takes_one_line(starter: WorkerStarter) -> None:
+    marked = threading.Event()
     worker = starter.start(
-        HOST, 0, ["sh", "-c", "printf 'rea'; sleep 0.1; echo 'dy!'; read line; echo $line"], {}, b"ready!"
+        HOST,
+        0,
+        ["sh", "-c", "printf 'rea'; sleep 0.1; echo 'dy!'; read line; echo $line"],
+        {},
+        b"ready!",
+        on_marked=marked.set,
     )
-    assert worker.wait_until_marked(60)
+    assert marked.wait(60)
     assert worker.send(b"go\n")
     assert starter.wait(worker) == 0
     assert worker.log.read_text() == "ready!\ngo\n"

@@ -14,8 +14,7 @@ from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, SilentNodes, cut
 from bftrainer_replay.logs.open import OpenedLog
-from bftrainer_replay.report.headline import idle_sentence
-from bftrainer_replay.report.prices import NO_PRICES
+from bftrainer_replay.report.top import without_empty, without_silent
 
 HEADER = "JobID|Submit|Start|End|TimelimitRaw|NNodes|NodeList|State\n"
 
@@ -68,8 +67,8 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     after = read(tmp_path, fortnight(quiet_from_h=72), node_events=tmp_path / "events")
     # The span is from 18:00 of the first day to 0:00 of the last: 318 h, in which each idles 6 h in 24.
     down_h = 11 * 24
-    assert idle_share(before) - idle_share(after) == pytest.approx(down_h / (4 * 318))
-    assert idle_share(after) == pytest.approx((3 * 14 * 6 + 3 * 6) / (4 * 318))
+    assert idle_share(before) == pytest.approx((3 * 14 * 6 + 3 * 6 + down_h) / (4 * 318))
+    assert idle_share(after) == pytest.approx((3 * 14 * 6 + 3 * 6) / (4 * 318 - down_h))
     silent = remark(before, "1 nodes ran no job for 48 h or more")
     assert "(n4; 1 of them to its end)" in silent
     assert "--node-events FILE" in silent
@@ -82,10 +81,9 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
         1, pytest.approx(idle_share(before)), pytest.approx((14 * 3 + 2) * 6 / (4 * 318))
     )
     assert after.log.site.silent is None
-    window = cut(before.log)
-    top = idle_sentence(window, characterize(window), NO_PRICES)
-    assert "nodes are idle" in top
-    assert "In the log, 1 node ran no job for 48 hours or more at a time and may have been down or removed." in top
+    share = f"{silent_nodes.idle_share_without:.1%}"
+    assert without_silent(cut(before.log)) == f"{share} if the 1 node that ran no job for 48 hours or more were down"
+    assert without_silent(cut(after.log)) == ""
     told = remark(after, "264 node-hours")
     assert f"({264 / (4 * 318):.1%} of all) were out of service or reserved while no job ran" in told
     assert characterize(cut(after.log)).down_node_h == pytest.approx(264)
@@ -100,11 +98,9 @@ def test_rare_times_in_which_nearly_all_is_idle_are_named(empty_h: int, told: bo
         PoolEvent(3600 * (50.0 + empty_h), PoolChanged(frozenset(), others)),
     )
     window = LogWindow(0.0, 360_000.0, frozenset({"n0"}), empty if empty_h else (), 10, "test")
-    top = idle_sentence(window, characterize(window), NO_PRICES)
-    assert ("more than half of the cluster was idle at once" in top) is told
-    if told:  # 96 h with one node, 4 h with ten
-        assert "29% of the idle node-hours are from 4 hours" in top
-        assert "in the rest of the time, 10.0% of the node-hours are idle" in top
+    text = without_empty(window, characterize(window))
+    # 96 h with one node, 4 h with ten
+    assert text == ("10.0% without 4 hours in which over half were idle, as around maintenance" if told else "")
 
 
 def test_a_node_that_is_down_while_a_job_runs_is_busy(tmp_path: Path) -> None:
@@ -129,7 +125,8 @@ def test_a_node_that_is_down_while_a_job_runs_is_busy(tmp_path: Path) -> None:
 def test_reserved_nodes_are_not_idle(tmp_path: Path, text: str) -> None:
     (tmp_path / "reservations").write_text(text)
     before, after = read(tmp_path, fortnight()), read(tmp_path, fortnight(), reservations=tmp_path / "reservations")
-    assert idle_share(before) - idle_share(after) == pytest.approx(2 * 6 / (4 * 318))
+    idle_h = idle_share(before) * 4 * 318
+    assert idle_share(after) == pytest.approx((idle_h - 2 * 6) / (4 * 318 - 2 * 6))
 
 
 def test_no_reservations_are_none(tmp_path: Path) -> None:
@@ -209,5 +206,5 @@ def test_the_options_reach_the_report(tmp_path: Path) -> None:
     plain = ("--debounce-s", 0, "--warm-up-h", 0, "--cool-down-h", 0, "--outage", "none")
     ended = bftrainer("replay", "characterize", tmp_path / "sacct.txt", *plain, "--node-events", tmp_path / "events")
     assert ended.status == 0, ended
-    assert re.search(r"out of service or reserved \(20\.75%\), not idle +264 node-h", ended.out)
+    assert re.search(r"out of service or reserved, in no share +264 node-h", ended.out)
     assert PLAIN.node_events is None

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
-from bftrainer_replay.report.prices import NO_PRICES
-from bftrainer_replay.report.simulated import training_sentence
 from bftrainer_replay.report.used_nodes import UsedNodes, preemptions, spread_text, usable_shares, used_spread
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SUMMED, SweepRow, summed
@@ -119,19 +115,6 @@ def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() 
     assert "training uses 75% of what" in spread_text(alike)
     # The log has five times the idle node-hours of the pieces, of which training uses half as large a share.
     assert preemptions(total, 5 * 12 * 8.0) == pytest.approx(4 * 5 * 0.5)
-    found_in_log: Any = SimpleNamespace(eq_nodes=24.0)
-    told = training_sentence(found_in_log, drawn(made_log(10, 10), 0.001), total, NO_PRICES)
-    assert "would have used 39% of the idle node-hours" in told
-    assert (
-        "This is an estimate for the whole log: 18 hours of the log's 10 days were simulated. It allows for times with more "
-        "idle nodes than the trainings can use, which are rarer in these hours than in the rest."
-    ) in told
-    as_in_the_log = replace(total, log_usable_share=total.usable_node_h / total.result["resource_integral_node_h"])
-    told = training_sentence(found_in_log, drawn(made_log(10, 10), 0.001), as_in_the_log, NO_PRICES)
-    assert (
-        "This is an estimate: 18 hours of the log's 10 days were simulated (75% to 80% in a single part of the log)."
-        in told
-    )
 
 
 def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
