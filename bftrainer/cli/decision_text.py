@@ -28,7 +28,7 @@ def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
             case TrainerFinished(name):
                 what.append(f"{name} finished")
             case ParallelChanged(number):
-                what.append(f"max_parallel {number}")
+                what.append(f"max_parallel {'auto' if number is None else number}")
             case TimerDue():
                 what.append("timer")
     counts = " ".join(map(str, plan.decision.counts)) or "no trainers"

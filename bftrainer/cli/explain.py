@@ -41,7 +41,7 @@ def explain(trainer: str, at: str | None, state: Path, as_json: bool) -> None:
         record = registry.trainer(trainer)
         reason = idle_reason(record, now_s) if at is None else None
         own = read(state, None).decisions  # what the pilot itself imports
-        may_import = (own.policy.partition("?")[0], own.objective)
+        may_import = (own.policy.partition("?")[0], own.objective or "")
         found = None if reason else live.explain(registry.store, trainer, at_s, may_import)
         has_ended = at is None and pilot_has_ended(registry.store, now_s)
     if found is None:

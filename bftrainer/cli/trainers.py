@@ -48,7 +48,7 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
     ]
     if as_json:
         show_json([as_dict(t, nodes.get(t.name, ())) | {"remark": _remark(t, pool)} for t in records])
-        show_json([{"name": request.trainer, "status": PENDING} for request in pending])
+        show_json([{"name": request.trainer, "status": PENDING, "remark": PENDING_REMARK} for request in pending])
         return
     rows = [
         (

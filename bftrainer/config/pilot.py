@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
@@ -40,14 +39,14 @@ class DecisionsConfig(ConfigTable):
     """auto, exact, highs or gurobi."""
     solve_s: Positive = 0.2
     """Time limit of each MILP solver, in seconds. The exact solver takes milliseconds."""
-    objective: str = DEFAULT_OBJECTIVE
-    """relative-speed, throughput, scaling-efficiency, priority, progress or module:function."""
-    forward_s: NotNegative = 120.0
-    """How far ahead a decision looks, in seconds (the paper's T_fwd)."""
+    objective: str | None = None
+    """fair, soon or most (which decide how many trainers train), relative-speed, throughput, priority or another."""
+    forward_s: NotNegative | None = None
+    """How far ahead a decision looks, in seconds (the paper's T_fwd). Default: 240 for fair and most, else 120."""
     gather_s: Annotated[float, Field(ge=0, le=60)] = 1.0
     """When nodes join, move running trainers only after this many seconds, once for all nodes that came. 0: at once."""
-    max_parallel: Count = 10
-    """Maximum number of trainers admitted at once (the paper's P_jmax)."""
+    max_parallel: Count | Literal["auto"] = "auto"
+    """Maximum number of trainers admitted at once (the paper's P_jmax). auto: the objective decides."""
     seed: int = 0
     """Random seed for policies that break ties at random."""
 

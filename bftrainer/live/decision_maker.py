@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from bftrainer.allocation.chain import build_allocator
+from bftrainer.allocation.objectives import usual_objective
 from bftrainer.allocation.two_costs import MOST, is_limited
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.domain.events import Event
@@ -22,13 +23,21 @@ from bftrainer.policies.keeping import Keeping
 from bftrainer.policies.needs import check_needs_of_all, refusal
 from bftrainer.policies.settings import PolicySettings
 
+PLACES = 10
+"""P_jmax where nobody decides how many trainers train: the paper's."""
 _TRIAL = Problem(1, 1.0, (TrainerDemand("trial", Curve((1,), (1.0,)), 1, 1, 0.0, 0.0),))
 
 
 def settings_of(config: PilotConfig) -> Settings:
-    """The settings of decisions, as the journal records them."""
+    """The settings of decisions, as the journal records them, with the defaults that depend on one another."""
     d = config.decisions
-    return Settings(d.policy, d.solver, d.objective, d.forward_s, d.seed, d.max_parallel, d.gather_s)
+    decides = d.max_parallel == "auto" and d.policy.partition("?")[0] == "bftrainer"
+    name = d.objective or usual_objective(None if decides else PLACES)
+    objective = find_objective(name)
+    places = d.max_parallel if isinstance(d.max_parallel, int) else PLACES
+    forward_s = objective.forward_s if d.forward_s is None else d.forward_s
+    admitted = None if decides and objective.kappa is not None else places
+    return Settings(d.policy, d.solver, name, forward_s, d.seed, admitted, d.gather_s)
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
@@ -72,6 +81,11 @@ class DecisionMaker:
         self._settings, self._chosen = prepared.settings, prepared.policy
         self._allocator.allocator = prepared.allocator
         self.policy.policy = _keeping(prepared.policy)
+
+    @property
+    def max_parallel(self) -> int | None:
+        """How many trainers are admitted at once; None: all."""
+        return self._settings.max_parallel
 
     def refusal(self, trainer: Trainer) -> str | None:
         """Why the present policy cannot serve a trainer."""

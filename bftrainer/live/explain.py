@@ -25,6 +25,7 @@ from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import Store
 from bftrainer.plugins import find_objective
 from bftrainer.policies.gather import GatheringArrivals
+from bftrainer.policies.line import key_s
 
 _NOTES = 1000
 """So many notes are searched."""
@@ -155,7 +156,9 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
         why = f"nodes have just joined; running trainers are moved once, after {until_s - state.at_s:.1f} s (gather_s)"
         return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
     stake = _stake(entry, state, trainer)
-    why = _by_class_or_end(entry, state, shares.index(mine)) or _why(mine, stake, shares, _of_class(state, mine), entry)
+    j = shares.index(mine)
+    why = _by_class_or_end(entry, state, j) or (_in_line(state, j) if stake is None and not mine.after else "")
+    why = why or _why(mine, stake, shares, _of_class(state, mine), entry)
     told = next(a.trainer for a in state.active if a.trainer.id == trainer)
     return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, stake, why, told)
 
@@ -182,6 +185,15 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     if wanted <= entry.plan.decision.counts[j]:
         return ""
     return f"{wanted} nodes would not pay off: the scheduler needs some of them before the gain outweighs the rescale's stall"
+
+
+def _in_line(state: State, j: int) -> str:
+    """The reason of a trainer that waits too far back in the line to be chosen; empty if the pool is, or nobody is before it."""
+    key = key_s(state.active[j])
+    before = sum(key_s(a) < key for a in state.active)
+    if not state.pool or state.max_parallel is not None or not before:
+        return ""
+    return f"it waits: with these nodes, {before} trainer{'s' * (before > 1)} before it would finish sooner"
 
 
 def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:

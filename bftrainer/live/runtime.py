@@ -85,7 +85,7 @@ class PilotRuntime:
         self._reread = reread
         self._drains = False
         self.decisions = DecisionMaker(config.now, recorder)
-        max_parallel = config.now.decisions.max_parallel
+        max_parallel = self.decisions.max_parallel
         store = recorder.registry.store
         self.state = replace(last_state(store) or State(max_parallel), max_parallel=max_parallel)
         if unseen := claim_hosts(parts.peers, parts.scheduler, config.now.nodes.hosts, refused_by=own_name()):
@@ -104,7 +104,7 @@ class PilotRuntime:
         )
         self.world = LiveWorld(
             config, recorder, Spool(parts.state_dir), self.nodes, self.trainers, classes, clock, self.state, self,
-            self.heartbeat, self.decisions.refusal,
+            self.heartbeat, self.decisions,
         )  # fmt: skip
 
     @property

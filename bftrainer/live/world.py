@@ -41,7 +41,19 @@ REQUESTS_AT_ONCE = 40
 REQUESTS_S = 0.05
 """A tick takes so many requests from the spool, for so long at most."""
 QUEUED_TOLD = 100
-"""Of the queue, the core is told so many trainers beyond those that it may admit: its state is written at every decision."""
+"""Of the queue, the core is told so many trainers beyond those that it may admit (if all: two for each node of the pool): its
+state is written at every decision."""
+
+
+class Admission(Protocol):
+    """What the decisions in force say of trainers that come (live/decision_maker.py)."""
+
+    @property
+    def max_parallel(self) -> int | None:
+        """How many trainers are admitted at once; None: all."""
+
+    def refusal(self, trainer: Trainer) -> str | None:
+        """Why the policy cannot serve a trainer."""
 
 
 class Control(Protocol):
@@ -82,10 +94,10 @@ class KnownToCore:
         """Fragments that joined and left."""
         return self._pool_change(self._pool, pool)
 
-    def parallel_change(self, max_parallel: int) -> tuple[ParallelChanged, ...]:
+    def parallel_change(self, max_parallel: int | None) -> tuple[ParallelChanged, ...]:
         return (ParallelChanged(max_parallel),) if max_parallel != self._max_parallel else ()
 
-    def tell(self, pool: Nodes, max_parallel: int, gone: Iterable[str], submitted: Iterable[Trainer]) -> None:
+    def tell(self, pool: Nodes, max_parallel: int | None, gone: Iterable[str], submitted: Iterable[Trainer]) -> None:
         self._pool, self._max_parallel = pool, max_parallel
         for name in gone:
             del self._trainers[name]
@@ -97,7 +109,7 @@ def _pool_change(told: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
 
 
 class LiveWorld:
-    """World over the nodes and the trainers of a cluster. ``refusal`` says why the policy cannot serve a trainer."""
+    """World over the nodes and the trainers of a cluster."""
 
     def __init__(
         self,
@@ -111,7 +123,7 @@ class LiveWorld:
         told: State,
         control: Control,
         heartbeat: Heartbeat,
-        refusal: Callable[[Trainer], str | None] = lambda _: None,
+        admission: Admission,
     ) -> None:
         self._config = config
         self._recorder = recorder
@@ -123,7 +135,7 @@ class LiveWorld:
         self._control = control
         self._heartbeat = heartbeat
         self._timer = TickTimer(clock, recorder)
-        self._refusal = refusal
+        self._admission = admission
         self._told = KnownToCore(told)
         self._next_beat = clock.elapsed_s()
         self._drains_since: ElapsedS | None = None
@@ -191,8 +203,9 @@ class LiveWorld:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
-            core = frozenset(islice(self._trainers.for_core(now_s), self._max_parallel))
-            demand = PoolDemand(self._trainers.wants(now_s, self._max_parallel), self._trainers.least_rescale_s(now_s))
+            most = self._admission.max_parallel
+            core = frozenset(islice(self._trainers.for_core(now_s), most))
+            demand = PoolDemand(self._trainers.wants(now_s, most), self._trainers.least_rescale_s(now_s))
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
@@ -212,21 +225,18 @@ class LiveWorld:
             self._heartbeat.wrote()
         self._heartbeat.renew_if_due()
 
-    @property
-    def _max_parallel(self) -> int:
-        return self._config.now.decisions.max_parallel
-
     def _difference(self, wake_at_s: float | None) -> Event | None:
         """What the core has not been told yet, as one event."""
         now_s, told, pool = self._clock.now_s(), self._told, self._nodes.pool
-        changes: list[Change] = [*told.parallel_change(self._max_parallel)]
+        most = self._admission.max_parallel
+        changes: list[Change] = [*told.parallel_change(most)]
         joined, left = told.pool_change(pool)
         if joined or left:
             changes.append(PoolChanged(joined, left, self._classes.by_class(joined)))
         known = self._trainers.for_core(now_s)
         gone = told.gone(known)
         changes += [TrainerFinished(name) for name in gone]
-        room = self._max_parallel + QUEUED_TOLD - len(told) + len(gone)
+        room = (2 * len(pool) if most is None else most) + QUEUED_TOLD - len(told) + len(gone)
         new = list(islice((record for name, record in known.items() if name not in told), max(room, 0)))
         submitted = [for_core(record, self._config.now.learning) for record in new]
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
@@ -237,7 +247,7 @@ class LiveWorld:
             changes.append(TimerDue())
         if not changes:
             return None
-        told.tell(pool, self._max_parallel, gone, submitted)
+        told.tell(pool, most, gone, submitted)
         for name in gone:
             self._trainers.desire(name, frozenset(), now_s)
         samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in told)
@@ -268,7 +278,7 @@ class LiveWorld:
         self._submit(submissions, now_s)
 
     def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: PilotS) -> None:
-        for name, why in submit(submissions, self._recorder, self._trainers, now_s, self._refusal):
+        for name, why in submit(submissions, self._recorder, self._trainers, now_s, self._admission.refusal):
             self._recorder.note("spool", name, why)
         self._spool.take_away(*(spool_name for spool_name, _ in submissions))
 

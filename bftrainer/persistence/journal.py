@@ -25,9 +25,10 @@ STATE_EVERY = 200
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax.
+    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax (None: all are admitted).
 
-    In the database ``gather_s`` is a parameter of the policy (``bftrainer?gather_s=1``), as its users may write it.
+    In the database ``gather_s`` is a parameter of the policy (``bftrainer?gather_s=1``), as its users may write it, and 0 in
+    ``max_parallel`` is None.
     """
 
     policy: str
@@ -35,7 +36,7 @@ class Settings:
     objective: str
     forward_s: float
     seed: int
-    max_parallel: int
+    max_parallel: int | None
     gather_s: float = 0.0
 
     @classmethod
@@ -49,7 +50,13 @@ class Settings:
         except ValueError:  # the builder of policies says what is wrong with it
             policy, gather_s = row["policy"], 0.0
         return cls(
-            policy, row["solver"], row["objective"], row["forward_s"], row["seed"], row["max_parallel"], gather_s
+            policy,
+            row["solver"],
+            row["objective"],
+            row["forward_s"],
+            row["seed"],
+            row["max_parallel"] or None,
+            gather_s,
         )
 
     def values(self) -> tuple[object, ...]:
@@ -57,7 +64,7 @@ class Settings:
         policy = self.policy
         if self.gather_s and "gather_s=" not in policy:
             policy += f"{'&' if '?' in policy else '?'}gather_s={self.gather_s:g}"
-        return policy, self.solver, self.objective, self.forward_s, self.seed, self.max_parallel
+        return policy, self.solver, self.objective, self.forward_s, self.seed, self.max_parallel or 0
 
 
 @dataclass(frozen=True, slots=True)

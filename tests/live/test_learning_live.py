@@ -192,7 +192,7 @@ def differs(home: House) -> list[str]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> House:
-    return house(tmp_path / "state", learning={"window_s": 5.0})
+    return house(tmp_path / "state", learning={"window_s": 5.0}, decisions={"objective": "relative-speed"})
 
 
 def test_a_wrong_curve_is_corrected_within_three_rescales(home: House) -> None:

@@ -34,7 +34,7 @@ def due(records: tuple[TrainerRecord, ...], retry_later: frozenset[str]) -> Mapp
 
 
 def wanted_nodes(
-    core: Mapping[str, TrainerRecord], most: int, names: tuple[str, ...], classes: tuple[str | None, ...]
+    core: Mapping[str, TrainerRecord], most: int | None, names: tuple[str, ...], classes: tuple[str | None, ...]
 ) -> tuple[tuple[int, str | None], ...]:
     """(``max_nodes``, class; None: any) of the first ``most`` trainers; ``classes`` are those of the nodes of ``names``."""
     class_of = dict(zip(names, classes, strict=True))

@@ -101,7 +101,7 @@ class TrainerManager:
         retry_later = frozenset([it.name for it in every if it.state.not_before_s > now_s])
         return self._for_core(tuple([it.record for it in every]), retry_later)
 
-    def wants(self, now_s: PilotS, most: int) -> tuple[tuple[int, str | None], ...]:
+    def wants(self, now_s: PilotS, most: int | None) -> tuple[tuple[int, str | None], ...]:
         """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
         return self._wants(self.for_core(now_s), most, tuple(self._trainers), self._occupancy.classes())
 
