@@ -188,7 +188,7 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
 
 
 def _in_line(state: State, j: int) -> str:
-    """The reason of a trainer that waits too far back in the line to be chosen; empty if the pool is, or nobody is before it."""
+    """The reason of a trainer that is too far back in the line to be chosen; empty if there is none."""
     key = key_s(state.active[j])
     before = sum(key_s(a) < key for a in state.active)
     if not state.pool or state.max_parallel is not None or not before:

@@ -6,7 +6,7 @@ core's last state is in the journal. So a new pilot and one that comes back do t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
