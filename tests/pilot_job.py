@@ -37,6 +37,7 @@ CHECKPOINT_EVERY = 20
 Line = dict[str, Any]
 QUICK: dict[str, object] = {
     "decisions_solver": "exact",
+    "decisions_objective": "relative-speed",  # every trainer has a node
     "learning_measure": False,  # the curves that are submitted share the nodes evenly
     "nodes_flap_back_off_s": 1.0,
     "times_poll_s": 1.0,

@@ -408,6 +408,10 @@ def test_the_last_words_of_a_log_are_never_empty() -> None:
     assert failing(("", " ")).seen == failing(()).seen == "start on 1 node: status 1"
 
 
+def test_a_notice_of_srun_is_no_last_word() -> None:
+    assert last_words(["srun: cluster configuration lacks support for cpu binding", ""]) == ""
+
+
 def test_the_last_words_are_the_script_s_and_not_those_of_srun() -> None:
     trailer = "srun: error: node01: task 0: Exited with exit code 2"
     usage = "train.py: error: unrecognized arguments: --epoch"

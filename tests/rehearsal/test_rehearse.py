@@ -108,7 +108,7 @@ def test_the_shipped_examples_pass(
     assert status == 0
     # Its order of data after a start is another one, so Horovod's sampler need not give the same losses.
     assert verdicts(found, "cannot tell") <= ({"state"} if launcher == "horovod" else set()), found
-    assert found["scale_up_s"] > 0 or launcher == "torchft", "torchft's may be below the tenth that is printed"
+    assert found["scale_up_s"] > 0 or launcher in ("torchft", "horovod"), "these may be below the tenth that is printed"
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: La
     assert again.wait(120) == 0
     eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)
     everything = lab.submit("sleep 600", "-p", "main", f"-N{nodes}", "-t", "10")
-    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", everything, "-o", "%T"), 15)
+    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", everything, "-o", "%T"), 45)
     assert_contiguous(beside.steps("a"))
     assert "0 differ" in beside.bftrainer_replay()
     eventually(lambda: not beside.processes(), 20)

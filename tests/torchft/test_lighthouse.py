@@ -79,7 +79,8 @@ def test_without_the_key_there_is_no_answer_and_with_it_no_other_replica_s_place
         first.send(packed(NextStep(5, 0)))
         second = joined(place, "1", 1002)
         assert ends(second), "another connection for the same replica"
-        first.send(packed(NextStep(5, 0)))
+        with suppress(ConnectionError):  # the second request may find the connection closed
+            first.send(packed(NextStep(5, 0)))
         assert ends(first), "another request before the answer to the first"
         long = joined(place, "2", 1002)
         with suppress(ConnectionError):

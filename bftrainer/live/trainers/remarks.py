@@ -16,6 +16,8 @@ COMPLETE = 0.99
 NO_CHECKPOINT = 0.02
 """Resuming at a smaller share of the lost samples is starting again."""
 NEVER_REPORTED = "has run for a minute without reporting progress, so its speed is not measured (docs/recipes.md)"
+_NOTICE = "srun: cluster configuration lacks support for cpu binding"
+"""Of every step, where slurmd binds no tasks."""
 _TRAILER = re.compile(r"(srun|slurmstepd): .*")
 """Follows the script's own last line."""
 _ERROR = re.compile(r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
@@ -66,6 +68,6 @@ def repeat_text(samples: float, lost_nodes: int, resumed_at: float) -> str:
 
 def last_words(tail: Sequence[str]) -> str:
     """The line of a log's end that says most: the last one that names an error, else the last one; empty without any."""
-    lines = [line.strip() for line in tail if line.strip()]
+    lines = [line.strip() for line in tail if line.strip() not in ("", _NOTICE)]
     lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
     return next((line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else "")

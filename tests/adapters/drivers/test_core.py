@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,19 @@ def test_other_nodes_are_prepared_then_the_group_leaves_and_the_next_begins(term
     assert told.of(Begin) == [Begin(tuple(ahead))]
     assert told.reports(Running) == [Running(2, ("1", "3"))]
     assert told.state.outcome is None
+
+
+@pytest.mark.parametrize("terms", [TORCHRUN, RESTART])
+def test_a_script_that_completes_while_it_is_asked_to_stop_is_done(terms: Terms) -> None:
+    for samples, ending in ((80_000, Ending.DONE), (79_200, Ending.STOPPED)):
+        told = training(replace(terms, samples=80_000.0), A, B)
+        told.hear(StopRequested())
+        told.hear(Reported(ProgressLine(0.0, Phase.RUNNING, 1, 2, 9, samples)))
+        for host in (A, B):
+            told.ended(host, 0)
+        told.hear(GroupOver())
+        assert told.state.outcome is not None
+        assert told.state.outcome.ending is ending
 
 
 @pytest.mark.parametrize("terms", [TORCHRUN, RESTART])

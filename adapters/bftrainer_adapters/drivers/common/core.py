@@ -40,7 +40,8 @@ class Terms:
 
     ``elastic``: the group survives changes and losses of workers; else each of them needs a new incarnation. ``collective``:
     a worker can do nothing without the others, not even save. ``confirmed``: a group trains once the script has reported its
-    size. ``stop_signal``: the signal that requests a stop, which kills a program without a handler; 0: none.
+    size. ``stop_signal``: the signal that requests a stop, which kills a program without a handler; 0: none. ``samples``:
+    a script that has reported so many and exits with status 0 is done, although it was asked to stop; None: unknown.
     """
 
     elastic: bool
@@ -50,6 +51,7 @@ class Terms:
     collective: bool = True
     confirmed: bool = False
     stop_signal: int = 0
+    samples: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ class RunState:
     joined: list[Joined] = field(default_factory=list)
     exits: list[Exit] = field(default_factory=list)
     phase: Phase | None = None
+    samples: float = 0.0
     saved: bool = False
     crashed_s: float | None = None
     taken: bool = False
@@ -326,6 +329,7 @@ def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[Step]:
     it.silence.heard(now_s)
     if line.phase is not Phase.BUSY:
         it.phase = line.phase
+    it.samples = it.samples if line.samples is None else line.samples
     it.saved |= it.leaving is not None and line.phase in _SAVED
     return _running(it) if it.terms.confirmed and line.world_size == _size(it) else []
 
@@ -397,7 +401,8 @@ def _verdict(it: RunState) -> DriverOutcome | None:
     final = it.leaving.reason if it.leaving is not None and it.leaving.is_final else None
     left = it.leaving is not None
     hung = it.silence.reason if it.hung else None
-    says_done = it.phase is Phase.DONE
+    complete = it.terms.samples is not None and it.samples >= it.terms.samples
+    says_done = it.phase is Phase.DONE or (complete and {end.status for end in it.exits} == {0})
     return verdict(
         Ended(tuple(it.exits), it.terms.elastic, it.terms.collective, final, left, says_done, it.taken, hung)
     )

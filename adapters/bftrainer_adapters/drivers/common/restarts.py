@@ -26,8 +26,9 @@ class RestartBackend(Backend):
         stop_signal = signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
         hang_s = run.settings.hang_s
         self.terms = Terms(
-            False, trainer.min_nodes, trainer.stop_s, hang_s, collective=collective, stop_signal=stop_signal
-        )
+            False, trainer.min_nodes, trainer.stop_s, hang_s, collective=collective, stop_signal=stop_signal,
+            samples=trainer.samples_total,
+        )  # fmt: skip
         self._warm = warm_command(trainer.command) if warm else None
         self._left: int | None = None
 

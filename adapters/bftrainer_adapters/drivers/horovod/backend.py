@@ -35,7 +35,8 @@ class HorovodBackend(Backend):
     def __init__(self, run: Run) -> None:
         self.run = run
         # A group below min_nodes trains on until the pilot decides.
-        self.terms = Terms(True, 1, run.trainer.stop_s, run.settings.hang_s, confirmed=True)
+        trainer = run.trainer
+        self.terms = Terms(True, 1, trainer.stop_s, run.settings.hang_s, confirmed=True, samples=trainer.samples_total)
         self._warm = warm_command(run.trainer.command)
         self._watch = HangWatch(run.settings.hang_s)
         self._members: dict[str, Member] = {}

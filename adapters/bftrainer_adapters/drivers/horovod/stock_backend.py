@@ -43,7 +43,7 @@ class StockBackend(Backend):
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.terms = Terms(True, 1, run.trainer.stop_s, run.settings.hang_s)
+        self.terms = Terms(True, 1, run.trainer.stop_s, run.settings.hang_s, samples=run.trainer.samples_total)
         self._reports = JsonTail(run.directory.events)
         self._reports.skip()
         self._members: dict[str, Member] = {}

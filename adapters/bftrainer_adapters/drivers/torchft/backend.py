@@ -33,7 +33,7 @@ class ReplicaBackend(Backend):
     def __init__(self, run: Run) -> None:
         self.run = run
         trainer, hang_s = run.trainer, run.settings.hang_s
-        self.terms = Terms(True, trainer.min_nodes, trainer.stop_s, hang_s)
+        self.terms = Terms(True, trainer.min_nodes, trainer.stop_s, hang_s, samples=trainer.samples_total)
         self._quorum = Quorum(trainer.min_nodes)
         self._loop = asyncio.new_event_loop()
         self._key = secrets.token_bytes(KEY_BYTES)
