@@ -26,7 +26,12 @@ OPTIONS = (
         help="Time zone (such as Europe/Zurich) of times that do not specify one, and of the times on pages and figures.  "
         "[default: UTC]",
     ),
-    click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read."),
+    click.option("--skip-bad", is_flag=True, help="Skip and count lines that cannot be read, up to --most-bad."),
+    click.option(
+        "--most-bad", type=click.FloatRange(0, 1), default=0.01, show_default=True, metavar="SHARE",
+        help="With --skip-bad: refuse a log with a larger share of such lines.",
+    ),
+    click.option("--cluster", metavar="NAME", help="Use only the jobs of this cluster (sacct's column Cluster)."),
     click.option(
         "--columns", metavar="A,B,...", help="Column names, if sacct --parsable2 output has no header. Implies --format sacct.",
     ),
@@ -85,8 +90,8 @@ OPTIONS = (
     ),
 )  # fmt: skip
 NAMES = (
-    "format", "timezone", "skip_bad", "columns", "processors_per_node", "debounce_s", "warm_up_h", "cool_down_h", "outages",
-    "node_events", "reservations", "outliers", "runaways", "max_bytes",
+    "format", "timezone", "skip_bad", "most_bad", "cluster", "columns", "processors_per_node", "debounce_s", "warm_up_h",
+    "cool_down_h", "outages", "node_events", "reservations", "outliers", "runaways", "max_bytes",
 )  # fmt: skip
 
 

@@ -58,6 +58,8 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
             f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service or reserved while no job ran: "
             "they do not count as idle (--node-events, --reservations)"
         )
+    if source.tally.skipped:
+        source.remarks.append(_on_skipped(source, idle.length_h.sum() / (size * sum_h(span))))
     silent = None if note else remark_on_silence(source, idle, table.names, size, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
     if source.options.debounce_s:
@@ -76,6 +78,16 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         clock="UTC",
         outages=span.outages,
         site=site,
+    )
+
+
+def _on_skipped(source: Source, idle_share: float) -> str:
+    """What the skipped records may do to the idle share."""
+    tally = source.tally
+    with_them = max(idle_share - (1 - idle_share) * tally.skipped / max(tally.used, 1), 0.0)
+    return (
+        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}): if they held as many node-hours as the others, "
+        f"{with_them:.1%} of the node-time is idle, not {idle_share:.1%}"
     )
 
 

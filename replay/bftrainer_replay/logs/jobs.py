@@ -22,7 +22,8 @@ MOST_NAMES = 1_000_000
 """Names of nodes in one log; the largest cluster so far had 158,976."""
 PLACE_BYTES = 128
 """Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125). A job itself takes two."""
-_LISTED = 10
+LISTED = 10
+"""So many skipped lines are shown."""
 _What = ParamSpec("_What")
 
 
@@ -66,8 +67,13 @@ class Tally:
         if not self.skip_bad:
             raise InputFileError(f"{self.path}:{line}", f"{problem} (--skip-bad skips and counts such lines)")
         self.skipped += 1
-        if len(self.examples) < _LISTED:
+        if len(self.examples) < LISTED:
             self.examples.append(f"skipped {self.path}:{line}: {problem}")
+
+    @property
+    def bad_share(self) -> float:
+        """Of the records that say something of nodes or the queue, those that were skipped."""
+        return self.skipped / max(self.skipped + self.used, 1)
 
     def remarks(self, format_name: str) -> list[str]:
         """The totals, then the first of the skipped lines."""

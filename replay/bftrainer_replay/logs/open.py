@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bftrainer.errors import InputFileError, UnknownNameError
+from bftrainer.errors import InputFileError, UnknownNameError, UserError
 from bftrainer_replay.logs import (
     alcf_csv,
     dialect,
@@ -21,6 +21,7 @@ from bftrainer_replay.logs import (
 from bftrainer_replay.logs.assemble import event_log_of
 from bftrainer_replay.logs.event_log import COLUMNS, read_event_log
 from bftrainer_replay.logs.first_fit import NOTE, PREFIX
+from bftrainer_replay.logs.jobs import LISTED
 from bftrainer_replay.logs.model import EventLog
 from bftrainer_replay.logs.source import FORMAT_NAMES, ImportOptions, Source
 from bftrainer_replay.text_files import read_head
@@ -74,6 +75,13 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
         raise UnknownNameError("format", found, FORMAT_NAMES)
     source = Source(path, options, form.dialect)
     form.read(source)
+    tally = source.tally
+    if tally.used and tally.skipped > LISTED and tally.bad_share > options.most_bad:
+        raise UserError(
+            f"{path}: {tally.skipped:,} of {tally.skipped + tally.used:,} jobs cannot be read ({tally.bad_share:.1%}), so the "
+            f"idle share would be wrong; expected at most {options.most_bad:.0%}, or --most-bad {tally.bad_share + 0.01:.2f}. "
+            f"{tally.examples[0]}"
+        )
     log = event_log_of(source, form.title)
     return OpenedLog(log, tuple(source.tally.remarks(form.title)), tuple(source.remarks))
 
@@ -93,6 +101,10 @@ def _format_of(path: Path) -> str:
     if not data:
         raise InputFileError(str(path), "is empty, expected a log")
     head = data.decode("utf-8-sig", errors="surrogateescape")
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputFileError(str(path), f"is UTF-16 text, expected UTF-8; convert it: iconv -f utf-16 -t utf-8 {path}")
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        raise InputFileError(str(path), f"is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d {path}")
     if "\0" in head:
         raise InputFileError(str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})")
     if head.startswith(",".join(COLUMNS)):

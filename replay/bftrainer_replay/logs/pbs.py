@@ -3,6 +3,9 @@
 E ends a run, S starts one (and has no E where the job is still running), R ends one for a rerun. Nodes are in ``exec_vnode``
 (PBS on Cray, where exec_host is a service node) or ``exec_host``: ``n1/0*8+n2/0*8``, ``n1/7+n1/6``, ``n1/0-3,5``, Mira's
 blocks, Cobalt's ranges ``0-3,7``. Times are epochs, except that an R record uses the line's own local time.
+
+What a job held is in exec_host; ``Resource_List.nodect`` is its request, or counts chunks, ppn or blocks. Where exec_host is
+a plain number of another meaning (``exec_host=10`` with 2,048 nodes, as in a log of CEA Curie), only the request is left.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ class _Run(NamedTuple):
     eligible_s: float
     start_s: float
     asked: int
-    nodes: Sequence[int]
+    nodes: Sequence[int] | None
     limit_s: float
     needs: int
     use: int
@@ -60,20 +63,41 @@ def recognizes(head: str) -> bool:
 
 def read(source: Source) -> None:
     """Adds all S, E and R records to the rows; other kinds are counted."""
-    tally = source.tally
+    try:
+        reader = _read(source, names=True)
+    except _NoNodesError as found:
+        source.read_again()
+        reader = _read(source, names=False)
+        source.remarks.append(f"{found}: node counts are those of Resource_List.nodect, and the log names no nodes")
+    if reader.others:
+        source.remarks.append(
+            f"{reader.others:,} jobs held another number of nodes (exec_host) than they asked for (Resource_List.nodect): "
+            "those that they held count"
+        )
+
+
+def _read(source: Source, *, names: bool) -> _Reader:
     running: dict[str, _Run] = {}
-    reader = _Reader(source)
+    reader = _Reader(source, names)
     for number, line in source.lines:
-        if not line:
-            continue
-        tally.take(number, reader.record, line, running)
+        if line:
+            source.tally.take(number, reader.record, line, running)
     for run in running.values():
         run.add(source, math.inf)
+    return reader
+
+
+class _NoNodesError(Exception):
+    """exec_host holds something else than nodes."""
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    """``others``: jobs that held another number of nodes than they asked for."""
+
+    def __init__(self, source: Source, names: bool) -> None:
         self._source = source
+        self._names = names
+        self.others = 0
         self._blocks: dict[str, Sequence[int]] = {}
 
     def record(self, line: str, running: dict[str, _Run]) -> str | None:
@@ -94,7 +118,7 @@ class _Reader:
             run.add(self._source, max(at_s, run.start_s))
             return None
         values = dict(_pairs(message))
-        run = self._run(values)
+        run = self._run(values, kind)
         if kind == "S":
             if math.isnan(run.start_s):
                 raise BadLineError("has no start=")
@@ -109,7 +133,7 @@ class _Reader:
         run.add(self._source, end_s)
         return None
 
-    def _run(self, values: dict[str, str]) -> _Run:
+    def _run(self, values: dict[str, str], kind: str) -> _Run:
         """The run of an S or E record."""
         submit_s, eligible_s, start_s = (self._time(values, key) for key in ("ctime", "etime", "start"))
         queued_s = self._time(values, "qtime")
@@ -118,13 +142,16 @@ class _Reader:
         place = values.get("exec_vnode") or values.get("exec_host", "")
         if not math.isnan(start_s) and not place:
             raise BadLineError("the job ran, but has no exec_host")
-        nodes = self._nodes(place) if not math.isnan(start_s) else ()
-        text = values.get("Resource_List.nodect", str(len(nodes) or 1)).partition(":")[0]  # Torque: 1:ppn=24
+        nodes: Sequence[int] | None = ()
+        if not math.isnan(start_s):
+            nodes = self._nodes(place) if self._names else None
+        text = values.get("Resource_List.nodect", str(len(nodes or (1,)))).partition(":")[0]  # Torque: 1:ppn=24
         asked = count_of(text, "nodes (Resource_List.nodect)")
         if nodes and len(nodes) != asked:
-            # PBS Pro counts chunks, of which a host may have several.
-            if place.count("+") + 1 != asked:
-                raise BadLineError(f"exec_host names {len(nodes)} nodes, the job has {asked} (Resource_List.nodect)")
+            if place.isdecimal():
+                raise _NoNodesError(f"exec_host holds something else than nodes ({place[:20]} for {asked:,} nodes)")
+            # PBS Pro counts chunks, of which a host may have several. An S record has the same as its E record.
+            self.others += kind != "S" and place.count("+") + 1 != asked
             asked = len(nodes)
         return _Run(submit_s, eligible_s, start_s, asked, nodes, *self._needs(values, asked))
 

@@ -52,8 +52,20 @@ def recognizes(head: str) -> bool:
     lines = [line for line in head.splitlines() if line and not line.startswith("#")][:2]
     if not lines:
         return False
+    first = lines[0]
     return (
-        header(lines[0]) is not None or _is_printed(lines) or _without_header(lines[0]) or known(lines[0]) is not None
+        header(first) is not None or _is_printed(lines) or _without_header(first) or known(first) is not None
+        or _lacks_times(first)
+    )  # fmt: skip
+
+
+def _lacks_times(line: str) -> bool:
+    """A header of sacct, but without Start and End: what it lacks can be said."""
+    names = {name.strip().lower().partition("%")[0] for name in line.split("|")}
+    return (
+        len(names) > 2
+        and bool({"jobid", "jobidraw"} & names)
+        and bool({"state", "nodelist", "nnodes", "submit"} & names)
     )
 
 
@@ -93,6 +105,10 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
         )
         return found
     where = f"{source.path}:{number}"
+    if _lacks_times(line):
+        names = [name.strip().lower().partition("%")[0] for name in line.split("|")]
+        lacks = ", ".join(name.capitalize() for name in ("submit", *NEEDED) if name not in names)
+        raise InputFileError(where, f"the sacct columns lack {lacks}; run sacct with --format={SACCT_COLUMNS}")
     if "|" not in line:
         raise InputFileError(
             where, f"is sacct output without --parsable2 (-P), which cuts off long values; run {SACCT_COMMAND}"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bftrainer.config.hosts import expand
+from bftrainer.errors import UserError
 from bftrainer_replay.logs import slurm_columns
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.jobs import BadLineError
@@ -32,6 +33,10 @@ _FACTS = {
     Fact.CONSTRAINT: ("constraints",),
     Fact.USE: ("alloctres",),
 }
+_MANY_USERS = 2
+_FEW_JOBS = 20
+_MOST_SEEN = 4_000_000
+"""Runs of jobs that are remembered, at 70 bytes each."""
 _MOST_KNOWN = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 
@@ -46,7 +51,7 @@ def read(source: Source) -> None:
     columns: _Columns | None = None
     if source.options.columns is not None:
         columns = _Columns(source, slurm_columns.given(source.options.columns))
-    tally = source.tally
+    tally, head = source.tally, ""
     for number, line in source.lines:
         if not line or line.startswith("#"):
             continue
@@ -54,7 +59,12 @@ def read(source: Source) -> None:
             layout = slurm_columns.layout_of(source, number, line)
             columns = _Columns(source, layout)
             if layout.is_header:
+                head = line
                 continue
+        if line == head:  # months that were written one after another
+            tally.read += 1
+            tally.ignore("repeated headers")
+            continue
         tally.take(number, columns.job, line)
     if columns is not None:
         columns.finish()
@@ -86,6 +96,11 @@ class _Columns:
         asked = [places[each] for each in (Fact.PARTITION, Fact.CONSTRAINT, Fact.REASON, Fact.RESOURCES)]
         self._asked = [self._count if place is None else place for place in asked]  # one empty field is added
         self._flags = at.get("flags")
+        self._cluster, self._user = at.get("cluster"), at.get("user")
+        self._clusters, self._users = Counter[str](), set[str]()
+        self._seen: set[int] | None = set()
+        if source.options.cluster is not None and self._cluster is None:
+            raise UserError(f"{source.path}: --cluster needs the column Cluster; run sacct with it")
         self._qos = at.get("qos")
         self._started, self._backfilled = 0, 0
         self._limited: Counter[str] = Counter()
@@ -104,6 +119,15 @@ class _Columns:
             if "." in job_id:
                 return "steps"
             tasks = _tasks(job_id)
+        if self._cluster is not None:
+            cluster = fields[self._cluster]
+            if self._source.options.cluster not in (None, cluster):
+                return "of other clusters"
+            self._clusters[cluster[:64]] += 1
+        if self._is_known(line):
+            return "that are in the log twice"
+        if self._user is not None and len(self._users) < _MANY_USERS:
+            self._users.add(fields[self._user])
         elapsed = self._ran_s(fields[self._elapsed]) if self._elapsed is not None else None
         texts = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
         submit_s, eligible_s, start_s, end_s = self._clock.in_order(texts, elapsed)
@@ -140,8 +164,33 @@ class _Columns:
             self._rows.add(submit_s, eligible_s, start_s, end_s, asked, nodes, longest_s, needs, use)
         return None
 
+    def _is_known(self, line: str) -> bool:
+        """Whether the same line came before: months that overlap, or a file that was written twice."""
+        if self._id is None or self._seen is None:
+            return False
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen = None
+            return False
+        before = len(self._seen)
+        self._seen.add(hash(line))
+        return len(self._seen) == before
+
     def finish(self) -> None:
-        """Remarks on what was counted."""
+        """Remarks on what was counted; an error if the log holds several clusters."""
+        if len(self._clusters) > 1:
+            found = ", ".join(f"{name} ({jobs:,})" for name, jobs in self._clusters.most_common(5))
+            raise UserError(
+                f"{self._source.path}: has jobs of {len(self._clusters)} clusters: {found}; choose one with --cluster"
+            )
+        if self._users and len(self._users) == 1 and len(self._source.rows) >= _FEW_JOBS:
+            self._source.remarks.append(
+                f"all jobs are those of user {min(self._users)[:32]}: nodes with jobs of others count as idle; as an ordinary "
+                "user, run sacct with -a, if the site shows you all jobs"
+            )
+        if self._seen is None:
+            self._source.remarks.append(
+                f"only the first {_MOST_SEEN:,} jobs were checked for jobs that are in it twice"
+            )
         if self._started:
             self._source.remarks.append(
                 f"{self._backfilled / self._started:.0%} of the jobs that ran were started by backfill (column Flags)"

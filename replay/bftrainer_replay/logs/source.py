@@ -29,6 +29,8 @@ class ImportOptions:
     format: str | None = None
     timezone: str | None = None
     skip_bad: bool = False
+    most_bad: float = 0.01
+    cluster: str | None = None
     columns: str | None = None
     machine_nodes: int | None = None
     processors_per_node: int | None = None
@@ -66,6 +68,10 @@ class Source:
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.path, self.options.max_bytes)
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Forget what was collected: a reader begins anew."""
         self.rows = JobRows(str(self.path), self.options.max_bytes or MOST_BYTES)
         self.clock = LogClock(zone_of(self.options.timezone))
         self.tally = Tally(str(self.path), self.options.skip_bad)

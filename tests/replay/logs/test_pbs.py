@@ -134,7 +134,7 @@ def test_real_pbs_lines(tmp_path: Path) -> None:
 
 
 def test_nodes_and_chunks(tmp_path: Path) -> None:
-    """PBS Pro counts chunks, of which a host may have several; any other count is a damaged record, not a job's size."""
+    """What a job held is in exec_host: nodect counts chunks, Torque's ppn, or the blocks of a Cobalt job."""
 
     def record(nodect: int, hosts: str) -> str:
         return (
@@ -144,12 +144,24 @@ def test_nodes_and_chunks(tmp_path: Path) -> None:
 
     found = read(tmp_path, record(4, "h1/0*8+h1/1*8+h2/0*8+h2/1*8"))
     assert found.log.machine_nodes == 2
-    ten = "+".join(f"h{k}/0*8" for k in range(10))
-    with pytest.raises(InputFileError, match=r"exec_host names 10 nodes, the job has 2048 \(Resource_List.nodect\)"):
-        read(tmp_path, record(2048, ten))
-    skipped = read(tmp_path, record(2048, ten) + record(2, "h1/0+h2/0"), skip_bad=True)
-    assert totals(skipped) == (2, 1, 0, 1)
-    assert skipped.log.machine_nodes == 2
+    assert not [each for each in found.remarks if "asked for" in each], "one chunk per core of a host"
+    packed = read(tmp_path, record(4, "h1/0-3,5") + record(512, "+".join(f"h{k}/0*8" for k in range(4))))
+    assert totals(packed) == (2, 2, 0, 0)
+    assert packed.log.machine_nodes == 4
+    assert [each for each in packed.remarks if each.startswith("2 jobs held another number of nodes (exec_host)")]
+
+
+def test_an_exec_host_that_is_no_node_leaves_the_request(tmp_path: Path) -> None:
+    """As in CEA Curie's log: a number of another meaning. The first jobs could have been on the node of that number."""
+    line = (
+        "09/13/2020 12:28:20;E;{id};queue=q ctime=1600000000 start=1600000000 end=1600090000 exec_host={place} "
+        "Resource_List.nodect={nodes} Resource_List.walltime=30:00:00\n"
+    )
+    jobs = [(1, 3, 1), (2, 10, 2048), (3, 7, 16)]
+    found = read(tmp_path, "".join(line.format(id=job, place=place, nodes=nodes) for job, place, nodes in jobs))
+    assert totals(found) == (3, 3, 0, 0)
+    assert found.log.machine_nodes == 2065
+    assert [each for each in found.remarks if "something else than nodes (10 for 2,048 nodes)" in each]
 
 
 def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> None:

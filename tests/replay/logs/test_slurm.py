@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tarfile
 from pathlib import Path
 
@@ -261,3 +262,60 @@ def test_real_json_of_23_11(tmp_path: Path) -> None:
             found = read(tmp_path, data)
             assert totals(found)[0] == len(json.loads(data)["jobs"]), member.name
             assert totals(found)[3] == 0, found.totals
+
+
+COLUMNS = "JobID|Cluster|User|Submit|Start|End|NNodes|NodeList|State\n"
+
+
+def of_cluster(number: int, cluster: str = "a", user: str = "ann", day: int = 1) -> str:
+    times = f"2026-02-{day:02d}T00:00:00|2026-02-{day:02d}T00:00:00|2026-02-{day:02d}T12:00:00"
+    return f"{number}|{cluster}|{user}|{times}|1|n{number % 4}|COMPLETED\n"
+
+
+def test_months_that_overlap_or_were_written_one_after_another(tmp_path: Path) -> None:
+    january = COLUMNS + "".join(of_cluster(k, day=k) for k in range(1, 20))
+    february = COLUMNS + "".join(of_cluster(k, day=k) for k in range(15, 28))
+    found = read(tmp_path, january + february)
+    assert totals(found) == (32 + 1, 27, 6, 0)
+    assert "5 that are in the log twice" in found.totals[0]
+    assert "1 repeated headers" in found.totals[0]
+
+
+def test_several_clusters_need_a_choice_and_one_users_jobs_are_named(tmp_path: Path) -> None:
+    both = COLUMNS + "".join(of_cluster(k, "ab"[k % 2], f"u{k % 3}", day=k) for k in range(1, 28))
+    with pytest.raises(UserError, match=r"has jobs of 2 clusters: b \(14\), a \(13\); choose one with --cluster"):
+        read(tmp_path, both)
+    assert totals(read(tmp_path, both, cluster="b"))[1] == 14
+    mine = read(tmp_path, COLUMNS + "".join(of_cluster(k, day=k) for k in range(1, 28)))
+    assert [each for each in mine.remarks if each.startswith("all jobs are those of user ann")]
+    with pytest.raises(UserError, match="--cluster needs the column Cluster"):
+        read(tmp_path, both.replace("Cluster", "Other"), cluster="b")
+
+
+def test_a_log_that_lacks_its_times_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="the sacct columns lack Start, End; run sacct with --format="):
+        read(tmp_path, "JobID|Submit|NNodes|State\n1|2026-02-01T00:00:00|1|COMPLETED\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ((COLUMNS + of_cluster(1)).encode("utf-16"), "is UTF-16 text, expected UTF-8; convert it: iconv"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", "is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d"),
+    ],
+)
+def test_what_is_no_plain_text_is_named(tmp_path: Path, data: bytes, told: str) -> None:
+    with pytest.raises(InputFileError, match=re.escape(told)):
+        read(tmp_path, data)
+
+
+def test_a_log_of_bad_lines_is_refused_unless_their_share_is_named(tmp_path: Path) -> None:
+    good = "".join(of_cluster(k, day=1 + k % 27) for k in range(1, 90))
+    bad = "".join(f"{k}|a|ann|yesterday|-|-|1|n1|COMPLETED\n" for k in range(100, 111))
+    with pytest.raises(UserError, match=r"11 of 100 jobs cannot be read \(11.0%\), so the idle share would be wrong"):
+        read(tmp_path, COLUMNS + good + bad, skip_bad=True)
+    found = read(tmp_path, COLUMNS + good + bad, skip_bad=True, most_bad=0.2)
+    (told,) = [each for each in found.remarks if each.startswith("11 jobs were skipped (11.0%)")]
+    assert re.search(
+        r"if they held as many node-hours as the others, [\d.]+% of the node-time is idle, not [\d.]+%", told
+    )
