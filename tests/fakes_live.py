@@ -166,13 +166,17 @@ class FakeNeighbours:
 
     others: tuple[PeerPilot, ...] = ()
     announced: list[tuple[str, ...]] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)
     silent: bool = False
     looks: int = 0
 
-    def announce(self, hosts: tuple[str, ...]) -> None:
+    def announce(self, hosts: tuple[str, ...], wants: int | None = None) -> None:
         if self.silent:
             raise SchedulerError("made up: no answer")
-        self.announced.append(hosts)
+        if wants is None:
+            self.announced.append(hosts)
+        else:
+            self.wanted.append(wants)
 
     def look(self) -> tuple[PeerPilot, ...]:
         self.looks += 1

@@ -62,6 +62,8 @@ class NodesConfig(ConfigTable):
     """Maximum number of nodes held at once."""
     site_max_nodes: Count | None = None
     """Maximum number of nodes held at once by all pilots of the site (Slurm only). Set the same number in every pilot."""
+    share: bool = True
+    """Hold no more than an equal part of the nodes while other users' pilots want theirs (Slurm only)."""
     partitions: tuple[str, ...] = ()
     """Use only nodes of these partitions. Empty: any partition."""
     hosts: Hosts = ()

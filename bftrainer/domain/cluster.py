@@ -136,7 +136,8 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class PeerPilot:
-    """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` are its holders' job ids.
+    """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` are its holders' job ids,
+    ``wants`` the nodes that its trainers could use (None: it does not say).
 
     ``job`` is one of its jobs. Only ``user`` and the ids come from the scheduler; the rest is text that the user wrote.
     """
@@ -146,6 +147,7 @@ class PeerPilot:
     hosts: tuple[str, ...] = ()
     holders: tuple[str, ...] = ()
     job: str = ""
+    wants: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def test_the_shared_cap_counts_everybodys_holders(tmp_path: Path) -> None:
 
 
 def test_without_a_shared_cap_nobody_is_asked(tmp_path: Path) -> None:
-    home = house(tmp_path / "state")
+    home = house(tmp_path / "state", nodes={"share": False})
     home.cluster.give(*NODES)
     home.submit(spec("a", max_nodes=8))
     home.pilot(15)

@@ -26,9 +26,12 @@ from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 PILOT_NAME = "bftrainer-pilot"
 _FORMAT = "%A|%u|%T|%j|%r|%k"
 _HEADER = "JOBID|USER|STATE|NAME|REASON|COMMENT"
-_WORDS = re.compile(r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; hosts (\S+))?")
+_WORDS = re.compile(
+    r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; wants (\d{1,7}))?(?:; hosts (\S+))?"
+)
 _MAX_CHARACTERS = 700
 """Slurm rejects comments of more than 1,024."""
+_MOST_WANTED = 9_999_999
 _MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
 """Of host lists that are read; more than any user's pilots claim."""
 
@@ -54,12 +57,17 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
         if key == (user, pilot):
             continue
         seen = found.get(key) or PeerPilot(key[1], owner, job=job)
-        found[key] = replace(seen, holders=(*seen.holders, job)) if name == HOLDER_NAME else seen
+        if name == HOLDER_NAME:
+            seen = replace(seen, holders=(*seen.holders, job))
+        wants = int(claim[2]) if claim and claim[2] and not waits else None
+        if wants is not None and (seen.wants is None or name == PILOT_NAME):  # its own job is up to date
+            seen = replace(seen, wants=wants)
+        found[key] = seen
         hosts = claims.setdefault(key, {})
-        if claim and claim[2] and not waits and claim[2] not in hosts:  # all holders of a pilot repeat its list
-            characters[owner] += len(claim[2])
+        if claim and claim[3] and not waits and claim[3] not in hosts:  # all holders of a pilot repeat its list
+            characters[owner] += len(claim[3])
             if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
-                hosts[claim[2]] = None
+                hosts[claim[3]] = None
     return tuple(replace(found[key], hosts=_split(claims[key])) for key in sorted(found))
 
 
@@ -67,9 +75,10 @@ def _split(lists: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for text in lists for part in split_hosts(text)))
 
 
-def with_hosts(comment: str, hosts: tuple[str, ...]) -> str:
-    """A comment with the claim to these hosts."""
-    return f"{comment}; hosts {','.join(hosts)}" if hosts else comment
+def with_claims(comment: str, hosts: tuple[str, ...], wants: int | None = None) -> str:
+    """A comment with the number of nodes that trainers could use, and the claim to these hosts."""
+    said = comment if wants is None else f"{comment}; wants {min(wants, _MOST_WANTED)}"
+    return f"{said}; hosts {','.join(hosts)}" if hosts else said
 
 
 def check_hosts(hosts: tuple[str, ...]) -> None:
@@ -99,23 +108,25 @@ def announce_argv(job: str, comment: str) -> list[str]:
 
 @dataclass
 class SlurmPeerPilots:
-    """``job`` is the pilot's own, or empty. ``on_holders`` puts the list into the comments of new holders."""
+    """``job`` is the pilot's own, or empty. ``on_holders`` puts both claims into the comments of new holders."""
 
     pilot: str
     user: str
     job: str = ""
-    on_holders: Callable[[tuple[str, ...]], None] = lambda _: None
+    on_holders: Callable[[tuple[str, ...], int | None], None] = lambda _, __: None
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     calls: SlurmCalls | None = None
     _has_announced: bool = False
+    _wants: int | None = None
 
-    def announce(self, hosts: tuple[str, ...]) -> None:
-        """Show the hosts in the comments of the pilot's job and of new holders."""
+    def announce(self, hosts: tuple[str, ...], wants: int | None = None) -> None:
+        """Show the hosts and the demand in the comments of the pilot's job and of new holders."""
         check_hosts(hosts)
-        self.on_holders(hosts)
-        if self.job and (hosts or self._has_announced):
-            comment = with_hosts(f"bftrainer: pilot {self.pilot} of {self.user}", hosts)
+        self._wants = self._wants if wants is None else wants
+        self.on_holders(hosts, self._wants)
+        if self.job and (hosts or self._wants is not None or self._has_announced):
+            comment = with_claims(f"bftrainer: pilot {self.pilot} of {self.user}", hosts, self._wants)
             self._run(announce_argv(self.job, comment))
             self._has_announced = True
 

@@ -57,7 +57,7 @@ class SlurmSite:
         commands = SlurmScheduler(settings.timeout_s, calls=calls, shared_limits=holder.shared_limits)
         check_hosts(config.nodes.hosts)
         peers = SlurmPeerPilots(
-            name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim_hosts, settings.timeout_s, calls=calls
+            name, own_name(), os.environ.get(_JOB_ID, ""), holder.claim, settings.timeout_s, calls=calls
         )
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,

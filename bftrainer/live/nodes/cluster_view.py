@@ -11,7 +11,7 @@ from typing import Protocol
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
-from bftrainer.domain.cluster import Availability, NodeRequest, NodeView, Observation, PeerPilot
+from bftrainer.domain.cluster import Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
 from bftrainer.domain.fragments import job_of, node_of
 from bftrainer.domain.node_stages import NodeStage
 from bftrainer.domain.times import ElapsedS, PilotS
@@ -84,6 +84,7 @@ class ClusterView:
     without_a_job: frozenset[str] = frozenset()
     limit_waits: LimitWaits = field(default_factory=LimitWaits)
     peer_holders: tuple[str, ...] = ()
+    peers: tuple[PeerPilot, ...] = ()
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)
     first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
@@ -182,6 +183,7 @@ def _observed(
         without_a_job=frozenset(n.name for n in seen.nodes if n.availability is not Availability.BUSY),
         limit_waits=LimitWaits(at_s, seen.limit_waits) if seen.limit_waits else LimitWaits(),
         peer_holders=holders,
+        peers=() if Hidden.JOBS in seen.hidden else answer.peers or (),
         clock_offset_s=offset_s,
         seen_s=at_s,
         first_seen=first_seen(view.first_seen, free, seen.nodes, at_s, offset_s),

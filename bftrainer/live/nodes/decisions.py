@@ -15,6 +15,7 @@ from bftrainer.allocation.placement import in_name_order
 from bftrainer.config.pilot import is_quiet
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.state import Nodes
+from bftrainer.live.nodes.fair_share import PATIENCE_S, SETTLES_S, OwnPilot, ShareMemory, nodes_of_all, own_part
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
 from bftrainer.live.nodes.sharing import room_beside, surplus
@@ -93,6 +94,8 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     draft.due_s += [end_s for _, end_s in known.window_ends + known.limit_ends if end_s >= at.now_s]
     draft.give_back([h.name for h in above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
+    part, share = _share(known, at, draft)
+    known = replace(known, memory=replace(known.memory, share=share))
     if known.limit_waits.jobs:
         return _make_room(known, at, draft)
     memory, gives = _give_unused(known, at, draft)
@@ -101,7 +104,7 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     if not gives:
         left = _left_idle(known)
         memory = replace(memory, left_idle=left)
-        requests, wanted = _requests(known, at, draft, frozenset(left))
+        requests, wanted = _requests(known, at, draft, frozenset(left), part)
         draft.steps += [Ask(requests)] if requests else []
     return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0), wanted)
 
@@ -114,6 +117,33 @@ def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: 
         if h.name not in in_use or (h.given_back_s is not None and now_s - h.given_back_s >= patience_s)
     )
     return Release(free) if free else None
+
+
+def _share(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[float, ShareMemory]:
+    """This pilot's part of the nodes (infinite: no other pilot wants any); what it holds above it is given back."""
+    nodes, times, memory = known.config.nodes, known.config.times, known.memory.share
+    held = {h.node for h in known.fragments}
+    idle = sum(c.request.node not in held for c in known.candidates)
+    leaves = len(known.fragments) - len(draft.kept)
+    own = OwnPilot(known.user, min(known.demand.total, nodes.max_nodes), len(draft.kept), leaves)
+    now_there = nodes_of_all(own, known.peers, idle)
+    memory = memory.seen(now_there, at.now_s)
+    part = own_part(own, known.peers, memory.nodes) if nodes.share and known.peers else None
+    if part is None:
+        return math.inf, replace(memory, above_s=math.inf, idle_s=math.inf)
+    if now_there < memory.nodes:
+        draft.due_s.append(memory.nodes_s + SETTLES_S)
+    memory = memory.then(part, own, idle, at.now_s)
+    if at.now_s < memory.left_until_s:
+        draft.due_s.append(memory.left_until_s)
+        return math.inf, memory
+    if own.holds > part:
+        draft.due_s.append(at.now_s + times.poll_s / 10)
+        if at.now_s - memory.above_s >= PATIENCE_S:
+            users = len({known.user, *(peer.user for peer in known.peers)})
+            reason = f"above an equal part of {users} users' nodes" if users > 1 else "above this pilot's part"
+            draft.give_back([h.name for h in above(draft.kept, known.used, part)], reason)
+    return part, memory
 
 
 def _make_room(known: NodeFacts, at: Moment, draft: _Draft) -> NodeDecision:
@@ -179,12 +209,14 @@ def _left_idle(known: NodeFacts) -> tuple[str, ...]:
     return left_idle(_by_worth(idle), known.asleep, keep - len(known.asleep - idle.keys()), known.memory.left_idle)
 
 
-def _requests(known: NodeFacts, at: Moment, draft: _Draft, left: Nodes) -> tuple[tuple[NodeRequest, ...], int]:
+def _requests(
+    known: NodeFacts, at: Moment, draft: _Draft, left: Nodes, part: float = math.inf
+) -> tuple[tuple[NodeRequest, ...], int]:
     """As many nodes as are in demand and allowed: long windows first, then in name order. And how many those would be if any
     number could be pending.
     """
     nodes, times = known.config.nodes, known.config.times
-    wanted = min(known.demand.total, room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes)
+    wanted = min(known.demand.total, room_beside(known.peer_holders, nodes.site_max_nodes), nodes.max_nodes, part)
     room = int(wanted) - len(draft.kept)
     if room <= 0 or not known.answers:
         return (), 0

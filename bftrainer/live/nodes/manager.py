@@ -27,6 +27,7 @@ from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.system.background import AtOnce, Background
+from bftrainer.system.users import own_name
 
 _RELEASE_S = 3.0  # from the release of a node until the scheduler shows it idle
 
@@ -77,6 +78,7 @@ class NodeManager:
         left_open = Nodes(f.name for f in recorder.registry.fragments(open_only=True))
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
+        self._user = own_name()
         self._burst = RequestProgress()
         self._window_ends = Memoized(planned_ends)
         self._limit_ends = Memoized(limit_ends)
@@ -184,7 +186,10 @@ class NodeManager:
             demand,
             view.answers,
             self._decided.memory,
+            view.peers,
+            self._user,
         )
+        self._polls.wants = min(demand.total, self._config.now.nodes.max_nodes)
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         if facts == self._decided.facts and elapsed < self._decided.due_s:
             return

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.domain.cluster import LimitWait, NodeRequest
+from bftrainer.domain.cluster import LimitWait, NodeRequest, PeerPilot
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.nodes.fair_share import ShareMemory
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_requests import BackOff
 
@@ -46,13 +47,15 @@ class LimitWaits:
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
-    nodes that were left idle to save power, and the observation of limits for which fragments were given back last.
+    nodes that were left idle to save power, the observation of limits for which fragments were given back last, and how the
+    split among users went.
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
     caps: tuple[DemandCap, ...] = ()
     left_idle: tuple[str, ...] = ()
     limits_at_s: float = 0.0
+    share: ShareMemory = field(default_factory=ShareMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class NodeFacts:
 
     ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
     has to be given back), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
-    ``peer_holders`` are the holder jobs of peer pilots.
+    ``peer_holders`` are the holder jobs of peer pilots, ``peers`` the pilots themselves; ``user`` runs this one.
     ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.
     """
 
@@ -79,6 +82,8 @@ class NodeFacts:
     demand: PoolDemand = field(default_factory=PoolDemand)
     answers: bool = True
     memory: NodeMemory = field(default_factory=NodeMemory)
+    peers: tuple[PeerPilot, ...] = ()
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import random
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.domain.times import ElapsedS
-from bftrainer.errors import BFTrainerError
+from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
 from bftrainer.live.hints import Hints, NoHints
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
@@ -44,6 +45,9 @@ class SchedulerPolls:
         self._clock = clock
         self._pilot_jobs = pilot_jobs
         self._peers = peers
+        self.wants: int | None = None
+        """Nodes that trainers could use: peer pilots are shown it before the next poll. None: not known yet."""
+        self._shown: int | None = None
         self._classes = classes
         self._background = background
         self._hints = hints or NoHints()
@@ -106,6 +110,12 @@ class SchedulerPolls:
         return self.view.answers and not self.view.is_postponed
 
     def _ask(self) -> PollAnswer:
-        """In the background: nothing here is changed."""
+        """In the background: only ``_shown`` is changed, which nothing else reads."""
+        nodes = self._config.now.nodes
+        if self._peers is not None and nodes.share and self.wants != self._shown:
+            with suppress(CommandError, SchedulerError):  # the next poll shows it
+                wants = self.wants
+                self._peers.announce(nodes.hosts, wants)
+                self._shown = wants
         observation, at_s = self._scheduler.observe(), self._clock.now_s()
         return PollAnswer(observation, at_s, ask_peers(self._peers, self._config.now.nodes))

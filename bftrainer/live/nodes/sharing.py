@@ -73,8 +73,8 @@ def claim_hosts(
 
 
 def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
-    """Ask for the peer pilots, in the background of the loop; None where they do not matter: no shared cap, no host list."""
-    return None if peers is None or (nodes.site_max_nodes is None and not nodes.hosts) else peers.look()
+    """Ask for the peer pilots, in the background; None where they do not matter: no split, no shared cap, no host list."""
+    return None if peers is None or not (nodes.share or nodes.site_max_nodes or nodes.hosts) else peers.look()
 
 
 def peer_holders(nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None) -> tuple[str, ...]:

@@ -58,6 +58,21 @@ def test_recorded_comments_of_a_stranger_forge_no_other_user_and_a_held_job_does
     ]  # fmt: skip
 
 
+def test_what_a_pilot_wants_is_in_its_own_job_and_else_in_its_holders() -> None:
+    def wants(*rows: str) -> list[tuple[str, int | None, int]]:
+        head = "JOBID|USER|STATE|NAME|REASON|COMMENT"
+        text = "".join(f"{line}|{MARK}\n" for line in (head, *rows))
+        return [(one.user, one.wants, len(one.holders)) for one in parse_peers(text, MARK, "mine", "me")]
+
+    holder = "{}|eve|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot p of eve; released at once{}"
+    own = "9|eve|RUNNING|bftrainer-pilot|None|bftrainer: pilot p of eve; wants 12; hosts n[1-2]"
+    assert wants(holder.format(1, "; wants 3"), holder.format(2, "; wants 5")) == [("eve", 3, 2)]
+    assert wants(holder.format(1, "; wants 3"), own) == wants(own, holder.format(1, "; wants 3")) == [("eve", 12, 1)]
+    assert wants(holder.format(1, "")) == [("eve", None, 1)], "an older pilot"
+    for lie in ("; wants -1", "; wants 99999999", "; wants x", "; wants 1; wants 2"):
+        assert wants(holder.format(1, lie))[0][2] == 1, "it counts"
+
+
 def test_claims_count_once_their_job_runs_and_as_far_as_a_user_may_write() -> None:
     def answer(state: str, reason: str, name: str, *hosts: str) -> str:
         rows = (
