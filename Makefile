@@ -34,7 +34,7 @@ demo: environment
 
 test:
 	@echo "make test: pip installs bftrainer and its test tools into .venv only (about 80 packages, 550 MB, and torch)."
-	@echo "make test: a run takes 25 to 40 minutes on 2 cores; the first one also builds Horovod once (3 to 9)."
+	@echo "make test: a run takes 25 minutes on 2 quiet cores; the first one also builds Horovod once (3 to 9)."
 	@[ "$$(id -u)" -ne 0 ] || echo "make test: tests run as the user bftrainer-tests (useradd makes it), those that need root as root."
 	@sh .ci/system-packages.sh plan
 	@sh .ci/horovod.sh plan
@@ -43,9 +43,8 @@ test:
 	@sh .ci/environment.sh dev
 	@sh .ci/horovod.sh install
 	@sh .ci/slurm-versions.sh install
-	@$(MAKE) --no-print-directory --keep-going check
-	@sh .ci/system-packages.sh left-out
-	@sh .ci/horovod.sh left-out
+	@status=0; $(MAKE) --no-print-directory --keep-going check || status=$$?; \
+		sh .ci/system-packages.sh left-out && sh .ci/horovod.sh left-out && exit $$status
 
 check: lint format types imports pytest
 

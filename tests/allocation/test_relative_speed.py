@@ -17,10 +17,11 @@ from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.gurobi import Gurobi
 from bftrainer.allocation.highs import Highs
 from bftrainer.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
-from bftrainer.config.pilot import DecisionsConfig
+from bftrainer.config.pilot import DecisionsConfig, PilotConfig
 from bftrainer.domain.model import Curve, Trainer
 from bftrainer.domain.problem import Problem
 from bftrainer.domain.state import State
+from bftrainer.live.decision_maker import settings_of
 from bftrainer.policies.bftrainer import demands_of
 
 CHEAP = Curve((1, 2, 4, 8, 16), (7100.0, 13100.0, 21100.0, 40500.0, 74000.0))
@@ -39,8 +40,8 @@ def counts(curves: list[Curve], pool: int, objective: str = DEFAULT_OBJECTIVE) -
     return Exact().solve(Problem(pool, 120.0, demands)).counts
 
 
-def test_it_is_the_default() -> None:
-    assert DecisionsConfig().objective == "relative-speed"
+def test_it_is_the_default_with_a_number_of_trainers() -> None:
+    assert settings_of(PilotConfig(decisions=DecisionsConfig(max_parallel=10))).objective == "relative-speed"
 
 
 @given(curves(last=16), st.integers(1, 6), st.integers(0, 64))
