@@ -1,6 +1,6 @@
 """Stock ``horovodrun``: its discovery script, its ssh, and workarounds from outside.
 
-It cannot be made safe: its server listens on every interface and executes what it receives (docs/security-horovod.md). It
+It cannot be made safe: its server listens on every interface and executes what it receives (docs/security.md). It
 knows hosts, not fragments, polls once a second, starts workers cold and sends one notice of a change, whether rank 0 listens
 or not. So a change waits here until rank 0 has reported that it trains. If rank 0 continues as before all the same, the change
 is withdrawn and made again: horovodrun sends a second notice in no other way.
