@@ -35,17 +35,29 @@ KNOWN = {
     "phillips": (None, None, 77.0, 0.0, 0.6),
     "pozidriv": (None, None, 32.0, 0.0, 2.0),
 }
+# Without the default rules, with the warm-up that these systems need for a year of data: as others have counted.
+_RAW = "--debounce-s 0 --outage none"
+AS_RECORDED = {
+    f"wk1.log.gz {_RAW} --warm-up-h 24": "8.5 | 8.5 | 8.5 | 8.6 | 16.9% | 8,311 | 8.6%",
+    f"wk3.log.gz {_RAW} --warm-up-h 24": "11.6 | 11.7 | 11.6 | 11.8 | 4.7% | 2,326 | 16.6%",
+    f"data_theta.csv.gz --machine-nodes 4392 {_RAW} --warm-up-h 24": "4.6 | 4.5 | 4.6 | 4.5 | 13.9% | 611 | 38.5%",
+    f"KTH-SP2-1996-2.1-cln.swf.gz {_RAW} --warm-up-h 168 --cool-down-h 0": "3.5 | 3.5 | 3.5 | 3.5 | 30.8% | 31 | 27.0%",
+    f"LLNL-Thunder-2007-1.1-cln.swf.gz {_RAW} --warm-up-h 168 --cool-down-h 0": "24.9 | 32.0 | 25.0 | 32.0 | 12.6% | 126 | -",
+    f"wagap-2013.swf.gz --skip-bad {_RAW}": "0.7 | 0.7 | 0.7 | 0.7 | 10.3% | 5 | 38.0%",
+    f"phillips.log.gz {_RAW} --warm-up-h 0 --cool-down-h 0": "29.7 | 29.7 | 29.7 | 29.7 | 77.5% | 36 | 0.0%",
+    f"pozidriv.log.gz {_RAW} --warm-up-h 0 --cool-down-h 0": "130.4 | 33.0 | 132.3 | 33.6 | 33.8% | 36 | 16.2%",
+}
 ROWS = re.findall(r"^\|[^|`]*\| `([^`]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 ROWS = [(command, cells) for command, cells in ROWS if command.split()[0].endswith(".gz")]
 
 
 def test_the_table_is_there() -> None:
-    assert len(ROWS) == 17
+    assert len(ROWS) == 9
 
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "cells"), ROWS, ids=[command[:60] for command, _ in ROWS])
+@pytest.mark.parametrize(("command", "cells"), [*ROWS, *AS_RECORDED.items()])
 def test_the_commands_of_the_docs_give_its_numbers(command: str, cells: str) -> None:
     log, *options = command.split()
     key = next(each for each in FOLDERS if log.startswith(each))
