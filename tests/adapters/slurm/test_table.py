@@ -1,4 +1,4 @@
-"""The page for sites names every key of [slurm]."""
+"""The table [slurm] of a configuration: errors in it, and the options that a holder requests by it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from bftrainer.domain.cluster import NodeRequest
 from bftrainer.errors import InputFileError
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.jobs import submit_argv
-
-PAGE = Path(__file__).parents[3] / "docs" / "slurm.md"
-
-
-@pytest.mark.parametrize("key", SlurmSettings.model_fields)
-def test_every_key_is_in_the_page_with_its_words(key: str) -> None:
-    described = SlurmSettings.model_fields[key].description
-    assert described
-    assert any(line.startswith(f"| `{key}` |") and described in line for line in PAGE.read_text().splitlines())
 
 
 @pytest.mark.parametrize(
