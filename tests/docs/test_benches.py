@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHES = sorted(Path("tests/bench").glob("[!_]*.py"))
+BENCHES = [
+    *sorted(Path("tests/bench").glob("[!_]*.py")),
+    *(Path("tests/slurm") / f"{name}.py" for name in ("latency", "race", "zero_impact")),
+]
 
 
 def test_every_bench_can_be_imported_and_tells_its_use() -> None:
