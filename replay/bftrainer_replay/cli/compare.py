@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.choices import SOLVER, NameChoice
+from bftrainer.cli.choices import OBJECTIVES, SOLVER, NameChoice
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
@@ -20,7 +20,6 @@ from bftrainer_replay.cli.workload_options import (
     checkpoint_option,
     forward_option,
     objective_and_forward,
-    objective_option,
     remarks_on,
 )
 
@@ -69,7 +68,13 @@ POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters
     type=SOLVER,
     help="Solver for the bftrainer policy.",
 )
-@objective_option
+@click.option(
+    "--objective",
+    type=OBJECTIVES,
+    metavar="A,B,...",
+    help="Objectives of the policy bftrainer, a replay for each.  [default: fair,soon,most; relative-speed with a number of "
+    "trainers]",
+)
 @forward_option
 @admission_option
 @click.option(
@@ -100,6 +105,9 @@ def compare(
     nodes, `plain?start_s=60` jobs that take 60 s to start. --checkpoint-s charges every policy for what a loss of all nodes
     repeats.
 
+    Without a number of trainers (--max-parallel), the policy bftrainer is replayed under its objectives fair, soon and most:
+    the frontier between early results (mean) and an early last one.
+
     DIR/report.html is a self-contained page that works offline; DIR/pictures and DIR/data contain the same results as PNG
     and CSV.
 
@@ -115,6 +123,7 @@ def compare(
       bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --policies bftrainer,plain --checkpoint-s 300
     """
     from bftrainer.allocation.chain import build_allocator
+    from bftrainer.allocation.objectives import usual_objective
     from bftrainer.plugins import policy_names
     from bftrainer.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
@@ -128,11 +137,17 @@ def compare(
 
     if requested < 1:
         raise UserError(f"--requested {requested}: expected 1 or more")
-    settings = PolicySettings(
-        build_allocator(solver, 10.0), *objective_and_forward(objective, forward_s, max_parallel), seed
-    )
+    allocator = build_allocator(solver, 10.0)
+    frontier = "fair,soon,most" if max_parallel is None else usual_objective(max_parallel)
+    settings = {
+        each: PolicySettings(allocator, *objective_and_forward(each, forward_s, max_parallel), seed)
+        for each in dict.fromkeys((objective or frontier).split(","))
+    }
+    first, *others = settings
     names = policy_names() if policies == "all" else tuple(dict.fromkeys(policies.split(",")))
-    built = {name: _policy(name, settings, must=policies != "all") for name in names}
+    built = {name: _policy(name, settings[first], must=policies != "all") for name in names}
+    if "bftrainer" in built:
+        built |= {f"bftrainer, {each}": _policy("bftrainer", settings[each], must=True) for each in others}
     chosen = {name: policy for name, policy in built.items() if policy is not None}
     workload = read_workload(trainers, TABLE_2 if curves is None else read_curves(curves), model)
     window = window_of(choice)
@@ -163,8 +178,8 @@ def compare(
         mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
         console.print(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")
     console.print(
-        "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until done. Loss curves are "
-        "generated; fixed-size jobs have --requested nodes, plain jobs the smallest size."
+        "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until done; longest wait: without "
+        "nodes. Loss curves are generated; fixed-size jobs have --requested nodes, plain jobs the smallest size."
     )
     if out is not None:
         console.print("Report:", out / "report.html", soft_wrap=True)

@@ -21,11 +21,15 @@ from bftrainer_replay.sweep.detail import Detail, detail_of, read_detail
 
 @dataclass(frozen=True, slots=True)
 class RankedPolicy:
-    """One policy's results; ``felt`` are completion times and fairness, ``detail`` the replay over time."""
+    """One policy's results; ``felt`` are completion times and fairness, ``detail`` the replay over time.
+
+    ``longest_wait_s`` is the longest time of any trainer without nodes, before its start or later.
+    """
 
     summary: Summary
     felt: Completion
     detail: Detail
+    longest_wait_s: float
 
     @property
     def name(self) -> str:
@@ -35,7 +39,7 @@ class RankedPolicy:
     def as_dict(self) -> dict[str, object]:
         """For JSON; NaN becomes null."""
         felt = {name: None if value != value else value for name, value in asdict(self.felt).items()}
-        return {**self.summary.as_dict(), "completion": felt}
+        return {**self.summary.as_dict(), "completion": felt, "longest_wait_s": self.longest_wait_s}
 
 
 def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
@@ -65,6 +69,7 @@ def rank_policy(
         summarize(name, scenario, outcome, static, bounds),
         completion(scenario.arrivals, outcome.runs),
         read_detail(detail_of(scenario, outcome)),
+        max((run.longest_wait_s(scenario.window.end_s) for run in outcome.runs), default=0.0),
     )
 
 
@@ -109,6 +114,7 @@ COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
     ("mean h", lambda p: p.summary.done.text(p.summary.done.mean_h)),
     ("p95 h", lambda p: p.summary.done.text(p.summary.done.p95_h)),
     ("last h", lambda p: p.summary.done.text(p.summary.done.last_h)),
+    ("longest wait h", lambda p: _hours(p.longest_wait_s)),
     ("one-node hours", lambda p: f"{p.summary.outcome_one_node_h:,.0f}"),
     ("U", lambda p: _percent(p.summary.efficiency)),
     ("queueing h", lambda p: _hours(p.felt.queueing_s)),
@@ -120,5 +126,6 @@ COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
     ("p99 ms", lambda p: f"{1e3 * p.summary.decision_s.p99:.2f}"),
 )
 """Columns of the ranking: heading and text. Work is in one-node hours per idle node-hour; mean, p95 and last are times from
-submission until a trainer is done. Milliseconds are of one decision, including the solver, on this machine.
+submission until a trainer is done; the longest wait is without nodes. Milliseconds are of one decision, including the solver,
+on this machine.
 """

@@ -12,6 +12,7 @@ from bftrainer_replay.figures.policies import (
     decision_time_figure,
     efficiency_figure,
     fairness_figure,
+    frontier_figure,
     nodes_by_policy_figure,
     outcome_figure,
 )
@@ -29,7 +30,7 @@ def compare_page(
     chapters = (
         Chapter("Ranking", _settings(scenario), (_ranking(ranking), _outcome(ranking))),
         _use(ranking, scenario),
-        Chapter("Completion time and fairness", "", (_completion(ranking), _fairness(ranking))),
+        Chapter("Completion time and fairness", "", (_frontier(ranking), _completion(ranking), _fairness(ranking))),
         Chapter("Costs", "", (_costs(ranking), _decisions(ranking))),
     )
     summary = best.summary
@@ -84,8 +85,9 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
         "ranking",
         "All policies, best first",
         "Read: ranked by one-node hours, then by mean completion time. Work is in one-node hours per idle node-hour; mean, p95 "
-        "and last are hours from submission until done (≥: some trainers are not done). Queueing and fairness cover the "
-        "trainers that completed. Losses are shares of the training that was possible. p50 and p99 are times of one decision.",
+        "and last are hours from submission until done (≥: some trainers are not done); the longest wait is without nodes. "
+        "Queueing and fairness cover the trainers that completed. Losses are shares of the training that was possible. p50 and "
+        "p99 are times of one decision.",
         ("policy", *(heading for heading, _ in COLUMNS)),
         tuple((p.name, *(cell(p) for _, cell in COLUMNS)) for p in ranking),
         main=0,
@@ -120,6 +122,12 @@ def _nodes(ranking: Sequence[RankedPolicy], scenario: Scenario) -> Picture:
     rows = list(zip((format_time(round(at)) for at in edges_s[:-1]), *nodes.values(), strict=True))
     series = step_series(edges_s, nodes, "nodes", "nodes", area=True, shown=5, window=scenario.window)
     return Picture("nodes", nodes_by_policy_figure(ranking), ("time", *nodes), rows, series)
+
+
+def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
+    done = [p.summary.done for p in ranking]
+    rows = [(p.name, each.mean_h, each.last_h, each.unfinished) for p, each in zip(ranking, done, strict=True)]
+    return Picture("frontier", frontier_figure(ranking), ("policy", "mean_h", "last_h", "unfinished"), rows)
 
 
 def _completion(ranking: Sequence[RankedPolicy]) -> Picture:

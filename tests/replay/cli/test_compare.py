@@ -63,6 +63,7 @@ def _check_page(out: Path, rows: list[dict[str, Any]]) -> None:
         "efficiency",
         "efficiency-over-time",
         "nodes",
+        "frontier",
         "completion",
         "fairness",
         "costs",
@@ -88,6 +89,23 @@ def _check_page(out: Path, rows: list[dict[str, Any]]) -> None:
     fairest = max(row["completion"]["jain"] or 0.0 for row in rows)
     said = f"by Jain's index ({fairest:.2f})" if fairest else "no policy has finished a trainer"
     assert said in text.replace("&#39;", "'")
+
+
+def test_without_a_number_of_trainers_the_frontier_is_shown(
+    inputs: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    capfd.readouterr()
+    page = str(tmp_path / "out")
+    assert run(["replay", "compare", *inputs, "--policies", "bftrainer,plain", "--json", "--out", page]) == 0
+    rows = {row["policy"]: row for row in json.loads(capfd.readouterr().out)}
+    assert set(rows) == {"bftrainer", "bftrainer, soon", "bftrainer, most", "plain"}
+    assert rows["bftrainer, soon"]["done"]["mean_h"] < rows["bftrainer, most"]["done"]["mean_h"]
+    assert all(row["longest_wait_s"] > 0 for row in rows.values())
+    with (tmp_path / "out" / "data" / "frontier.csv").open() as lines:
+        drawn = {line["policy"]: float(line["mean_h"]) for line in csv.DictReader(lines)}
+    assert drawn == {name: pytest.approx(row["done"]["mean_h"]) for name, row in rows.items()}
+    assert run(["replay", "compare", *inputs, "--policies", "bftrainer", "--objective", "soon"]) == 0
+    assert "bftrainer," not in capfd.readouterr().out
 
 
 def test_the_table_names_every_policy(inputs: list[str], capfd: pytest.CaptureFixture[str]) -> None:
