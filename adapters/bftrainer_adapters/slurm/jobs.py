@@ -130,13 +130,13 @@ def parse_list(text: str, mark: str) -> list[str]:
 
 
 def parse_holder(record: str, comment: str) -> HolderJob | None:
-    """A holder with this comment, with or without a host list; None for one of another pilot."""
+    """A holder with this comment, with or without claims after it (:mod:`.peers`); None for one of another pilot."""
     job, state, node, ends, reason, words = fields_of(record, 6)
     if state not in JOB_PHASES:
         raise UnknownStateError("job", state)
     if ends not in NOTHING and not is_number(ends):
         raise SchedulerError(f"job {job}: {ends[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
-    if words.partition("; hosts ")[0] != comment:
+    if words != comment and not words.startswith((f"{comment}; wants ", f"{comment}; hosts ")):
         return None
     return HolderJob(job, state, node, None if ends in NOTHING else float(ends), reason, words)
 
