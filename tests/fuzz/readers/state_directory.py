@@ -18,19 +18,20 @@ from bftrainer.errors import BFTrainerError, UserError
 
 
 @functools.cache
-def _journals() -> dict[str, list[sqlite3.Row]]:
-    """The rows of recorded journals, by policy."""
-    found = {}
+def _journals() -> list[tuple[str, list[sqlite3.Row]]]:
+    """The policy and the rows of each recorded journal."""
+    found = []
     for path in sorted((RECORDED / "journal-before").glob("*.sql")):
         with closing(sqlite3.connect(":memory:")) as database:
             database.row_factory = sqlite3.Row
             database.executescript(path.read_text())
-            found[path.stem] = database.execute("SELECT * FROM journal").fetchall()
+            (policy,) = database.execute("SELECT policy FROM settings").fetchone()
+            found.append((policy, database.execute("SELECT * FROM journal").fetchall()))
     return found
 
 
 def _row_samples() -> Iterator[bytes]:
-    for rows in _journals().values():
+    for _, rows in _journals():
         for row in rows[1:12:5]:
             for column in ("event", "plan", "answers"):
                 yield row[column].encode()
@@ -46,12 +47,11 @@ def _journal_row(data: bytes, folder: Path) -> None:
 
 def _journal_samples() -> Iterator[bytes]:
     """The rows of a journal, for :func:`_journal`: a JSON object with the policy and a list of [at_s, event, plan, answers]."""
-    for name in ("bftrainer", "flowcon", "loss-phase", "equal-share"):
+    for policy, journal in _journals():
         rows = [
-            [row["at_s"], *(json.loads(row[column]) for column in ("event", "plan", "answers"))]
-            for row in _journals()[name][:6]
+            [row["at_s"], *(json.loads(row[column]) for column in ("event", "plan", "answers"))] for row in journal[:6]
         ]
-        settings = {"policy": name, "solver": "exact", "objective": "throughput", "forward_s": 120.0, "seed": 0}
+        settings = {"policy": policy, "solver": "exact", "objective": "throughput", "forward_s": 120.0, "seed": 0}
         yield json.dumps({"settings": {**settings, "max_parallel": 10}, "rows": rows}).encode()
 
 
