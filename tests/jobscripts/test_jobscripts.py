@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -56,11 +55,6 @@ def test_sbatch_lines_are_options_of_sbatch(script: Path) -> None:
         assert value is None if shape is None else re.fullmatch(shape, value or ""), lines[i]
 
 
-@pytest.mark.parametrize("script", slurm_scripts(), ids=lambda path: path.name)
-def test_bash_can_read_it(script: Path) -> None:
-    subprocess.run(["bash", "-n", str(script)], check=True)
-
-
 def make_bftrainer(folder: Path, status: int = 0) -> Path:
     """A bftrainer that writes its arguments, one a line, and what it sees of the environment."""
     folder.mkdir(parents=True)
@@ -74,11 +68,10 @@ def make_bftrainer(folder: Path, status: int = 0) -> Path:
     return told
 
 
-def replay(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "BFTRAINER_"))}
+def started(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", str(SCRIPTS / "replay.slurm"), *arguments],
-        env={**clean, **environment},
+        ["bash", str(SCRIPTS / script), *arguments],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=30 * PATIENCE,
@@ -86,58 +79,23 @@ def replay(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_replay_passes_its_arguments_on(tmp_path: Path) -> None:
-    told = make_bftrainer(tmp_path / "bin")
-    done = replay("--log", "my log.csv", "--out", "*", PATH=f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "replayed\n", "")
-    assert told.read_text().splitlines() == [
-        *("replay", "run", "--log", "my log.csv", "--out", "*"),
-        *("threads=1", "backend=Agg"),
-    ]
+def test_replay_passes_its_arguments_on_to_the_environment_that_is_named(tmp_path: Path) -> None:
+    told = make_bftrainer(tmp_path / "my venv" / "bin", status=2)
+    named = {"PATH": "/usr/bin:/bin", "BFTRAINER_VENV": str(tmp_path / "my venv"), "SLURM_CPUS_PER_TASK": "4"}
+    done = started("replay.slurm", "--log", "my log.csv", "--out", "*", **named)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "replayed\n", "")
+    seen = ["threads=4", "backend=Agg"]
+    assert told.read_text().splitlines() == ["replay", "run", "--log", "my log.csv", "--out", "*", *seen]
+    done = started("replay.slurm", PATH="/usr/bin:/bin", BFTRAINER_VENV=str(tmp_path))
+    assert (done.returncode, f"{tmp_path}/bin/bftrainer not found" in done.stderr) == (127, True)
 
 
-def test_replay_takes_the_environment_that_is_named(tmp_path: Path) -> None:
-    other = make_bftrainer(tmp_path / "on path")
-    told = make_bftrainer(tmp_path / "my venv" / "bin")
-    path = f"{tmp_path / 'on path'}:/usr/bin:/bin"
-    done = replay(PATH=path, BFTRAINER_VENV=str(tmp_path / "my venv"), SLURM_CPUS_PER_TASK="4")
-    assert done.returncode == 0, done.stderr
-    assert told.read_text().splitlines() == ["replay", "run", "threads=4", "backend=Agg"]
-    assert not other.exists()
-
-
-def test_replay_ends_with_bftrainers_status(tmp_path: Path) -> None:
-    make_bftrainer(tmp_path / "bin", status=2)
-    assert replay(PATH=f"{tmp_path / 'bin'}:/usr/bin:/bin").returncode == 2
-
-
-def test_replay_says_where_it_looked_for_bftrainer(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "bash").symlink_to("/bin/bash")
-    done = replay(PATH=str(tmp_path / "bin"))
-    assert done.returncode == 127
-    assert "BFTRAINER_VENV" in done.stderr
-    done = replay(BFTRAINER_VENV=str(tmp_path))
-    assert done.returncode == 127
-    assert f"{tmp_path}/bin/bftrainer not found" in done.stderr
-
-
-def test_sweep_runs_under_srun_where_it_has_tasks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tasks", "more"), [("9", ["--mpi"]), ("1", [])])
+def test_sweep_runs_under_srun_where_it_has_tasks(tmp_path: Path, tasks: str, more: list[str]) -> None:
     told = make_bftrainer(tmp_path / "bin")
     srun = tmp_path / "bin" / "srun"
     srun.write_text('#!/bin/sh\nexec "$@"\n')
     srun.chmod(0o755)
-    for tasks, expected in (
-        ("9", ["replay", "sweep", "--mpi", "--out", "x y"]),
-        ("1", ["replay", "sweep", "--out", "x y"]),
-    ):
-        done = subprocess.run(
-            ["bash", str(SCRIPTS / "sweep.slurm"), "--out", "x y"],
-            env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SLURM_NTASKS": tasks},
-            capture_output=True,
-            text=True,
-            timeout=30 * PATIENCE,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert told.read_text().splitlines()[:-2] == expected
+    done = started("sweep.slurm", "--out", "x y", PATH=f"{tmp_path / 'bin'}:/usr/bin:/bin", SLURM_NTASKS=tasks)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert told.read_text().splitlines()[:-2] == ["replay", "sweep", *more, "--out", "x y"]
