@@ -1,5 +1,5 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
-.PHONY: help demo test check lint format types imports pytest bench stalls zero-impact clean environment environment-dev
+.PHONY: help demo test check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
 .PHONY: docs generated coverage fuzz slurm-versions latency race
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -14,8 +14,8 @@ WORKERS = $(shell $(RUN) -c 'import os; n = len(os.sched_getaffinity(0)); print(
 
 help:
 	@echo "make demo    generate a log, run a pilot on it; writes demo/report.html"
-	@echo "make test    install the test dependencies (announced, no questions asked), then run make check"
-	@echo "make check   ruff, mypy, import-linter, pytest: every change must pass them"
+	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
+	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
 	@echo "make bench   run every benchmark in tests/bench"
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
@@ -44,10 +44,10 @@ test:
 	@sh .ci/environment.sh dev
 	@sh .ci/horovod.sh install
 	@sh .ci/slurm-versions.sh install
-	@status=0; $(MAKE) --no-print-directory --keep-going check || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory --keep-going lint format types imports pytest || status=$$?; \
 		sh .ci/system-packages.sh left-out && sh .ci/horovod.sh left-out && exit $$status
 
-check: lint format types imports pytest
+check: lint format types imports quick
 
 lint: environment-dev
 	$(RUN) -m ruff check
@@ -60,6 +60,9 @@ types: environment-dev
 
 imports: environment-dev
 	.venv/bin/lint-imports --no-logo
+
+quick: environment-dev
+	$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 pytest: environment-dev
 	$(RUN) -m pytest -n $(WORKERS) --dist worksteal

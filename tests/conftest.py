@@ -72,6 +72,8 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 
+DAEMONS = frozenset({"slurm_version", "elastic_horovod", "browser"})
+"""Fixtures of real Slurm clusters, groups of workers and browsers: see ``slow`` in pyproject.toml."""
 REAL = frozenset({"contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun"})
 """Folders whose tests run other programs against the clock."""
 
@@ -98,9 +100,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("slurm_version", values, ids=names, indirect=True, scope="session")
 
 
+def _has_daemon(item: pytest.Item) -> bool:
+    of_case = getattr(item, "callspec", None)
+    cases = [] if of_case is None else [str(value) for value in of_case.params.values()]
+    contract = "contract" in item.path.parts and any(case.startswith("slurm") for case in cases)
+    return contract or not DAEMONS.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A story on a real machine is told a second time if it fails, unless a promise was broken: decision 6."""
     for item in items:
+        if _has_daemon(item):
+            item.add_marker(pytest.mark.slow)
         real = not REAL.isdisjoint(item.path.parts) or item.get_closest_marker("slow")
         drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
         if real and not drawn:
