@@ -197,6 +197,7 @@ class LiveWorld:
         if self._drains_since is None:
             self._read_spool(now_s)
             timer.passed(TickStage.REQUESTS)
+        if self._drains_since is None or not self._nodes.settled:
             self._nodes.poll_if_due()
         timer.passed(TickStage.POLLS)
         if self._nodes.settled and not self._has_cleared:
@@ -300,6 +301,8 @@ class LiveWorld:
             if passed_s > 0.8 * shutdown_s:
                 self._trainers.kill_all()
             return passed_s > shutdown_s
+        if not self._nodes.settled and passed_s <= shutdown_s:  # the predecessor's holders are not listed yet
+            return False
         self._nodes.give_back(self._nodes.ready, "the pilot ends")
         self._nodes.release(frozenset(), at_once=True)
         if not self._nodes.empty and passed_s <= shutdown_s:

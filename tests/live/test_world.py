@@ -321,6 +321,21 @@ def test_a_pilot_that_comes_back_while_the_scheduler_is_silent_waits_with_what_i
         assert len(Registry(store).fragments()) == 2
 
 
+def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_releases_them(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    home.at_step = lambda step: (_ for _ in ()).throw(StoreError("x")) if home.clock.elapsed_s() > 8 else None
+    with pytest.raises(StoreError):
+        home.pilot(60)
+    home.at_step = lambda _: None
+    hidden, home.cluster.fragments = home.cluster.fragments, {}
+    home.clock.after(6, lambda: setattr(home.cluster, "fragments", hidden))
+    home.pilot(0.5)
+    assert len(home.cluster.released) == 2
+    with closing(home.store()) as store:
+        assert all(f.released_s is not None for f in Registry(store).fragments())
+
+
 def test_orphans_on_fragments_that_no_driver_has_are_ended(home: House) -> None:
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))

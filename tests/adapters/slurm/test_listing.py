@@ -40,6 +40,15 @@ def answer(read: Callable[[], dict[str, HolderJob]]) -> object:
         return type(error)
 
 
+@pytest.mark.parametrize("hosts", [(), ("n[1-3]", "gpu*")])
+@pytest.mark.parametrize("wants", [None, 0, 12])
+def test_a_holder_with_claims_in_its_comment_is_the_pilots(hosts: tuple[str, ...], wants: int | None) -> None:
+    """A successor that did not find it would leave it to its lease."""
+    said = with_claims(SAID, hosts, wants)
+    assert slurm_jobs.parse_holder(f"1|RUNNING|n1|1790000000|None|{said}", SAID) is not None
+    assert slurm_jobs.parse_holder(f"1|RUNNING|n1|1790000000|None|{said}", slurm_jobs.comment("ma", "me")) is None
+
+
 @given(st.lists(ANSWERS, max_size=6))
 def test_one_answer_after_the_other_is_read_as_each_by_itself(texts: list[str]) -> None:
     listing = Listing(SAID)
