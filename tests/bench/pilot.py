@@ -104,7 +104,7 @@ def measure(
         token.write_text(f"{secrets.token_urlsafe(32)}\n")
         token.chmod(0o600)
         tables = {
-            "decisions": {"solver": "exact", "max_parallel": trainers},
+            "decisions": {"solver": "exact"},
             "nodes": {"max_pending": nodes, "min_window_s": 0.0},
             "times": {"poll_s": 10.0, "file_poll_s": 0.2, "shutdown_s": 20.0},
             "metrics": {"port": port, "token_file": str(token)},
