@@ -44,6 +44,7 @@ from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
 from bftrainer.live.trainers import driver_process
+from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.persistence.spool import Request, RequestKind, Spool
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.holding.holder_files import HolderFiles
@@ -150,7 +151,8 @@ def measure(
             stdout, sys.stdout = sys.stdout, out
             pilot_log._logger.cache_clear()  # it keeps the output that it began with
             try:
-                parts = PilotDependencies(state, machine, holder, clock, log=log)
+                driver = driver_settings(config.workers, config.times.file_poll_s)
+                parts = PilotDependencies(state, machine, holder, clock, driver=driver, log=log)
                 run_pilot(parts, config, signals)
             finally:
                 sys.stdout = stdout
@@ -190,6 +192,8 @@ def main() -> int:
         profile = cProfile.Profile(time.thread_time) if options.profile else None
         idle = int(share * options.nodes)
         found = measure(options.trainers, options.nodes, idle, options.warm, options.seconds, profile)
+        if not found.held:
+            sys.exit("bench: the pilot holds no node: its trainers do not run")
         shares.append(found.share)
         table.add_row(
             f"{found.held:,}", f"{found.seconds:.0f}", f"{found.cpu_s:.2f}", f"{100 * found.share:.2f}",
