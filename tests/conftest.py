@@ -89,13 +89,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests with the mark ``every_slurm`` run on each version, others on the default.
+    """Tests with the mark ``every_slurm`` run on each version or on those that it names, others on the default.
 
     The default's parameter is None, as for tests without one, so that they share one cluster.
     """
-    if "slurm_version" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_slurm"):
+    mark = metafunc.definition.get_closest_marker("every_slurm")
+    if mark is not None and "slurm_version" in metafunc.fixturenames:
         default = _default_version(metafunc.config)
-        names = [default] if metafunc.config.getoption("--slurm") else [*VERSIONS]
+        names = [default] if metafunc.config.getoption("--slurm") else [*(mark.args or VERSIONS)]
         values = [None if name == default else name for name in names]
         metafunc.parametrize("slurm_version", values, ids=names, indirect=True, scope="session")
 

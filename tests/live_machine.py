@@ -57,20 +57,31 @@ class Machine:
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def bftrainer(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "bftrainer", *map(str, arguments), "--state", str(self.state)]
-        return subprocess.run(argv, capture_output=True, text=True, check=check, cwd=self.work, timeout=COMMAND_S)
+        """In this process, in the working directory: a process takes 0.4 s of CPU time. A pilot has one of its own."""
+        argv = [*map(str, arguments), "--state", str(self.state)]
+        if arguments[0] == "pilot":
+            argv = [sys.executable, "-m", "bftrainer", *argv]
+            return subprocess.run(argv, capture_output=True, text=True, check=check, cwd=self.work, timeout=COMMAND_S)
+        before = Path.cwd()
+        os.chdir(self.work)
+        try:
+            ended = bftrainer(*argv)
+        finally:
+            os.chdir(before)
+        assert not check or ended.status == 0, ended
+        return subprocess.CompletedProcess(argv, ended.status, ended.out, ended.err)
 
     def bftrainer_replay(self) -> str:
-        argv = [sys.executable, "-m", "bftrainer", "replay", "journal", str(self.state)]
-        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=COMMAND_S).stdout
+        ended = bftrainer("replay", "journal", self.state)
+        assert ended.status == 0, ended
+        return ended.out
 
     def submit(self, name: str, steps: int = 60, pace_s: float = 0.05, max_nodes: int = 2, *more: str) -> None:
         program = [sys.executable, str(STEPPER), f"{name}.json", f"{name}.steps", str(steps), str(pace_s)]
         options = ["--name", name, "--max-nodes", max_nodes, "--samples-per-s", 10, "--cwd", self.work]
         fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 30"]
-        argv = [sys.executable, "-m", "bftrainer", "submit", *map(str, options), *fast, *more]
-        argv += ["--state", str(self.state), "--", *program]
-        subprocess.run(argv, check=True, cwd=self.work, timeout=COMMAND_S)
+        ended = bftrainer("submit", *options, *fast, *more, "--state", self.state, "--", *program)
+        assert ended.status == 0, ended
 
     def pilot(self, script: Path | None = None, *arguments: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", "bftrainer", "pilot", "--state", str(self.state)]

@@ -1,6 +1,8 @@
-"""The whole story on a real Slurm with real Elastic Horovod: the pilot is a job, trainers come and go by the command line."""
+"""The whole story on a real Slurm with real groups of workers: the pilot is a job, trainers come and go by the command line."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from pilot_job import QUICK, PilotJob
@@ -9,9 +11,14 @@ from promises import promise
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
 
 
-def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(on: PilotJob) -> None:
-    on.configure(**QUICK)
-    launchers = {"a": "horovod", "b": "horovod", "stock": "horovodrun", "plain": "restart"}
+def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(
+    on: PilotJob, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an ordinary user with an empty HOME."""
+    assert os.geteuid() != 0, "tests/ordinary_user.py"
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    on.configure(**{**QUICK, "workers_allow_root": False})
+    launchers = {"a": "horovod", "b": "torchrun", "stock": "horovodrun", "plain": "restart"}
     for name, launcher in launchers.items():
         on.submit(name, launcher)
     pilot = on.sbatch()

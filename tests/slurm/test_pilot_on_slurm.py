@@ -13,7 +13,6 @@ from bftrainer_adapters.slurm.several_nodes import SHRINKS_SINCE
 
 
 @pytest.mark.slow
-@pytest.mark.every_slurm
 def test_a_trainer_on_nodes_that_nobody_wants(beside: Machine, lab: Lab) -> None:
     beside.submit("a", 100_000, 0.05, 4)
     pilot = beside.pilot()
@@ -55,7 +54,7 @@ def holders(lab: Lab) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("sid")
 def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: Lab) -> None:
     if lab.version.release < SHRINKS_SINCE:
         pytest.skip("a job of this Slurm cannot give back nodes")
