@@ -24,10 +24,6 @@ PENDING = ("squeue", "-a", "-t", "PD", "--json")
 RESERVATIONS = ("scontrol", "-a", "show", "reservations", "--json")
 
 
-def nodes_by_json(env: Mapping[str, str]) -> tuple[NodeView, ...]:
-    return parse_nodes(command.run(NODES, timeout_s=20.0, env=env))
-
-
 def pending_by_json(env: Mapping[str, str]) -> tuple[PendingJob, ...]:
     return parse_pending(command.run(PENDING, timeout_s=20.0, env=env))
 

@@ -20,7 +20,7 @@ from top_scene import Played, a_pilot
 
 from bftrainer.cli.top import text as top_text
 from bftrainer.cli.top.app import Top
-from bftrainer.cli.top.board import HISTORY_S, Board, Sort, length
+from bftrainer.cli.top.board import HISTORY_S, Board, length
 from bftrainer.cli.top.panel import Panel
 from bftrainer.cli.top.reader import DECISIONS, Reader, Snapshot
 from bftrainer.persistence.spool import RequestKind, Spool
@@ -136,32 +136,6 @@ def test_a_large_screen_has_nodes_by_trainer_and_the_chosen_one(scene: Played) -
     assert max(map(len, large[1:])) <= 170
 
 
-def test_running_trainers_come_first(board: Board) -> None:
-    statuses = [row.status for row in board.rows(ended=True)]
-    ranked = [
-        ["running", "waiting", "queued", "paused"].index(it) if it in ("running", "waiting", "queued", "paused") else 9
-        for it in statuses
-    ]
-    assert ranked == sorted(ranked)
-
-
-def test_a_larger_screen_shows_more_and_bars_follow_its_width(scene: Played) -> None:
-    seen: list[list[str]] = []
-
-    async def grow(app: Top, pilot: object) -> None:
-        seen.append(text_of(app.export_screenshot()))
-        await pilot.resize_terminal(120, 40)  # type: ignore[attr-defined]
-        await settle(pilot)
-        seen.append(text_of(app.export_screenshot()))
-
-    shown(scene, grow)
-    small, large = ("\n".join(lines) for lines in seen)
-    assert "paused by its user" not in small
-    assert "paused by its user" in large
-    assert large.count("█") > small.count("█")
-    assert large.count("decision:") > small.count("decision:")
-
-
 def requests(state: Path) -> list[tuple[RequestKind, str]]:
     found = [(r.request.kind, r.request.trainer) for r in Spool(state).pending() if r.request is not None]
     for received in Spool(state).pending():
@@ -225,14 +199,6 @@ def test_explain_opens_what_the_command_says(scene: Played, key: str) -> None:
     assert len(press(scene, key, "escape", panel_after=key).screen_stack) <= 1
 
 
-def test_sorting_goes_round(scene: Played) -> None:
-    app = press(scene, *(["s"] * len(Sort)))
-    assert app.sort_by is Sort.STATUS
-    app = press(scene, "s", "s")
-    assert app.sort_by is Sort.NODES
-    assert "nodes*" in "\n".join(app.seen)  # type: ignore[attr-defined]
-
-
 def test_the_cursor_stays_on_its_trainer_when_rows_move(scene: Played) -> None:
     async def go(app: Top, pilot: object) -> None:
         await pilot.press("down")  # type: ignore[attr-defined]
@@ -271,11 +237,6 @@ def test_a_filter_shows_some_rows_and_escape_all(scene: Played) -> None:
     assert "resnet50  " not in text
     assert 'filter "ber"' in text
     assert press(scene, "slash", "b", "enter", "escape").pattern == ""
-
-
-def test_help_and_quit(scene: Played) -> None:
-    assert "bftrainer explain" in "\n".join(press(scene, "question_mark").seen)  # type: ignore[attr-defined]
-    assert not press(scene, "q").is_running
 
 
 def test_ended_ones_are_shown_on_demand(scene: Played) -> None:
@@ -348,14 +309,6 @@ def test_speeds_are_measured_between_heartbeats_and_start_again_after_a_checkpoi
     assert at(210, 1000) == pytest.approx(100)
 
 
-def test_the_history_is_ten_minutes_by_equal_times(board: Board) -> None:
-    assert board.history[-1].at_s - board.history[1].at_s <= HISTORY_S + 1
-    bins = board.bins(60)
-    assert len(bins) == 60
-    assert bins[-1] == board.history[-1]
-    assert all(p is None or 0 <= p.used <= p.held for p in bins)
-
-
 def test_what_a_dead_pilot_had_is_not_drawn_up_to_now(scene: Played) -> None:
     reader = Reader(scene.state, lambda: 1_700_000_900.0)
     board = Board()
@@ -380,21 +333,6 @@ def test_lengths_and_numbers() -> None:
         "45.6k",
         "2.5G",
     ]
-
-
-@pytest.mark.parametrize("width", [80, 100, 133, 200])
-def test_rows_are_as_wide_as_the_terminal(board: Board, width: int) -> None:
-    column = top_text.widths(width)
-    assert sum(column.values()) == width
-    for row in board.rows(ended=True):
-        for name, text in zip(top_text.COLUMNS, top_text.cells(row, column, top_text.ASCII), strict=True):
-            assert len(text) < column[name]
-
-
-def test_plain_characters_are_ascii(board: Board) -> None:
-    text = top_text.once(board, 80, top_text.ASCII, Sort.SUBMITTED, "", ended=True)
-    assert text.isascii()
-    assert "resnet50" in text
 
 
 # --- the reader ----------------------------------------------------------------------------------------------------------
@@ -469,10 +407,6 @@ def test_without_textual_it_says_what_to_install(scene: Played, monkeypatch: pyt
     assert complaint(ended) == (
         "top requires the textual package, which is not installed; run pip install 'bftrainer[top]', or use --once"
     )
-
-
-def test_a_panel_is_no_question_unless_it_asks() -> None:
-    assert not Panel("text")._is_question
 
 
 # --- the picture ---------------------------------------------------------------------------------------------------------

@@ -85,13 +85,6 @@ def stepper(path: Path, steps: int = 10_000) -> list[str]:
     return [sys.executable, str(STEPPER), str(path / "c.json"), str(path / "steps"), str(steps), "0.02"]
 
 
-def test_done_when_every_worker_ends_with_0(driven: Driven) -> None:
-    driven.start("import os; print(os.environ['RANK'], os.environ['WORLD_SIZE'], os.environ['BFTRAINER_HOSTS'])")
-    driven.ends(Ending.DONE)
-    logs = sorted(p.read_text() for p in (driven.path / "trainers/t/logs/1").glob("*.log"))
-    assert logs == ["0 2 n1:1,n2:1\n", "1 2 n1:1,n2:1\n"]
-
-
 def test_children_of_a_worker_end_with_it(driven: Driven) -> None:
     """A data loader that nobody has joined would hold the node's memory, and its files, for ever."""
     driven.start(
@@ -142,14 +135,6 @@ def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: 
     assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
 
 
-def test_below_its_minimum_it_parks(driven: Driven) -> None:
-    driven.start(stepper(driven.path), min_nodes=2)
-    eventually(lambda: (driven.path / "steps").exists())
-    os.kill(driven.pids()[0], signal.SIGKILL)
-    view = driven.ends(Ending.STOPPED)
-    assert view.reason == "1 nodes, but min_nodes is 2"
-
-
 def test_no_hosts_is_checkpoint_and_stop(driven: Driven) -> None:
     driven.start(stepper(driven.path))
     eventually(lambda: (driven.path / "steps").exists())
@@ -170,14 +155,6 @@ def test_a_signal_asks_programs_that_do_not_read_the_control_file(driven: Driven
     driven.launcher.ask_to_stop("t")
     driven.ends(Ending.STOPPED)
     assert (driven.path / "saved").exists()
-
-
-def test_a_program_that_does_not_listen_is_killed_after_stop_s(driven: Driven) -> None:
-    driven.start("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(3600)", stop_s=0.5)
-    eventually(lambda: len(driven.pids()) == 2)
-    driven.launcher.ask_to_stop("t")
-    driven.ends(Ending.STOPPED)
-    assert driven.events("withheld") == [], "killed by us, not taken"
 
 
 def test_a_program_that_hangs_is_killed_and_has_failed(impatient: Driven) -> None:
@@ -236,15 +213,6 @@ def test_stage_in_runs_once_per_fragment_before_its_workers(driven: Driven) -> N
     driven.start("import pathlib; print(pathlib.Path('staged').read_text())", hosts, stage_in=stage)
     driven.ends(Ending.DONE)
     assert (driven.path / "staged").read_text() == "f1\n"
-
-
-def test_a_killed_driver_takes_its_workers_with_it_and_is_found_dead(driven: Driven) -> None:
-    driven.start(stepper(driven.path))
-    eventually(lambda: len(driven.pids()) == 2)
-    pids = driven.pids()
-    driven.launcher.kill("t")
-    driven.ends(Ending.KILLED)
-    eventually(lambda: not any(map(identify, pids)))
 
 
 def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Driven) -> None:

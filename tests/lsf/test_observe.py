@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -11,10 +10,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lab import Lab, wait_until
+from lab import Lab
 
 from bftrainer.core.windows import EndKind, FreeNode, PilotJobs, free_nodes
-from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UnknownStateError
+from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
 from bftrainer.system.clock import SystemClock
 from bftrainer_adapters.lsf.config import LsfSettings
 from bftrainer_adapters.lsf.observe import LsfScheduler, pending_argv, queue_problems
@@ -38,15 +37,6 @@ def free(lab: Lab, **settings: object) -> dict[str, FreeNode]:
     return {f.node.name: f for f in free_nodes(scheduler(lab, **settings).observe(), OURS)}
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
-@pytest.mark.parametrize("pending", ["bjobs", "jobstat", "none"])
-def test_an_empty_cluster_is_free_without_an_end(lab: Lab, form: str, pending: str) -> None:
-    found = free(lab, format=form, pending=pending, gpus_per_node=6)
-    assert sorted(found) == lab.node_names
-    assert {f.end.at_s for f in found.values()} == {math.inf}
-    assert {f.node.node_class for f in found.values()} == {"6 gpu"}
-
-
 def test_windows_end_when_bslots_says_so(lab: Lab) -> None:
     now_s = time.time()
     lab.change(plans={"node01": now_s + 600, "node02": now_s + 3600})
@@ -66,38 +56,11 @@ def test_an_idle_host_in_no_window_is_not_free(lab: Lab) -> None:
     assert free_nodes(seen, OURS) == ()
 
 
-def test_hosts_with_jobs_reserved_slots_or_closed_are_not_free(lab: Lab) -> None:
-    lab.edit(lambda state: state["hosts"]["node01"].update(rsv=2))
-    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Adm"))
-    job = lab.main_job("node03")
-    wait_until(lambda: lab.started_s(job), "the job to start")
-    assert sorted(free(lab)) == ["node04"]
-    assert sorted(free(lab, format="text")) == ["node04"]
-
-
-def test_a_reservation_ends_a_window(lab: Lab) -> None:
-    begin_s = time.time() + 3 * 3600
-    begin, end = (time.localtime(s) for s in (begin_s, begin_s + 2 * 3600))
-    window = "-".join(f"{t.tm_mon}/{t.tm_mday}/{t.tm_hour}/{t.tm_min}" for t in (begin, end))
-    head = "RSVID       TYPE    USER   NCPUS      RSV_HOSTS           TIME_WINDOW \n"
-    lab.change(reservations=f"{head}user1#0     user    user1   0/4    node02:0/4   {window} \n")
-    found = free(lab)
-    assert found["node02"].end.kind is EndKind.RESERVATION
-    assert begin_s - 60 < found["node02"].end.at_s <= begin_s  # a reservation begins with a minute
-    assert found["node01"].end.kind is EndKind.NEVER
-
-
 def test_waiting_jobs_are_counted_in_nodes(lab: Lab) -> None:
     lab.main_job(*lab.node_names)
     lab.main_job(*lab.node_names)
     (waiting,) = scheduler(lab).observe().pending
     assert (waiting.size, waiting.partitions) == (4, ("normal",))
-
-
-def test_an_unknown_host_status_is_an_error_with_its_text(lab: Lab) -> None:
-    lab.edit(lambda state: state["hosts"]["node02"].update(status="closed_Moon"))
-    with pytest.raises(UnknownStateError, match="closed_Moon"):
-        scheduler(lab).observe()
 
 
 @pytest.mark.parametrize("name", ["bhosts", "bjobs", "bslots", "brsvs"])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-import slurm_json
 from slurm_lab import Lab, wait_until
-from slurm_versions import SlurmVersion
 
 from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Availability
@@ -18,17 +16,6 @@ pytestmark = pytest.mark.every_slurm
 
 def waiting(lab: Lab, count: int) -> None:
     wait_until(lambda: len(lab.run("squeue", "-h", "-t", "PD", "-o", "%A").split()) == count, "the jobs to wait")
-
-
-def test_their_ids_are_those_of_slurm_itself_in_text_and_json(lab: Lab, slurm_version: SlurmVersion) -> None:
-    lab.submit("sleep 600", "-N8", "-t", "10")
-    array = int(lab.submit("sleep 600", "-N2", "--array=1-5", "-t", "10").partition("_")[0])
-    het = int(lab.run("sbatch", "--parsable", "-o", "/dev/null", "-N1", "-t", "10", "--wrap", "sleep 600", ":", "-N3"))
-    waiting(lab, 3)
-    text = {(job.id, job.size) for job in SlurmScheduler(env=lab.env).observe().pending}
-    assert text == {(str(array), 2), (str(het), 1), (str(het + 1), 3)}
-    if slurm_version.release >= slurm_json.SINCE:
-        assert {(job.id, job.size) for job in slurm_json.pending_by_json(lab.env)} == text
 
 
 def test_nodes_that_are_planned_for_another_task_of_an_array_are_not_free(lab: Lab) -> None:

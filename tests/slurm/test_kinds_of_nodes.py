@@ -14,10 +14,8 @@ from slurm_gpus import A100, MIG, SHARD, Gpus
 from slurm_lab import Lab, Settings, wait_until
 from slurm_versions import SlurmVersion
 
-from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Fragment, FragmentPhase, NodeRequest
 from bftrainer_adapters.slurm.hold import SlurmHolder
-from bftrainer_adapters.slurm.observe import SlurmScheduler
 from bftrainer_adapters.slurm.setup import parse_partitions, partitions_argv
 
 pytestmark = pytest.mark.slow
@@ -78,34 +76,6 @@ def reserve(lab: Lab, name: str, start: str, node: str, flags: str) -> None:
         "scontrol", "create", "reservation", f"ReservationName={name}", f"StartTime={start}", "Duration=60", "Users=root",
         f"Nodes={node}", f"Flags={flags}",
     )  # fmt: skip
-
-
-def test_reservations_of_every_kind_end_windows(lab: Lab, tmp_path: Path) -> None:
-    """FLEX and MAGNETIC begin when they say. Nodes of a floating one are RESERVED all the time, and not free.
-
-    A magnetic reservation takes jobs of its users that did not ask for it; holders of such a user stay where they are sent.
-    """
-    for node, name, start, flags in (
-        (1, "flex", "now+10minutes", "FLEX"), (2, "floats", "now+10minutes", "TIME_FLOAT"),
-        (3, "later", "now+10minutes", "MAGNETIC"), (4, "current", "now", "MAGNETIC"),
-    ):  # fmt: skip
-        reserve(lab, name, start, f"node{node:02d}", flags)
-    scheduler = SlurmScheduler(env=lab.env)
-
-    def windows() -> dict[str, tuple[str, float]]:
-        seen = scheduler.observe()
-        return {free.node.name: (free.end.id, free.window_s(seen.at_s)) for free in free_nodes(seen, PilotJobs())}
-
-    wait_until(lambda: not {"node02", "node04"} & windows().keys(), "the reservations that are in effect")
-    found = windows()
-    assert found.keys() == {f"node{n:02d}" for n in (1, 3, 5, 6, 7, 8)}
-    assert (found["node01"][0], found["node03"][0]) == ("flex", "later")
-    assert 500 < found["node01"][1] <= 600
-    holder = RealSlurm(lab, tmp_path).holder()
-    wanted = [NodeRequest(name, length) for name, (_, length) in found.items()]
-    assert {fragment.node for fragment in held(holder, *wanted)} == found.keys()
-    limits = dict(line.split() for line in lab.run("squeue", "-h", "-o", "%N %l").splitlines())
-    assert (limits["node01"], limits["node03"]) == ("9:00", "9:00")
 
 
 EXCLUSIVE = {

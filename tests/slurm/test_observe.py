@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import slurm_json
 from slurm_lab import Lab, Settings
 from slurm_versions import SlurmVersion
 
@@ -17,7 +16,6 @@ from bftrainer.core.windows import PilotJobs, free_nodes
 from bftrainer.domain.cluster import Hidden
 from bftrainer.errors import CommandError, SchedulerError, WindowsUnknownError
 from bftrainer_adapters.slurm.observe import SlurmScheduler
-from bftrainer_adapters.slurm.states import flags_of
 
 
 @pytest.fixture
@@ -53,16 +51,6 @@ def test_the_servers_time_counts_and_not_the_users_format(lab: Lab, monkeypatch:
     assert len(free_nodes(seen, PilotJobs())) == 8
     # Of a quiet cluster the last plan is old; a time zone taken for another would be hours off.
     assert seen.planned_s is None or 0 <= seen.at_s - seen.planned_s < 3600
-
-
-@pytest.mark.every_slurm
-def test_json_says_what_text_says(lab: Lab) -> None:
-    if lab.version.release < slurm_json.SINCE:
-        pytest.skip("scontrol --json came with 23.02, scheduled nodes in squeue --json with 23.11")
-    by_text = SlurmScheduler(env=lab.env).observe()
-    assert {(n.name, flags_of(n.state), n.partitions) for n in slurm_json.nodes_by_json(lab.env)} == {
-        (n.name, flags_of(n.state), n.partitions) for n in by_text.nodes
-    }
 
 
 @pytest.mark.parametrize("program", ["squeue", "scontrol", "sdiag"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_trainer import CHECKOUT, Line, Trainer, on_a_word
+from horovod_trainer import CHECKOUT, Line, Trainer
 from needs import need_package
 from promises import promised
 
@@ -106,21 +105,6 @@ def test_grows_shrinks_and_loses_rank_0_by_order(tmp_path: Path) -> None:
         assert trainer.left() == []
 
 
-def test_an_order_that_is_taken_back_costs_nothing(tmp_path: Path) -> None:
-    # No word comes: the others are not warm before the order is taken back.
-    command, environment = on_a_word(tmp_path / "around", COMMAND)
-    with torch_trainer(tmp_path / "trainer", command, environment=environment) as trainer:
-        trainer.start("a:1:1")
-        trainer.steps(1)
-        asked_s = trainer.hosts("a:1:1 b:1:2")
-        trainer.event("warming", asked_s, fragment="2")
-        asked_s = trainer.hosts("a:1:1")
-        trainer.event("warming_cancelled", asked_s, fragment="2")
-        trainer.steps(1, count=30)
-        assert len(running(trainer)) == 1
-        trainer.until("its worker has ended", lambda: identify(trainer.worker("2")) is None)
-
-
 def test_a_killed_worker_costs_its_fragment_and_the_steps_since_the_checkpoint(trainer: Trainer) -> None:
     trainer.start("a:1:1 b:1:2")
     trainer.steps(2, count=30)
@@ -134,22 +118,6 @@ def test_a_killed_worker_costs_its_fragment_and_the_steps_since_the_checkpoint(t
     trainer.steps(2)
     # Lines come once a second, so up to 50 steps before the last line count as well.
     check_continuity(trainer, lost=20)
-
-
-def test_a_stopped_worker_is_found_and_the_trainer_has_failed(tmp_path: Path) -> None:
-    # A line for each step: silence is a stopped worker, not a slow machine.
-    with torch_trainer(tmp_path / "trainer", hang_s=10, environment={"BFTRAINER_REPORT_EVERY_S": "0"}) as trainer:
-        trainer.start("a:1:1 b:1:2")
-        trainer.steps(2, count=30)
-        stopped_s = trainer.kill("2", signal.SIGSTOP)
-        trainer.event("hung", stopped_s, fragment="2")
-        assert trainer.wait() == 1
-        assert trainer.event("failed")["reason"] == "hung: no report for 10 s (hang_s)"
-        assert trainer.left() == []
-        trainer.start()
-        trainer.event("running", stopped_s, fragments=["1", "2"])
-        trainer.steps(2)
-        check_continuity(trainer, lost=60)
 
 
 def test_without_nodes_it_checkpoints_stops_and_goes_on_later(trainer: Trainer) -> None:

@@ -5,78 +5,21 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
-import slurm_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_slurm import MARK, MOMENTS, foreign, recorded
+from recorded_slurm import MARK, foreign, recorded
 
-from bftrainer.domain.cluster import Hidden, PendingJob, Reservation
+from bftrainer.domain.cluster import Hidden
 from bftrainer.errors import BFTrainerError, SchedulerError
 from bftrainer_adapters.slurm import text as slurm_text
 from bftrainer_adapters.slurm.hold import Listing
-from bftrainer_adapters.slurm.jobs import HolderJob, HolderSteps, JobPhase, parse_known, parse_steps, parse_submitted
+from bftrainer_adapters.slurm.jobs import HolderJob, parse_known, parse_steps
 from bftrainer_adapters.slurm.peers import parse_peers
 from bftrainer_adapters.slurm.states import NodeFlag, flags_of
 
 OURS = "bftrainer: idle node held by pilot test of root; it is given back at once when wanted"
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_text_and_json_of_one_moment_say_the_same_of_nodes(moment: str) -> None:
-    text = slurm_text.parse_nodes(recorded(f"moment-{moment}.nodes.txt"))
-    by_json = {node.name: node for node in slurm_json.parse_nodes(recorded(f"moment-{moment}.sinfo.json"))}
-    assert [node.name for node in text] == [f"node{n:02d}" for n in range(1, 9)]
-    for node in text:
-        other = by_json[node.name]
-        assert flags_of(node.state) == flags_of(other.state)
-        # Text was recorded with times as Slurm shows them to people, not in seconds.
-        assert node == replace(other, state=node.state, last_busy_s=None)
-        assert other.last_busy_s
-
-
-def test_a_node_is_idle_since_its_last_job() -> None:
-    nodes = slurm_text.parse_nodes(recorded("planned.nodes.txt"))
-    assert {1_790_000_000 < (node.last_busy_s or 0) < 1_800_000_000 for node in nodes} == {True}
-
-
-def test_states_are_kept_whole() -> None:
-    nodes = slurm_text.parse_nodes(recorded("moment-future_resv.nodes.txt"))
-    states = {node.name: node.state for node in nodes}
-    assert states["node01"] == "IDLE+DRAIN"
-    assert NodeFlag.PLANNED in flags_of(next(node for node in nodes if "PLANNED" in node.state).state)
-
-
-def test_pending_jobs() -> None:
-    text = recorded("planned.pending.txt")
-    small, large = slurm_text.parse_pending(text, MARK)
-    names = [f"node{n:02d}" for n in range(1, 8)]
-    assert large == PendingJob(large.id, "root", ("main",), 7, large.starts_s, frozenset(names))
-    assert (small.size, small.nodes) == (3, frozenset(names[2:5]))
-    assert "a|b" not in text, "names of jobs are not asked for"
-    assert slurm_text.parse_pending(recorded("empty.pending.txt"), MARK) == ()
-
-
-def test_jobs_that_are_held_or_wait_for_something_else_than_nodes_are_not_eligible() -> None:
-    jobs = slurm_text.parse_pending(recorded("reasons.pending.txt"), MARK)
-    assert sorted((job.is_eligible, job.size) for job in jobs) == [(False, 1)] * 4 + [(True, 3)]
-
-
-def test_arrays_and_heterogeneous_jobs_have_the_ids_that_json_shows() -> None:
-    """``%i`` would show ``9_[1-5]`` and ``10+1``."""
-    jobs = slurm_text.parse_pending(recorded("hostile.pending.txt"), MARK)
-    assert all(job.id.isdecimal() for job in jobs)
-    assert len({job.id for job in jobs}) == len(jobs)
-    first = min(int(job.id) for job in jobs if job.size == 2)
-    assert {(int(job.id) - first, job.size) for job in jobs if int(job.id) >= first} == {(0, 2), (1, 1), (2, 2)}
-
-
-def test_reservations_and_none() -> None:
-    (found,) = slurm_text.parse_reservations(recorded("planned.reservations.txt"))
-    assert found == Reservation("maint", found.starts_s, found.starts_s + 3600, frozenset({"node07"}))
-    assert slurm_text.parse_reservations(recorded("empty.reservations.txt")) == ()
 
 
 def test_times_of_the_server() -> None:
@@ -105,18 +48,6 @@ def test_settings() -> None:
 
 def holders(text: str, comment: str = OURS) -> dict[str, HolderJob]:
     return Listing(comment).read(text, MARK)
-
-
-def test_own_holders_and_worker_steps() -> None:
-    listed = holders(recorded("planned.holders.txt"))
-    assert {(job.node, job.phase) for job in listed.values()} == {("node04", JobPhase.RUNS), ("node05", JobPhase.RUNS)}
-    assert holders(recorded("planned.holders.txt"), OURS.replace("test", "another")) == {}
-    ended = {job.node: job for job in holders(recorded("cancelled.holders.txt")).values()}["node05"]
-    assert ended.phase is JobPhase.OVER
-    (with_worker,) = (job.id for job in listed.values() if job.node == "node04")
-    assert parse_steps(recorded("planned.steps.txt"), MARK) == HolderSteps((f"{with_worker}.1",), frozenset(listed))
-    assert parse_known(recorded("planned.known.txt"), MARK) == listed.keys(), "one of the three ids is unknown"
-    assert parse_submitted("12;cluster\n") == "12"
 
 
 PARSERS: dict[str, Callable[[str], object]] = {

@@ -194,10 +194,3 @@ def test_generate_refuses_nonsense(tmp_path: Path, capsys: Capture, option: str,
     arguments = {"--nodes": "64", "--days": "2", "--seed": "1", "--out": str(tmp_path / "x.csv"), option: value}
     assert problem in refused(capsys, "generate", *(word for pair in arguments.items() for word in pair))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("command", ["characterize", "generate"])
-def test_help_has_an_example(command: str, capsys: Capture) -> None:
-    assert run(["replay", command, "--help"]) == 0
-    out = capsys.readouterr().out
-    assert f"bftrainer replay {command} " in out.split("Example:")[1]

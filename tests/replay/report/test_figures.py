@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bftrainer.domain.events import PoolChanged
 from bftrainer_replay.analysis.fragments import pool_sizes_of
 from bftrainer_replay.figures.fragments import fragments_figure
 from bftrainer_replay.figures.idle_nodes import idle_nodes_figure, mean_shares
 from bftrainer_replay.figures.over_time import efficiency_over_time_figure
-from bftrainer_replay.figures.style import DAY_S, date_axis, png, sheet
-from bftrainer_replay.figures.sweeps import Level, Line, lines_figure
+from bftrainer_replay.figures.style import png
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 
@@ -64,50 +62,3 @@ def test_efficiency_over_time_counts_the_bins() -> None:
         in told
     )
     assert png(figure).startswith(b"\x89PNG")
-
-
-def test_levels_whose_names_would_lie_on_each_other_share_a_line() -> None:
-    lines = [Line("U", ((30.0, 0.998), (120.0, 1.005)))]
-    far, near = (
-        lines_figure(
-            "U", "Read: U.", lines, x="s", y="U", percent=True, levels=[Level("a 72.0%", 1.08), Level("b", other)]
-        )
-        for other in (1.04, 1.0797)
-    )
-    assert [text.get_text() for text in far.axes[0].texts] == ["a 72.0%", "b"]
-    assert [text.get_text() for text in near.axes[0].texts] == ["a 72.0%, b"]
-
-
-def test_amounts_begin_at_nothing_and_shares_where_they_are() -> None:
-    lines = [Line("outcome", ((1.0, 600.0), (2.0, 900.0)))]
-    assert lines_figure("A", "Read: a.", lines, x="n", y="samples").axes[0].get_ylim()[0] == 0
-    assert lines_figure("A", "Read: a.", lines, x="n", y="U", percent=True).axes[0].get_ylim()[0] > 0
-
-
-def test_the_share_of_short_fragments_is_written_inside_the_axes() -> None:
-    """A hundred nodes idle for a minute, one for a day: 4 % of the node-time is in short fragments."""
-    short = tuple(f"n{i}" for i in range(60))
-    events = (
-        PoolEvent(60.0, PoolChanged(left=frozenset(short))),
-        PoolEvent(24 * HOUR, PoolChanged(left=frozenset("a"))),
-    )
-    figure = fragments_figure(LogWindow(0.0, 25 * HOUR, frozenset((*short, "a")), events, 101, "by hand"))
-    FigureCanvasAgg(figure).draw()
-    (axes,) = figure.axes
-    labels = {text.get_text(): text.get_window_extent() for text in axes.texts}
-    assert sorted(labels) == ["4%", "98%"]
-    assert all(box.y0 > axes.bbox.y0 for box in labels.values())
-
-
-@pytest.mark.parametrize(
-    ("hours", "expected"), [(14, "2021"), (4, "Feb 15, 2021"), (24 * 20, "2021")], ids=["a midnight", "none", "days"]
-)
-def test_a_day_is_written_once_below_a_time_axis(hours: float, expected: str) -> None:
-    noon_s = 1613390400.0 + (0 if hours > 4 else -5 * HOUR)  # 2021-02-15
-    figure, (axes,) = sheet("", "")
-    axes.set_xlim(noon_s / DAY_S, (noon_s + hours * HOUR) / DAY_S)
-    date_axis(axes)
-    FigureCanvasAgg(figure).draw()
-    assert axes.xaxis.get_offset_text().get_text() == expected
-    days = [label.get_text() for label in axes.get_xticklabels() if label.get_text().startswith("Feb")]
-    assert bool(days) == (hours > 4)
