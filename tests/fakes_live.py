@@ -166,17 +166,17 @@ class FakeNeighbours:
 
     others: tuple[PeerPilot, ...] = ()
     announced: list[tuple[str, ...]] = field(default_factory=list)
-    wanted: list[int] = field(default_factory=list)
+    wanted: list[tuple[int, bool]] = field(default_factory=list)
     silent: bool = False
     looks: int = 0
 
-    def announce(self, hosts: tuple[str, ...], wants: int | None = None) -> None:
+    def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
         if self.silent:
             raise SchedulerError("made up: no answer")
         if wants is None:
             self.announced.append(hosts)
         else:
-            self.wanted.append(wants)
+            self.wanted.append((wants, is_short))
 
     def look(self) -> tuple[PeerPilot, ...]:
         self.looks += 1

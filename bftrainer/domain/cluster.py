@@ -137,9 +137,11 @@ class Observation:
 @dataclass(frozen=True, slots=True)
 class PeerPilot:
     """Another pilot of the site, as its jobs show it. ``hosts`` is the list it claims, ``holders`` are its holders' job ids,
-    ``wants`` the nodes that its trainers could use (None: it does not say).
+    ``wants`` the nodes that its trainers could use (None: it does not say), ``is_short`` that it finds none idle, ``held`` the
+    number of nodes that its holders have.
 
-    ``job`` is one of its jobs. Only ``user`` and the ids come from the scheduler; the rest is text that the user wrote.
+    ``job`` is one of its jobs. Only ``user``, ``held`` and the ids come from the scheduler; the rest is text that the user
+    wrote.
     """
 
     pilot: str
@@ -148,6 +150,8 @@ class PeerPilot:
     holders: tuple[str, ...] = ()
     job: str = ""
     wants: int | None = None
+    is_short: bool = False
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,8 +115,10 @@ class NodeHolder(Protocol):
 class PeerPilots(Protocol):
     """The other pilots of the site, of all users. Real: Slurm, by the comments of holder jobs and pilot jobs."""
 
-    def announce(self, hosts: tuple[str, ...], wants: int | None = None) -> None:
-        """Show the other pilots that these hosts are ours, and how many nodes our trainers could use (None: as before)."""
+    def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
+        """Show the other pilots that these hosts are ours, how many nodes our trainers could use, and whether we lack nodes and
+        find none idle (``wants`` None: both as before).
+        """
 
     def look(self) -> tuple[PeerPilot, ...]:
         """The peer pilots whose jobs are visible. Raises SchedulerError or CommandError if they are unknown."""

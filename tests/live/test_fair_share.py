@@ -2,81 +2,132 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_house import House, house, spec
+from shared_cluster import Pilot, SharedCluster
 
+from bftrainer.core.fair_share import LATER_S, TOLD_S, TOLERATED, Claim, equal_parts, parts_of
 from bftrainer.domain.cluster import PeerPilot
 from bftrainer.domain.state import State
-from bftrainer.live.nodes.fair_share import (
-    IN_VAIN_S,
-    LEFT_S,
-    OwnPilot,
-    ShareMemory,
-    equal_parts,
-    nodes_of_all,
-    own_part,
-)
+from bftrainer.live.nodes.sharing import rivals
 from bftrainer.persistence.journal import last_state
+from bftrainer.persistence.registry import Registry
+from bftrainer.system.users import own_name
 
 WANTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 20), min_size=1)
+CLAIMS = st.lists(
+    st.builds(
+        Claim, st.sampled_from("abc"), st.sampled_from("pqr"), st.none() | st.integers(0, 12), st.integers(0, 12)
+    ),
+    min_size=1,
+    unique_by=lambda claim: claim.key,
+)
 
 
-@given(st.integers(0, 60), WANTS)
-def test_nobody_has_less_than_another_who_does_not_want_less(nodes: int, wants: dict[str, int]) -> None:
-    parts = equal_parts(nodes, wants)
+@given(st.integers(0, 60), WANTS, WANTS)
+def test_nobody_has_less_than_another_who_does_not_want_less(
+    nodes: int, wants: dict[str, int], holds: dict[str, int]
+) -> None:
+    parts = equal_parts(nodes, wants, holds)
     assert sum(parts.values()) == min(nodes, sum(wants.values()))
     for one, part in parts.items():
         assert 0 <= part <= wants[one]
         assert all(part >= other - 1 for other in parts.values()) or part == wants[one]
 
 
-@given(st.integers(0, 60), WANTS)
-def test_all_pilots_compute_the_same_split(nodes: int, wants: dict[str, int]) -> None:
-    """Each sees itself and the others; the parts add up to what there is."""
-    holds = Counter(equal_parts(nodes // 2, wants))
-    peers = [PeerPilot("p", user, holders=("1",) * holds[user], wants=n, job=user) for user, n in wants.items()]
-    idle = nodes - holds.total()
-    found = {
-        user: own_part(own, others, nodes_of_all(own, others, idle))
-        for user, n in wants.items()
-        if (own := OwnPilot(user, n, holds[user])) and (others := [it for it in peers if it.user != user]) is not None
-    }
-    expected = equal_parts(nodes, wants)
-    assert all(part in (None, expected[user]) for user, part in found.items())
+@given(st.integers(0, 40), CLAIMS)
+def test_parts_of_pilots_are_those_of_their_users_in_any_order(nodes: int, claims: list[Claim]) -> None:
+    keep = {c.key for c in claims if c.wants is None}
+    parts = parts_of(nodes, claims, keep)
+    assert parts == parts_of(nodes, claims[::-1], keep), "all compute the same"
+    assert all(parts[c.key] == c.holds if c.key in keep else 0 <= parts[c.key] <= (c.wants or 0) for c in claims)
+    kept = sum(c.holds for c in claims if c.key in keep)
+    wanted = sum(c.wants or 0 for c in claims if c.key not in keep)
+    assert sum(parts.values()) == max(kept, min(nodes, kept + wanted)), "nothing is left while anybody wants it"
 
 
-def test_pilots_of_one_user_split_the_users_part() -> None:
-    peers = [PeerPilot("p", "bea", wants=8, job="1"), PeerPilot("q", "ann", wants=8, job="2")]
-    assert own_part(OwnPilot("ann", 8, 8), peers, 8) == 2
+@pytest.mark.parametrize(
+    ("nodes", "claims", "parts"),
+    [
+        (8, [Claim("ann", "p", 8, 3), Claim("bea", "p", 8, 2), Claim("cal", "p", 8, 3)], [3, 2, 3]),  # no odd node moves
+        (8, [Claim("ann", "p", 8), Claim("ann", "q", 8), Claim("bea", "p", 8)], [2, 2, 4]),
+        (8, [Claim("old", "p", None, 6), Claim("ann", "p", 8, 2), Claim("bea", "p", 8)], [6, 1, 1]),
+        (8, [Claim("ann", "old", None, 3), Claim("ann", "p", 8), Claim("bea", "p", 8)], [3, 1, 4]),
+        (8, [Claim("ann", "p", 0), Claim("bea", "p", 1), Claim("cal", "p", 50)], [0, 1, 7]),
+        (108, [Claim("eve", "fake", None, 100), Claim("ann", "p", 8, 8), Claim("bea", "p", 8)], [100, 4, 4]),
+    ],
+)  # fmt: skip
+def test_a_table_of_parts(nodes: int, claims: list[Claim], parts: list[int]) -> None:
+    found = parts_of(nodes, claims, {c.key for c in claims if c.wants is None})
+    assert [found[c.key] for c in claims] == parts
 
 
-def test_an_old_pilot_has_what_it_holds_and_alone_there_is_no_part() -> None:
-    old = PeerPilot("p", "bea", holders=("1", "2"))
-    assert own_part(OwnPilot("ann", 8, 6), [old], 8) == 6
-    assert own_part(OwnPilot("ann", 8, 6), [PeerPilot("p", "bea", wants=0)], 6) is None
-    assert own_part(OwnPilot("ann", 8, 6), [], 8) is None
+@settings(deadline=None, max_examples=30)
+@given(st.integers(4, 24), st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(0, 1000))
+def test_pilots_that_poll_at_their_own_times_agree_and_then_move_nothing(
+    nodes: int, wants: list[int], seed: int
+) -> None:
+    first, *others = [Pilot(f"u{i}", n) for i, n in enumerate(wants)]
+    it = SharedCluster(nodes, first, seed=seed)
+    it.run(30)
+    for other in others:
+        it.add(other)
+        it.run(it.random.choice((0, 5, 40)))
+    it.run(3 * LATER_S)
+    parts = equal_parts(nodes, {p.user: p.wants for p in it.pilots.values()}, it.holds())
+    assert all(it.holds().get(user, 0) >= TOLERATED * part for user, part in parts.items())
+    assert sum(it.holds().values()) == sum(parts.values()), "no node is idle that any user wants"
+    given_back = sum(p.given for p in it.pilots.values())
+    assert given_back <= 2 * nodes
+    it.run(600)
+    assert sum(p.given for p in it.pilots.values()) == given_back
 
 
-def test_nodes_that_stay_idle_end_the_split_for_a_while() -> None:
-    own, memory = OwnPilot("ann", 8, 4), ShareMemory()
-    for second in range(0, 100, 5):
-        memory = memory.then(4, own, idle=4, now_s=float(second))
-    assert memory.left_until_s == IN_VAIN_S + LEFT_S
-    assert ShareMemory().then(4, own, idle=0, now_s=0.0) == ShareMemory()
+def test_a_pilot_that_keeps_its_nodes_is_told_and_the_others_divide_the_rest() -> None:
+    it = SharedCluster(8, Pilot("ann", 8, stubborn=True))
+    it.run(20)
+    it.owner |= {"n006": None, "n007": None}
+    it.add(bea := Pilot("bea", 8))
+    it.run(20)
+    it.pilots["ann", "p"].wants = 6
+    it.run(20)
+    it.add(Pilot("cal", 8))
+    it.run(TOLD_S + 60)
+    assert it.holds() == {"ann": 6, "bea": 1, "cal": 1}
+    assert [words for words in bea.told if "has kept" in words] == [
+        "a pilot of ann has kept 6 nodes for 120 s although its equal part is 3"
+    ]
 
 
-def test_a_node_on_its_way_is_not_missing() -> None:
-    memory = ShareMemory().seen(8, 0.0)
-    assert memory.seen(4, 10.0).nodes == 8
-    assert memory.seen(4, 10.0).seen(4, 26.0).nodes == 4
-    assert memory.seen(9, 10.0).nodes == 9
+def test_a_pilot_that_takes_nothing_costs_the_others_little_and_a_third_one_nothing() -> None:
+    it = SharedCluster(8, ann := Pilot("ann", 8), Pilot("eve", 9_999_999, idles=True))
+    it.run(100)
+    assert it.holds() == {"ann": 8}
+    it.add(Pilot("bea", 8))
+    it.run(60)
+    assert it.holds()["bea"] >= 2
+    it.run(6 * 3600)
+    assert it.holds() == {"ann": 4, "bea": 4}
+    assert ann.given <= 16, "it is tried again ever more rarely"
+
+
+def test_users_of_other_nodes_do_not_count_and_nodes_that_they_can_use_are_given() -> None:
+    usable = [f"n{i}" for i in range(8)]
+    apart, some, unread = (PeerPilot("p", "bea", hosts, (), "7", 50) for hosts in (("x[1-9]",), ("n[0-3]",), ()))
+    assert rivals([apart], usable) == ()
+    assert [(r.wants, r.nodes) for r in rivals([some], usable)] == [(4, frozenset(usable[:4]))]
+    assert [(r.wants, r.nodes) for r in rivals([unread], usable)] == [(8, None)]
+    it = SharedCluster(8, Pilot("bea", 8))
+    it.run(20)
+    it.add(Pilot("ann", 4, only=frozenset(f"n00{i}" for i in range(4, 8)), shows_hosts=True))
+    it.run(40)
+    assert it.holds() == {"ann": 4, "bea": 4}
 
 
 @pytest.fixture
@@ -100,37 +151,55 @@ def test_a_late_comer_has_its_part_and_the_demand_is_shown(home: House) -> None:
     bea = PeerPilot("theirs", "bea", wants=50, job="77")
     home.at(20, lambda: setattr(home.neighbours, "others", (bea,)))
     assert held_at(home, 19, 30) == [8, 4]
-    assert home.neighbours.wanted == [8]
-    assert home.reasons().count("above an equal part of 2 users' nodes") == 4
+    assert home.neighbours.wanted == [(8, False)]
+    assert home.reasons().count("for bea: an equal part of 8 nodes for 2 users is 4") == 4
     with closing(home.store()) as store:
         assert [a.trainer.id for a in (last_state(store) or State(1)).active] == ["a"], "it shrinks, and trains on"
+        notes = [note.text for note in Registry(store).notes(9) if note.kind == "share"]
+    assert notes == ["an equal part of 8 nodes for 2 users is 4"]
 
 
-def test_a_pilot_does_not_take_what_others_want_and_takes_what_nobody_uses(home: House) -> None:
-    """No other holder comes: the split is of no use."""
-    home.neighbours.others = (PeerPilot("theirs", "bea", wants=8, job="77"),)
-    assert held_at(home, 15, 40, 70) == [4, 4, 8]
+def test_nodes_left_for_power_saving_are_no_idle_nodes(tmp_path: Path) -> None:
+    home = house(tmp_path / "state", times={"poll_s": 2.0}, nodes={"leave_for_power_saving": 1})
+    home.cluster.give(*(f"n{k}" for k in range(9)))
+    home.submit(spec("a", max_nodes=8, samples_total=1e9))
+    home.at(20, lambda: setattr(home.neighbours, "others", (PeerPilot("p", "bea", wants=50, job="77"),)))
+    assert held_at(home, 19, 35) == [8, 4]
 
 
-def test_what_others_no_longer_want_is_taken(home: House) -> None:
-    wants = PeerPilot("theirs", "bea", holders=("1", "2"), wants=8, job="77")
-    home.neighbours.others = (wants,)
-    home.at(20, lambda: setattr(home.neighbours, "others", (replace(wants, wants=2),)))
-    assert held_at(home, 18, 40) == [5, 8]
+def test_a_pilot_takes_its_part_says_that_it_is_short_and_takes_what_others_leave(home: House) -> None:
+    theirs = PeerPilot("theirs", "bea", wants=8, job="77")
+    home.neighbours.others = (theirs,)
+    assert held_at(home, 15, 40, 90) == [4, 4, 8]
+    home.neighbours.others = (replace(theirs, held=6),)
+    for node in ("n0", "n1", "n2", "n3", "n4", "n5"):
+        home.cluster.take(node)
+    assert held_at(home, 15) == [2]
+    assert (8, True) in home.neighbours.wanted
 
 
-def test_off_by_configuration(tmp_path: Path) -> None:
-    home = house(tmp_path / "state", nodes={"share": False})
+def test_holders_of_several_nodes_count_with_their_nodes(home: House) -> None:
+    theirs = PeerPilot("theirs", "bea", holders=("1", "2"), wants=8, job="77", held=8)
+    home.neighbours.others = (theirs,)
+    home.at(20, lambda: setattr(home.neighbours, "others", (replace(theirs, wants=2),)))
+    assert held_at(home, 18, 40) == [8, 8]
+
+
+def test_demand_is_what_trainers_have_used_and_the_pilot_could_hold(tmp_path: Path) -> None:
+    home = house(tmp_path / "state", times={"poll_s": 2.0}, nodes={"hosts": ["n[0-2]"]})
+    home.cluster.give(*(f"n{k}" for k in range(8)))
+    home.submit(spec("a", max_nodes=8, samples_total=1e9))
+    home.pilot(10)
+    assert home.neighbours.wanted == [(3, False)]
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_alone_it_is_as_if_the_split_were_off(tmp_path: Path, share: bool) -> None:
+    home = house(tmp_path / "state", nodes={"share": share})
     home.cluster.give("n1", "n2")
     home.submit(spec("a", max_nodes=2))
-    home.neighbours.others = (PeerPilot("theirs", "bea", wants=8, job="77"),)
+    others = (PeerPilot("mine-too", "", wants=8, job="77", held=3),)
+    home.neighbours.others = tuple(replace(it, user="bea" if not share else own_name()) for it in others)
     assert held_at(home, 20) == [2]
-    assert (home.neighbours.wanted, home.neighbours.looks) == ([], 0)
-
-
-def test_a_count_that_was_too_large_is_corrected_without_any_event(home: House) -> None:
-    """The others' holders were counted twice for a moment: 8 of 12 nodes, then of 8."""
-    many = PeerPilot("theirs", "bea", holders=tuple(map(str, range(4))), wants=50, job="77")
-    home.at(20, lambda: setattr(home.neighbours, "others", (replace(many, holders=tuple(map(str, range(8)))),)))
-    home.at(22, lambda: setattr(home.neighbours, "others", (replace(many, holders=()),)))
-    assert held_at(home, 19, 40, 60) == [8, 8, 4]
+    assert home.neighbours.wanted == ([(2, False)] if share else [])
+    assert bool(home.neighbours.looks) == share

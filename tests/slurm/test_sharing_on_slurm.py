@@ -97,8 +97,8 @@ def running_pilot(lab: Lab) -> str:
 def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> None:
     job = running_pilot(lab)
     user = getpass.getuser()
-    claims: list[tuple[tuple[str, ...], int | None]] = []
-    pilot = SlurmPeerPilots("ann-1", user, job, lambda *claim: claims.append(claim), env=lab.env)
+    claims: list[str] = []
+    pilot = SlurmPeerPilots("ann-1", user, job, claims.append, env=lab.env)
     other = SlurmPeerPilots("bea-2", user, env=lab.env)
     assert other.look() == ()
     pilot.announce(("node[01-04,07]", "gpu*"))
@@ -107,14 +107,14 @@ def test_a_pilot_in_a_job_shows_its_hosts_before_it_holds_a_node(lab: Lab) -> No
         "ann-1", user, ("node[01-04,07]", "gpu*"), (), job,
     )  # fmt: skip
     assert pilot.look() == ()
-    assert claims == [(("node[01-04,07]", "gpu*"), None)]
+    assert claims == ["; hosts node[01-04,07],gpu*"]
     assert seen.wants is None
-    pilot.announce((), 12)
+    pilot.announce((), 12, True)
     (seen,) = other.look()
-    assert (seen.hosts, seen.wants) == ((), 12), "a reload may let them go"
+    assert (seen.hosts, seen.wants, seen.is_short) == ((), 12, True), "a reload may let them go"
     pilot.announce(("node01",))
     (seen,) = other.look()
-    assert (seen.hosts, seen.wants) == (("node01",), 12), "what it wants stays"
+    assert (seen.hosts, seen.wants, seen.is_short) == (("node01",), 12, True), "what it wants stays"
 
 
 @pytest.mark.root  # to ask as somebody else

@@ -92,7 +92,7 @@ def test_job_names_neither_stop_a_pilot_nor_forge_a_plan(beside: Machine, lab: L
 def test_comments_forge_no_peer_pilot_and_a_held_job_claims_no_host(beside: Machine, lab: Lab) -> None:
     before = running(beside, 'hosts = ["node[01-08]"]\nsite_max_nodes = 5\n')
     forged = "999|root|{}|bftrainer: pilot other of root; hosts node[01-08]"
-    for line in (forged.format("bftrainer-pilot"), forged.format("RUNNING|bftrainer-pilot|None")):
+    for line in (forged.format("bftrainer-pilot"), forged.format("RUNNING|bftrainer-pilot|None|1")):
         for name in ("bftrainer-pilot", "bftrainer-holder"):
             held_job(lab, "-J", name, f"--comment=a\n{line}")
     for _ in range(6):  # as many as the shared cap
@@ -105,7 +105,7 @@ def test_comments_forge_no_peer_pilot_and_a_held_job_claims_no_host(beside: Mach
 
 def test_a_running_job_is_shown_under_the_name_of_its_user_whatever_its_comment_says(lab: Lab) -> None:
     lab.root.chmod(0o711)
-    line = "999|root|RUNNING|bftrainer-pilot|None|bftrainer: pilot other of root; hosts node[01-08]"
+    line = "999|root|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot other of root; hosts node[01-08]"
     argv = [*STRANGER, "sbatch", "-N1", "-t", "5", "-o", "/dev/null", "-J", "bftrainer-holder", f"--comment=a\n{line}"]
     subprocess.run([*argv, "--wrap", "sleep 600"], env=lab.environ(), cwd="/", check=True, capture_output=True)
     peers = SlurmPeerPilots("mine", "root", env=lab.env)

@@ -25,7 +25,6 @@ from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.config import SlurmSettings
 from bftrainer_adapters.slurm.jobs import HolderJob
 from bftrainer_adapters.slurm.limit_waits import SharedLimits, shared_limits
-from bftrainer_adapters.slurm.peers import with_claims
 from bftrainer_adapters.slurm.records import new_mark
 from bftrainer_adapters.slurm.setup import config_argv, next_turn_s, parse_config
 from bftrainer_adapters.slurm.several_nodes import shrinks_jobs, why_not_several
@@ -63,9 +62,9 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         """Limits for which main-queue jobs count, too; called from the thread of observations."""
         return self._slurm.shared
 
-    def claim(self, hosts: tuple[str, ...], wants: int | None) -> None:
-        """New holders show in their comments that these hosts are this pilot's, and how many nodes it could use."""
-        self._slurm.hosts, self._slurm.wants = hosts, wants
+    def claim(self, words: str) -> None:
+        """New holders show these words in their comments: what this pilot claims."""
+        self._slurm.claims = words
 
 
 @dataclass
@@ -96,8 +95,7 @@ class _Slurm:
     traits: SchedulerTraits = TRAITS
     script_first: bool = False
     shrinks_jobs: bool = False
-    hosts: tuple[str, ...] = ()
-    wants: int | None = None
+    claims: str = ""
     user: str = field(default_factory=own_name)
 
     next_turn_s: float = 0.0
@@ -177,10 +175,7 @@ class _Slurm:
         """Run sbatch once (8 ms)."""
         way = "script first" if self.script_first else "payload first"
         words = (self.script, self.settings.python, payload.__file__, self.files.root, f"{self.lease_s:g}", way)
-        comment, log = (
-            with_claims(self.comment, self.hosts, self.wants),
-            self.files.log(SEVERAL if beside else request.node, "%j"),
-        )
+        comment, log = self.comment + self.claims, self.files.log(SEVERAL if beside else request.node, "%j")
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
         argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
         try:

@@ -20,14 +20,14 @@ from bftrainer_adapters.holding.call_budget import CallKind
 from bftrainer_adapters.holding.holder_jobs import JobPhase
 from bftrainer_adapters.slurm.calls import SlurmCalls
 from bftrainer_adapters.slurm.jobs import HOLDER_NAME, JOB_PHASES
-from bftrainer_adapters.slurm.records import fields_of, marked, new_mark, parse_records
+from bftrainer_adapters.slurm.records import fields_of, marked, new_mark, number, parse_records
 from bftrainer_adapters.slurm.text import NOT_ELIGIBLE
 
 PILOT_NAME = "bftrainer-pilot"
-_FORMAT = "%A|%u|%T|%j|%r|%k"
-_HEADER = "JOBID|USER|STATE|NAME|REASON|COMMENT"
+_FORMAT = "%A|%u|%T|%j|%r|%D|%k"
+_HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
 _WORDS = re.compile(
-    r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; wants (\d{1,7}))?(?:; hosts (\S+))?"
+    r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:;[^;]*?)??(?:; wants ([0-9]{1,7})( short)?)?(?:; hosts (\S+))?"
 )
 _MAX_CHARACTERS = 700
 """Slurm rejects comments of more than 1,024."""
@@ -47,7 +47,7 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
     claims: dict[tuple[str, str], dict[str, None]] = {}
     characters: Counter[str] = Counter()
     for record in parse_records(text, mark, _HEADER, "pilots"):
-        job, owner, state, name, reason, words = fields_of(record, 6)
+        job, owner, state, name, reason, size, words = fields_of(record, 7)
         claim = _WORDS.fullmatch(words)
         waits = JOB_PHASES.get(state) is JobPhase.WAITS
         if (waits and reason in NOT_ELIGIBLE) or (name == PILOT_NAME and (waits or claim is None)):
@@ -58,16 +58,16 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
             continue
         seen = found.get(key) or PeerPilot(key[1], owner, job=job)
         if name == HOLDER_NAME:
-            seen = replace(seen, holders=(*seen.holders, job))
+            seen = replace(seen, holders=(*seen.holders, job), held=seen.held + (0 if waits else number(size)))
         wants = int(claim[2]) if claim and claim[2] and not waits else None
         if wants is not None and (seen.wants is None or name == PILOT_NAME):  # its own job is up to date
-            seen = replace(seen, wants=wants)
+            seen = replace(seen, wants=wants, is_short=name == PILOT_NAME and bool(claim and claim[3]))
         found[key] = seen
         hosts = claims.setdefault(key, {})
-        if claim and claim[3] and not waits and claim[3] not in hosts:  # all holders of a pilot repeat its list
-            characters[owner] += len(claim[3])
+        if claim and claim[4] and not waits and claim[4] not in hosts:  # all holders of a pilot repeat its list
+            characters[owner] += len(claim[4])
             if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
-                hosts[claim[3]] = None
+                hosts[claim[4]] = None
     return tuple(replace(found[key], hosts=_split(claims[key])) for key in sorted(found))
 
 
@@ -75,9 +75,9 @@ def _split(lists: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for text in lists for part in split_hosts(text)))
 
 
-def with_claims(comment: str, hosts: tuple[str, ...], wants: int | None = None) -> str:
-    """A comment with the number of nodes that trainers could use, and the claim to these hosts."""
-    said = comment if wants is None else f"{comment}; wants {min(wants, _MOST_WANTED)}"
+def claim_words(hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> str:
+    """The end of a comment: the number of nodes that trainers could use, and the claim to these hosts."""
+    said = "" if wants is None else f"; wants {min(wants, _MOST_WANTED)}{' short' * is_short}"
     return f"{said}; hosts {','.join(hosts)}" if hosts else said
 
 
@@ -108,26 +108,26 @@ def announce_argv(job: str, comment: str) -> list[str]:
 
 @dataclass
 class SlurmPeerPilots:
-    """``job`` is the pilot's own, or empty. ``on_holders`` puts both claims into the comments of new holders."""
+    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new holders."""
 
     pilot: str
     user: str
     job: str = ""
-    on_holders: Callable[[tuple[str, ...], int | None], None] = lambda _, __: None
+    on_holders: Callable[[str], None] = lambda _: None
     timeout_s: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     calls: SlurmCalls | None = None
     _has_announced: bool = False
-    _wants: int | None = None
+    _demand: tuple[int | None, bool] = (None, False)
 
-    def announce(self, hosts: tuple[str, ...], wants: int | None = None) -> None:
+    def announce(self, hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> None:
         """Show the hosts and the demand in the comments of the pilot's job and of new holders."""
         check_hosts(hosts)
-        self._wants = self._wants if wants is None else wants
-        self.on_holders(hosts, self._wants)
-        if self.job and (hosts or self._wants is not None or self._has_announced):
-            comment = with_claims(f"bftrainer: pilot {self.pilot} of {self.user}", hosts, self._wants)
-            self._run(announce_argv(self.job, comment))
+        self._demand = self._demand if wants is None else (wants, is_short)
+        words = claim_words(hosts, *self._demand)
+        self.on_holders(claim_words(hosts, self._demand[0]))  # whether it is short changes too often for them
+        if self.job and (words or self._has_announced):
+            self._run(announce_argv(self.job, f"bftrainer: pilot {self.pilot} of {self.user}{words}"))
             self._has_announced = True
 
     def look(self) -> tuple[PeerPilot, ...]:

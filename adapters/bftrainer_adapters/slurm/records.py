@@ -44,6 +44,13 @@ def fields_of(record: str, count: int) -> list[str]:
     return fields
 
 
+def number(text: str) -> int:
+    """A number that Slurm wrote."""
+    if not is_number(text):
+        raise SchedulerError(f"squeue: expected a number, got {text[:80]!r}")
+    return int(text)
+
+
 def is_number(text: str) -> bool:
     """Whether this is a number as Slurm writes it; 19 digits hold all of its numbers."""
     return text.isascii() and text.isdecimal() and len(text) < 20

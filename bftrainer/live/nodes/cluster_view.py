@@ -10,6 +10,7 @@ from typing import Protocol
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
+from bftrainer.core.fair_share import Claim
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.domain.cluster import Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
 from bftrainer.domain.fragments import job_of, node_of
@@ -18,8 +19,8 @@ from bftrainer.domain.times import ElapsedS, PilotS
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.live.nodes.node_facts import Candidate, LimitWaits
 from bftrainer.live.nodes.poll_schedule import PollOutcome, PollSchedule, rules_of
-from bftrainer.live.nodes.selection import asleep, idle_nodes, next_end_s, offered, window_ends_here
-from bftrainer.live.nodes.sharing import overlap, peer_holders
+from bftrainer.live.nodes.selection import allowed, asleep, idle_nodes, next_end_s, offered, window_ends_here
+from bftrainer.live.nodes.sharing import overlap, peer_holders, rivals
 
 FirstSeen = Mapping[str, Mapping[NodeStage, PilotS]]
 """By idle node: the instants before a request."""
@@ -62,8 +63,10 @@ class ClusterView:
 
     ``held`` are all fragments since the last poll: their jobs end no window. ``first_s``: the first success. ``silent_s``:
     seconds without an answer. ``error``: of the last failure, empty since a success. ``budget``: the limit of calls that first
-    postponed a poll for long. ``complaint``: what was last said of peer pilots. ``window_ends``: (node, end) by the scheduler's
-    plans, of held nodes, too. ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
+    postponed a poll for long. ``complaint``: what was last said of peer pilots.
+    ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
+    allows. ``window_ends``: (node, end) by the scheduler's plans, of held nodes, too.
+    ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
     """
 
     schedule: PollSchedule
@@ -84,7 +87,8 @@ class ClusterView:
     without_a_job: frozenset[str] = frozenset()
     limit_waits: LimitWaits = field(default_factory=LimitWaits)
     peer_holders: tuple[str, ...] = ()
-    peers: tuple[PeerPilot, ...] = ()
+    rivals: tuple[Claim, ...] = ()
+    usable: int = 0
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)
     first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
@@ -156,6 +160,7 @@ def _observed(
     ours = replace(ours, job_ids=ours.job_ids | {job_of(name) for name in view.held})
     holders = peer_holders(config.nodes, seen, answer.peers)
     free = offered(seen, ours, config.nodes, lookup.of_node)
+    usable = allowed(seen, config.nodes, lookup.of_node)
     offset_s = at_s - seen.at_s
     if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
         offset_s = view.clock_offset_s
@@ -183,7 +188,8 @@ def _observed(
         without_a_job=frozenset(n.name for n in seen.nodes if n.availability is not Availability.BUSY),
         limit_waits=LimitWaits(at_s, seen.limit_waits) if seen.limit_waits else LimitWaits(),
         peer_holders=holders,
-        peers=() if Hidden.JOBS in seen.hidden else answer.peers or (),
+        rivals=() if Hidden.JOBS in seen.hidden else rivals(answer.peers or (), usable),
+        usable=len(usable),
         clock_offset_s=offset_s,
         seen_s=at_s,
         first_seen=first_seen(view.first_seen, free, seen.nodes, at_s, offset_s),

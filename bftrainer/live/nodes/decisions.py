@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.allocation.placement import in_name_order
 from bftrainer.config.pilot import is_quiet
+from bftrainer.core.fair_share import Demand, Split
 from bftrainer.domain.cluster import FragmentPhase, NodeRequest
 from bftrainer.domain.state import Nodes
-from bftrainer.live.nodes.fair_share import PATIENCE_S, SETTLES_S, OwnPilot, ShareMemory, nodes_of_all, own_part
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_facts import Candidate, DemandCap, LimitWaits, Moment, NodeFacts, NodeMemory
-from bftrainer.live.nodes.sharing import room_beside, surplus
+from bftrainer.live.nodes.sharing import cheapest, own_split, room_beside, surplus
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,16 @@ class Release:
 class NodeDecision:
     """Steps in order. With the same facts there is nothing more to do for ``again_after_s``.
 
-    ``wanted``: how many nodes would be requested if any number could be pending at once.
+    ``wanted``: how many nodes would be requested if any number could be pending at once. ``demand`` is what other pilots are
+    shown, ``tells`` are words for the log of events.
     """
 
     steps: tuple[Ask | GiveBack, ...]
     memory: NodeMemory
     again_after_s: float = math.inf
     wanted: int = 0
+    demand: Demand | None = None
+    tells: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -94,19 +97,20 @@ def next_steps(known: NodeFacts, at: Moment) -> NodeDecision:
     draft.due_s += [end_s for _, end_s in known.window_ends + known.limit_ends if end_s >= at.now_s]
     draft.give_back([h.name for h in above(draft.kept, known.used, nodes.max_nodes)], "above nodes.max_nodes")
     draft.give_back(surplus(draft.kept, known.peer_holders, nodes.site_max_nodes), "above nodes.site_max_nodes")
-    part, share = _share(known, at, draft)
-    known = replace(known, memory=replace(known.memory, share=share))
+    demand, share = _share(known, at, draft)
+    known = replace(known, memory=replace(known.memory, share=share.memory))
     if known.limit_waits.jobs:
-        return _make_room(known, at, draft)
+        return replace(_make_room(known, at, draft), demand=demand, tells=share.tells)
     memory, gives = _give_unused(known, at, draft)
     requests: tuple[NodeRequest, ...] = ()
     wanted = 0
     if not gives:
         left = _left_idle(known)
         memory = replace(memory, left_idle=left)
-        requests, wanted = _requests(known, at, draft, frozenset(left), part)
+        requests, wanted = _requests(known, at, draft, frozenset(left), share.part)
         draft.steps += [Ask(requests)] if requests else []
-    return NodeDecision(tuple(draft.steps), memory, max(min(draft.due_s) - at.now_s, 0.0), wanted)
+    again_s = max(min(draft.due_s) - at.now_s, 0.0)
+    return NodeDecision(tuple(draft.steps), memory, again_s, wanted, demand, share.tells)
 
 
 def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: float, now_s: float) -> Release | None:
@@ -119,31 +123,15 @@ def next_release(given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: 
     return Release(free) if free else None
 
 
-def _share(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[float, ShareMemory]:
-    """This pilot's part of the nodes (infinite: no other pilot wants any); what it holds above it is given back."""
-    nodes, times, memory = known.config.nodes, known.config.times, known.memory.share
-    held = {h.node for h in known.fragments}
-    idle = sum(c.request.node not in held for c in known.candidates)
-    leaves = len(known.fragments) - len(draft.kept)
-    own = OwnPilot(known.user, min(known.demand.total, nodes.max_nodes), len(draft.kept), leaves)
-    now_there = nodes_of_all(own, known.peers, idle)
-    memory = memory.seen(now_there, at.now_s)
-    part = own_part(own, known.peers, memory.nodes) if nodes.share and known.peers else None
-    if part is None:
-        return math.inf, replace(memory, above_s=math.inf, idle_s=math.inf)
-    if now_there < memory.nodes:
-        draft.due_s.append(memory.nodes_s + SETTLES_S)
-    memory = memory.then(part, own, idle, at.now_s)
-    if at.now_s < memory.left_until_s:
-        draft.due_s.append(memory.left_until_s)
-        return math.inf, memory
-    if own.holds > part:
-        draft.due_s.append(at.now_s + times.poll_s / 10)
-        if at.now_s - memory.above_s >= PATIENCE_S:
-            users = len({known.user, *(peer.user for peer in known.peers)})
-            reason = f"above an equal part of {users} users' nodes" if users > 1 else "above this pilot's part"
-            draft.give_back([h.name for h in above(draft.kept, known.used, part)], reason)
-    return part, memory
+def _share(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[Demand | None, Split]:
+    """What other pilots are shown, and the split among them; what this pilot holds above its part is given back."""
+    if not known.config.nodes.share:
+        return None, Split()
+    demand, found = own_split(known, at, len(draft.kept), _left_idle(known))
+    draft.due_s.append(found.again_s)
+    if found.gives:
+        draft.give_back([h.name for h in cheapest(draft.kept, known.used, found)], found.reason)
+    return demand, found
 
 
 def _make_room(known: NodeFacts, at: Moment, draft: _Draft) -> NodeDecision:
@@ -173,7 +161,7 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     found: list[str] = []
     for node_class in sorted({h.node_class or "" for h in kept_unused.values()}):
         mine = sorted((s, n) for n, s in unused_since.items() if (kept_unused[n].node_class or "") == node_class)
-        wanted = min(_demand(known, node_class), nodes.max_nodes)
+        wanted = min(known.demand_of(node_class), nodes.max_nodes)
         beyond = max(in_pool[node_class] - wanted, 0)
         gone = [n for i, (s, n) in enumerate(mine) if i < beyond or at.now_s - s >= nodes.unused_after_s]
         if any(name not in ends for name in gone):
@@ -184,14 +172,6 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     draft.due_s += [s + nodes.unused_after_s for s in unused_since.values()]
     found_caps = tuple(caps[name] for name in sorted(caps))
     return replace(memory, unused_since=tuple(unused_since.items()), caps=found_caps), bool(found)
-
-
-def _demand(known: NodeFacts, node_class: str) -> int:
-    demand = known.demand.of(node_class)
-    for cap in known.memory.caps:
-        if cap.node_class == node_class and cap.trainers == known.trainers:
-            return min(demand, cap.nodes)
-    return demand
 
 
 def _by_worth(candidates: Mapping[str, Candidate]) -> list[str]:
@@ -231,7 +211,7 @@ def _requests(
     for held in known.fragments:
         free.pop(held.node, None)
     there = Counter(h.node_class for h in draft.kept)
-    room_of = {name: _demand(known, name) - there[name] for name in {c.node_class for c in free.values()}}
+    room_of = {name: known.demand_of(name) - there[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
     for node in _by_worth(free):
         if len(chosen) < room and room_of[free[node].node_class] > 0:

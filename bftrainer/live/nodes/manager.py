@@ -186,16 +186,20 @@ class NodeManager:
             demand,
             view.answers,
             self._decided.memory,
-            view.peers,
+            view.rivals,
+            view.usable,
             self._user,
         )
-        self._polls.wants = min(demand.total, self._config.now.nodes.max_nodes)
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
+        self._polls.show_demand()
         if facts == self._decided.facts and elapsed < self._decided.due_s:
             return
         local_time = datetime.fromtimestamp(self._clock.host_s(), timezone.utc).astimezone()
         decision = next_steps(facts, Moment(now_s, local_time, self._polls.silent_s))
         self._decided = Decided(facts, decision.memory, elapsed + decision.again_after_s)
+        self._polls.demand = decision.demand
+        for words in decision.tells:
+            self._recorder.note("share", "", words)
         requested = 0
         for step in decision.steps:
             match step:

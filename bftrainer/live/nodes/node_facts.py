@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.domain.cluster import LimitWait, NodeRequest, PeerPilot
+from bftrainer.core.fair_share import Claim, ShareMemory
+from bftrainer.domain.cluster import LimitWait, NodeRequest
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
 from bftrainer.live.nodes.classifier import PoolDemand
-from bftrainer.live.nodes.fair_share import ShareMemory
 from bftrainer.live.nodes.held_fragments import HeldFragment
 from bftrainer.live.nodes.node_requests import BackOff
 
@@ -64,7 +64,8 @@ class NodeFacts:
 
     ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
     has to be given back), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
-    ``peer_holders`` are the holder jobs of peer pilots, ``peers`` the pilots themselves; ``user`` runs this one.
+    ``peer_holders`` are the holder jobs of peer pilots, ``rivals`` the pilots that may use some of
+    the ``usable`` nodes, all that the configuration allows; ``user`` runs this one.
     ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.
     """
 
@@ -82,8 +83,27 @@ class NodeFacts:
     demand: PoolDemand = field(default_factory=PoolDemand)
     answers: bool = True
     memory: NodeMemory = field(default_factory=NodeMemory)
-    peers: tuple[PeerPilot, ...] = ()
+    rivals: tuple[Claim, ...] = ()
+    usable: int = 0
     user: str = ""
+
+    def demand_of(self, node_class: str) -> int:
+        """Nodes of a class that trainers would use, as far as they have shown it."""
+        demand = self.demand.of(node_class)
+        for cap in self.memory.caps:
+            if cap.node_class == node_class and cap.trainers == self.trainers:
+                return min(demand, cap.nodes)
+        return demand
+
+    @property
+    def total_demand(self) -> int:
+        """The same of all nodes."""
+        classes = {c.node_class for c in self.candidates} | {h.node_class or "" for h in self.fragments}
+        capped = {cap.node_class for cap in self.memory.caps if cap.trainers == self.trainers}
+        if not classes or not classes <= capped:
+            return self.demand.total
+        elsewhere = sum(n for n, own in self.demand.wants if own is not None and own not in classes)
+        return min(self.demand.total, elsewhere + sum(map(self.demand_of, classes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from bftrainer.core.fair_share import Demand
 from bftrainer.core.windows import PilotJobs
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.domain.times import ElapsedS
@@ -45,9 +46,10 @@ class SchedulerPolls:
         self._clock = clock
         self._pilot_jobs = pilot_jobs
         self._peers = peers
-        self.wants: int | None = None
-        """Nodes that trainers could use: peer pilots are shown it before the next poll. None: not known yet."""
-        self._shown: int | None = None
+        self.demand: Demand | None = None
+        """Peer pilots are shown it, at most once every ``poll_s``. None: not known yet."""
+        self._shown: Demand | None = None
+        self._next_show_s = -math.inf
         self._classes = classes
         self._background = background
         self._hints = hints or NoHints()
@@ -109,13 +111,22 @@ class SchedulerPolls:
             self._recorder.note(kind, "", text)
         return self.view.answers and not self.view.is_postponed
 
+    def show_demand(self) -> None:
+        """Show peer pilots what has changed."""
+        nodes, demand, elapsed = self._config.now.nodes, self.demand, self._clock.elapsed_s()
+        if self._peers is None or not nodes.share or demand in (None, self._shown) or elapsed < self._next_show_s:
+            return
+        self._next_show_s = elapsed + self._config.now.times.poll_s
+        self._background.start(lambda: self._show(nodes.hosts, demand))
+
+    def _show(self, hosts: tuple[str, ...], demand: Demand | None) -> None:
+        """In the background: only ``_shown`` is changed. After a failure it is tried again."""
+        if self._peers is not None and demand is not None:
+            with suppress(CommandError, SchedulerError):
+                self._peers.announce(hosts, demand.wants, demand.is_short)
+                self._shown = demand
+
     def _ask(self) -> PollAnswer:
-        """In the background: only ``_shown`` is changed, which nothing else reads."""
-        nodes = self._config.now.nodes
-        if self._peers is not None and nodes.share and self.wants != self._shown:
-            with suppress(CommandError, SchedulerError):  # the next poll shows it
-                wants = self.wants
-                self._peers.announce(nodes.hosts, wants)
-                self._shown = wants
+        """In the background: nothing here is changed."""
         observation, at_s = self._scheduler.observe(), self._clock.now_s()
         return PollAnswer(observation, at_s, ask_peers(self._peers, self._config.now.nodes))

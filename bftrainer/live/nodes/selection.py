@@ -41,6 +41,21 @@ def _is_allowed(node: NodeView, config: NodesConfig) -> bool:
     return in_partitions and may_be_held(node.name, config)
 
 
+def allowed(
+    seen: Observation, config: NodesConfig, class_of: Callable[[str], str | None] = lambda _: None
+) -> list[str]:
+    """All nodes that the configuration allows, idle or not, in order."""
+    return sorted(node.name for node in seen.nodes if _is_usable(node, config, class_of))
+
+
+def _is_usable(node: NodeView, config: NodesConfig, class_of: Callable[[str], str | None]) -> bool:
+    return (
+        _is_allowed(node, config)
+        and (config.cloud or not node.is_cloud)
+        and config.node_class in (None, class_of(node.name) or node.node_class)
+    )
+
+
 def offered(
     seen: Observation,
     pilot_jobs: PilotJobs,
@@ -51,10 +66,7 @@ def offered(
     return {
         free.node.name: free.window_s(seen.at_s)
         for free in free_nodes(seen, pilot_jobs, config.wake)
-        if _is_allowed(free.node, config)
-        and (config.cloud or not free.node.is_cloud)
-        and config.node_class in (None, class_of(free.node.name) or free.node.node_class)
-        and free.window_s(seen.at_s) >= config.min_window_s
+        if _is_usable(free.node, config, class_of) and free.window_s(seen.at_s) >= config.min_window_s
     }
 
 

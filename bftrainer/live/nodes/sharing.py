@@ -9,16 +9,19 @@ claim of its own user only; another user's is told, and the nodes are shared, fi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from bftrainer.config.hosts import host_patterns
-from bftrainer.config.pilot import NodesConfig
+from bftrainer.config.pilot import NodesConfig, is_quiet
+from bftrainer.core.fair_share import Claim, Demand, Split, split
 from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
 from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import PeerPilots, Scheduler
+from bftrainer.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.live.nodes.claims import ClaimComparison
 from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.node_facts import Moment, NodeFacts
 from bftrainer.system.printable import printable
 
 _MOST_CHARACTERS = 60
@@ -41,6 +44,43 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
                 f"(job {other.job}); expected lists that do not overlap, or that pilot ended"
             )
     return ""
+
+
+def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Claim, ...]:
+    """The peer pilots that may use some of our ``usable`` nodes (sorted), as far as their host lists say."""
+    comparison, found = ClaimComparison(usable), list[Claim]()
+    for other in others:
+        nodes = frozenset(comparison.claimed(other.user, other.hosts)) if other.hosts else None
+        if nodes is None or nodes:
+            most = len(usable if nodes is None else nodes)
+            wants = None if other.wants is None else min(other.wants, most)
+            found.append(Claim(other.user, other.pilot, wants, other.held, other.is_short, nodes))
+    return tuple(found)
+
+
+def own_split(known: NodeFacts, at: Moment, kept: int, left: Collection[str]) -> tuple[Demand, Split]:
+    """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these nodes idle on purpose."""
+    nodes = known.config.nodes
+    held = {h.node for h in known.fragments}
+    idle = sorted({c.request.node for c in known.candidates}.difference(held, left))
+    most = math.inf
+    if nodes.site_max_nodes is not None:
+        most = nodes.site_max_nodes
+        idle = idle[: max(nodes.site_max_nodes - len(known.peer_holders) - kept, 0)]
+    wants = min(known.total_demand, nodes.max_nodes, known.usable or nodes.max_nodes)  # before the first poll
+    if is_quiet(nodes.quiet_hours, at.local_time):
+        wants = min(wants, kept)
+    own, leaves = Claim(known.user, "", wants, kept), len(known.fragments) - kept
+    poll_s = known.config.times.poll_s
+    found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)
+    return Demand(wants, found.is_short), found
+
+
+def cheapest(kept: Iterable[HeldFragment], used: Nodes, found: Split) -> list[HeldFragment]:
+    """Which fragments to give up: those that the others can use, of these unused ones first, then the latest."""
+    fits = found.fits
+    order = sorted(kept, key=lambda h: (fits is not None and h.node not in fits, h.name in used, -h.asked_s, h.name))
+    return order[: found.gives]
 
 
 def claim_hosts(

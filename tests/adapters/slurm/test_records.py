@@ -59,26 +59,28 @@ def test_recorded_comments_of_a_stranger_forge_no_other_user_and_a_held_job_does
 
 
 def test_what_a_pilot_wants_is_in_its_own_job_and_else_in_its_holders() -> None:
-    def wants(*rows: str) -> list[tuple[str, int | None, int]]:
-        head = "JOBID|USER|STATE|NAME|REASON|COMMENT"
+    def wants(*rows: str) -> list[tuple[str, int | None, bool, int]]:
+        head = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
         text = "".join(f"{line}|{MARK}\n" for line in (head, *rows))
-        return [(one.user, one.wants, len(one.holders)) for one in parse_peers(text, MARK, "mine", "me")]
+        return [(one.user, one.wants, one.is_short, one.held) for one in parse_peers(text, MARK, "mine", "me")]
 
-    holder = "{}|eve|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot p of eve; released at once{}"
-    own = "9|eve|RUNNING|bftrainer-pilot|None|bftrainer: pilot p of eve; wants 12; hosts n[1-2]"
-    assert wants(holder.format(1, "; wants 3"), holder.format(2, "; wants 5")) == [("eve", 3, 2)]
-    assert wants(holder.format(1, "; wants 3"), own) == wants(own, holder.format(1, "; wants 3")) == [("eve", 12, 1)]
-    assert wants(holder.format(1, "")) == [("eve", None, 1)], "an older pilot"
+    holder = "{}|eve|RUNNING|bftrainer-holder|None|4|bftrainer: idle node held by pilot p of eve; released at once{}"
+    own = "9|eve|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot p of eve; wants 12 short; hosts n[1-2]"
+    assert wants(holder.format(1, "; wants 3"), holder.format(2, "; wants 5 short")) == [("eve", 3, False, 8)]
+    assert (
+        wants(holder.format(1, "; wants 3"), own) == wants(own, holder.format(1, "; wants 3")) == [("eve", 12, True, 4)]
+    )
+    assert wants(holder.format(1, "")) == [("eve", None, False, 4)], "an older pilot"
     for lie in ("; wants -1", "; wants 99999999", "; wants x", "; wants 1; wants 2"):
-        assert wants(holder.format(1, lie))[0][2] == 1, "it counts"
+        assert wants(holder.format(1, lie))[0][3] == 4, "it counts"
 
 
 def test_claims_count_once_their_job_runs_and_as_far_as_a_user_may_write() -> None:
     def answer(state: str, reason: str, name: str, *hosts: str) -> str:
         rows = (
-            f"{i}|eve|{state}|{name}|{reason}|bftrainer: pilot p{i} of eve; hosts {h}" for i, h in enumerate(hosts, 1)
+            f"{i}|eve|{state}|{name}|{reason}|1|bftrainer: pilot p{i} of eve; hosts {h}" for i, h in enumerate(hosts, 1)
         )
-        return "".join(f"{line}|{MARK}\n" for line in ("JOBID|USER|STATE|NAME|REASON|COMMENT", *rows))
+        return "".join(f"{line}|{MARK}\n" for line in ("JOBID|USER|STATE|NAME|REASON|NODES|COMMENT", *rows))
 
     def hosts_of(text: str) -> list[tuple[str, ...]]:
         return [one.hosts for one in parse_peers(text, MARK, "mine", "me")]

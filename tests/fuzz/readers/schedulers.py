@@ -45,9 +45,9 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
         f"18|PENDING||N/A|Resources|{OURS}".encode()),
     "slurm.peers.parse_peers": (
         _lines(
-            f"JOBID|USER|STATE|NAME|REASON|COMMENT|{MARK}",
-            f"17|eve|RUNNING|bftrainer-pilot|None|bftrainer: pilot x of eve; hosts n[1-3],gpu*|{MARK}",
-            f"18|eve|RUNNING|bftrainer-holder|None|bftrainer: idle node held by pilot x of eve|{MARK}",
+            f"JOBID|USER|STATE|NAME|REASON|NODES|COMMENT|{MARK}",
+            f"17|eve|RUNNING|bftrainer-pilot|None|1|bftrainer: pilot x of eve; wants 5 short; hosts n[1-3],gpu*|{MARK}",
+            f"18|eve|RUNNING|bftrainer-holder|None|4|bftrainer: idle node held by pilot x of eve; wants 5|{MARK}",
         ),
     ),
     "slurm.setup.parse_version": (b"slurm 22.05.8\n", b"slurm 26.05.2\n"),

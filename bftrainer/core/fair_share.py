@@ -1,0 +1,234 @@
+"""The equal split of idle nodes among users, which every pilot computes alike from what all show: no service, no set-up. Pure.
+
+Each user gets the same number of nodes, and nobody more than the user's pilots want (water-filling). A pilot requests no more
+than its part. It gives back what it holds above its part while another pilot is well below its own and finds no idle node: soon
+if that one has less than half of it, else after a while, so that small differences move no node.
+
+What others show is not always so. A pilot that leaves nodes idle below its part counts with what it holds, for longer each time
+in a row. A pilot that keeps what is above its part is told, and the others divide the rest: so neither can stop the split.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+SOON_S, LATER_S = 3.0, 60.0
+"""Patience before nodes are given back: for a pilot below half of its part, for another one."""
+TOLERATED = 0.9
+"""A pilot with so much of its part goes without the rest."""
+IN_VAIN_S = 45.0
+"""A pilot that lacks nodes and leaves some idle for so long cannot use them (and three polls, if those are longer)."""
+FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
+"""At least so long it counts with what it holds; twice as long each time in a row, up to the longest."""
+TOLD_S = 120.0
+"""A pilot that keeps nodes above its part for so long does not give them back."""
+SETTLES_S = 25.0
+"""A node on its way from one user to another is nobody's for a moment: the most nodes of so many seconds are divided."""
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a pilot shows the others: how many nodes its trainers could use, and that it lacks some and finds none idle."""
+
+    wants: int
+    is_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A pilot in the split. ``wants``: nodes that its trainers could use, None if it does not say (an older one has what it
+    holds); ``holds``: those it has; ``is_short``: it finds none idle. ``nodes``: those of ours that its host list allows (None:
+    any).
+    """
+
+    user: str
+    pilot: str
+    wants: int | None
+    holds: int = 0
+    is_short: bool = False
+    nodes: frozenset[str] | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.user, self.pilot
+
+    def finds(self, idle: Collection[str]) -> int:
+        """How many of the idle nodes it could take."""
+        return 0 if self.is_short else len(idle) if self.nodes is None else len(self.nodes.intersection(idle))
+
+
+@dataclass(frozen=True, slots=True)
+class Passive:
+    """A pilot that left nodes idle while it held ``holds``: it counts with these until then."""
+
+    holds: int
+    until_s: float
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMemory:
+    """The most nodes lately and when that was; since when this pilot holds what others lack; of other pilots, since when they
+    leave nodes idle (and what they held), which are passive, since when they keep what others lack, and which do for
+    too long.
+    """
+
+    nodes: int = 0
+    nodes_s: float = -math.inf
+    above_s: float = math.inf
+    idle_since: Mapping[Key, tuple[float, int]] = field(default_factory=dict)
+    passive: Mapping[Key, Passive] = field(default_factory=dict)
+    keeps_since: Mapping[Key, float] = field(default_factory=dict)
+    keep: frozenset[Key] = frozenset()
+    users: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """``part``: what this pilot may hold (infinite: no other user wants any). It gives back ``gives`` of its nodes now, best
+    those of ``fits``, for ``reason``. ``is_short``: it lacks nodes and finds none. ``tells``: for the log of events.
+    """
+
+    part: float = math.inf
+    gives: int = 0
+    fits: frozenset[str] | None = None
+    reason: str = ""
+    is_short: bool = False
+    again_s: float = math.inf
+    tells: tuple[str, ...] = ()
+    memory: ShareMemory = field(default_factory=ShareMemory)
+
+
+def equal_parts(nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] | None = None) -> dict[str, int]:
+    """``nodes`` divided evenly, nobody above what it wants. Odd nodes stay with who holds more, else go by name. The sum is the
+    smaller of both sums. Cost: O(U log U).
+    """
+    level, left = 0, max(nodes, 0)
+    for count, most in enumerate(sorted(wants.values())):
+        level = left // (len(wants) - count)
+        if most > level:
+            break
+        left -= most
+    parts = {name: min(most, level) for name, most in wants.items()}
+    left = max(nodes, 0) - sum(parts.values())
+    for name in sorted(parts, key=lambda name: ((holds or {}).get(name, 0) <= parts[name], name)):
+        more = int(left > 0 and parts[name] < wants[name])
+        parts[name] += more
+        left -= more
+    return parts
+
+
+def parts_of(nodes: int, claims: Iterable[Claim], keep: Collection[Key] = ()) -> dict[Key, int]:
+    """The part of each pilot: evenly among users, and of a user's part evenly among the user's pilots. Those that ``keep`` what
+    they hold have that, as a part of their user's or beyond it; the others divide the rest.
+    """
+    pilots: dict[str, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        pilots[claim.user].append(claim)
+    kept = {user: sum(c.holds for c in its if c.key in keep) for user, its in pilots.items()}
+    open_, of_user = set(pilots), dict[str, int]()
+    while open_:
+        wants = {user: kept[user] + sum(_wants(c) for c in pilots[user] if c.key not in keep) for user in open_}
+        found = equal_parts(nodes, wants, {user: sum(c.holds for c in pilots[user]) for user in open_})
+        beyond = {user for user in open_ if kept[user] > found[user]}
+        if not beyond:
+            of_user |= found
+            break
+        of_user |= {user: kept[user] for user in beyond}
+        nodes -= sum(kept[user] for user in beyond)
+        open_ -= beyond
+    parts: dict[Key, int] = {}
+    for user, its in pilots.items():
+        its_wants = {c.pilot: _wants(c) for c in its if c.key not in keep}
+        its_parts = equal_parts(of_user[user] - kept[user], its_wants, {c.pilot: c.holds for c in its})
+        parts |= {c.key: c.holds if c.key in keep else its_parts[c.pilot] for c in its}
+    return parts
+
+
+def _wants(claim: Claim) -> int:
+    return claim.holds if claim.wants is None else claim.wants
+
+
+def split(
+    own: Claim, leaves: int, others: Sequence[Claim], idle: Collection[str], most: float, was: ShareMemory, now_s: float,
+    poll_s: float = 10.0,
+) -> Split:  # fmt: skip
+    """``leaves``: nodes that this pilot has given back and not yet released. ``idle``: nodes that nobody holds and it may
+    take. ``most``: nodes that all pilots together may hold.
+    """
+    others = [c for c in others if c.holds or c.wants]
+    if all(c.user == own.user for c in others):
+        return Split(memory=ShareMemory())
+    there = min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most)
+    settles = there < was.nodes <= most and now_s - was.nodes_s < SETTLES_S
+    memory = was if settles else replace(was, nodes=int(there), nodes_s=now_s)
+    passive = {
+        c.key: p for c in others if (p := was.passive.get(c.key)) and c.holds <= p.holds and now_s < p.until_s + p.for_s
+    }
+
+    def counts(claim: Claim) -> Claim:
+        known = passive.get(claim.key)
+        return replace(claim, wants=claim.holds) if known and now_s < known.until_s and _wants(claim) else claim
+
+    claims = [own, *map(counts, others)]
+    silent = {c.key for c in others if c.wants is None}
+    due = parts_of(memory.nodes, claims, silent)
+    waits = [c for c in claims if c.holds < TOLERATED * due[c.key] and not c.finds(idle)]
+    above = [c.key for c in others if c.holds > due[c.key] and waits]
+    keeps_since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
+    keep = frozenset(key for key, since_s in keeps_since.items() if now_s - since_s >= TOLD_S)
+    tells = [
+        f"a pilot of {c.user} has kept {c.holds} nodes for {TOLD_S:g} s although its equal part is {due[c.key]}"
+        for c in others
+        if c.key in keep - was.keep
+    ]
+    if keep:
+        due = parts_of(memory.nodes, claims, silent | keep)
+    part = due[own.key]
+
+    idle_since: dict[Key, tuple[float, int]] = {}
+    for c in claims[1:]:
+        could = idle if c.nodes is None else c.nodes.intersection(idle)
+        if c.holds < due[c.key] and could and (own.holds <= part or not c.is_short):
+            since_s, held = was.idle_since.get(c.key, (now_s, c.holds))
+            idle_since[c.key] = (since_s, held) if held == c.holds else (now_s, c.holds)
+            if now_s - idle_since[c.key][0] >= max(IN_VAIN_S, 3 * poll_s):
+                before = passive.get(c.key)
+                for_s = FORGOTTEN_S if before is None else min(2 * before.for_s, LONGEST_S)
+                passive[c.key] = Passive(c.holds, (now_s // for_s + 2) * for_s, for_s)  # all try again at once
+                del idle_since[c.key]
+
+    lacking = [c for c in claims[1:] if c.holds < TOLERATED * due[c.key]]
+    lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
+    gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
+    above_s = min(was.above_s, now_s) if gives > 0 else math.inf
+    patience_s = SOON_S if any(2 * c.holds < due[c.key] for c in lacking) else LATER_S
+    again_s = [since_s + max(IN_VAIN_S, 3 * poll_s) for since_s, _ in idle_since.values()]
+    again_s += [p.until_s for p in passive.values() if p.until_s > now_s]
+    again_s += [since_s + TOLD_S for key, since_s in keeps_since.items() if key not in keep]
+    again_s += [memory.nodes_s + SETTLES_S] if settles else []
+    again_s += [above_s + patience_s] if gives > 0 else []
+    gives_now = gives if gives > 0 and now_s - above_s >= patience_s else 0
+    users = len({c.user for c in claims})
+    whom = ", ".join(sorted({c.user for c in lacking})[:3])
+    said = f"an equal part of {memory.nodes} nodes for {users} users is {part}"
+    if part < _wants(own) and users != was.users:
+        tells.append(said)
+    return Split(
+        part,
+        gives_now,
+        None if any(c.nodes is None for c in lacking) else frozenset().union(*(c.nodes or () for c in lacking)),
+        f"for {whom}: {said}",
+        own.holds < min(part, _wants(own)) and not idle,
+        min(again_s, default=math.inf),
+        tuple(tells),
+        replace(
+            memory, above_s=above_s, idle_since=idle_since, passive=passive, keeps_since=keeps_since,
+            keep=keep,            users=users if part < _wants(own) else was.users,
+        ),
+    )  # fmt: skip
