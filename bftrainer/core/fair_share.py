@@ -2,7 +2,7 @@
 
 Each user gets the same number of nodes, and nobody more than the user's pilots want (water-filling). A pilot requests no more
 than its part. It gives back what it holds above its part while another pilot is well below its own and finds no idle node: soon
-if that one has less than half of it, else after a while, so that small differences move no node.
+if that one had half of it or less, else after a while, so that small differences move no node.
 
 What others show is not always so. A pilot that leaves nodes idle below its part counts with what it holds, for longer each time
 in a row. A pilot that keeps what is above its part is told, and the others divide the rest: so neither can stop the split.
@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 SOON_S, LATER_S = 3.0, 60.0
-"""Patience before nodes are given back: for a pilot below half of its part, for another one."""
+"""Patience before nodes are given back: for a pilot that had half of its part or less, for another one."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
 IN_VAIN_S = 45.0
@@ -74,8 +74,8 @@ class Passive:
 @dataclass(frozen=True, slots=True)
 class ShareMemory:
     """The most nodes lately and when that was; since when this pilot holds what others lack; of other pilots, since when they
-    leave nodes idle (and what they held), which are passive, since when they keep what others lack, and which do for
-    too long.
+    leave nodes idle (and what they held), which are passive, since when they keep what others lack, which do for
+    too long, and which had half of their part or less and lack the rest.
     """
 
     nodes: int = 0
@@ -85,6 +85,7 @@ class ShareMemory:
     passive: Mapping[Key, Passive] = field(default_factory=dict)
     keeps_since: Mapping[Key, float] = field(default_factory=dict)
     keep: frozenset[Key] = frozenset()
+    late: frozenset[Key] = frozenset()
     users: int = 0
 
 
@@ -207,7 +208,8 @@ def split(
     lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
     gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
     above_s = min(was.above_s, now_s) if gives > 0 else math.inf
-    patience_s = SOON_S if any(2 * c.holds < due[c.key] for c in lacking) else LATER_S
+    late = frozenset(c.key for c in lacking if 2 * c.holds <= due[c.key] or c.key in was.late)
+    patience_s = SOON_S if late else LATER_S
     again_s = [since_s + max(IN_VAIN_S, 3 * poll_s) for since_s, _ in idle_since.values()]
     again_s += [p.until_s for p in passive.values() if p.until_s > now_s]
     again_s += [since_s + TOLD_S for key, since_s in keeps_since.items() if key not in keep]
@@ -229,6 +231,6 @@ def split(
         tuple(tells),
         replace(
             memory, above_s=above_s, idle_since=idle_since, passive=passive, keeps_since=keeps_since,
-            keep=keep,            users=users if part < _wants(own) else was.users,
+            keep=keep, late=late, users=users if part < _wants(own) else was.users,
         ),
     )  # fmt: skip

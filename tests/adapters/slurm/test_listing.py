@@ -14,14 +14,14 @@ from bftrainer.errors import BFTrainerError
 from bftrainer_adapters.slurm import jobs as slurm_jobs
 from bftrainer_adapters.slurm.hold import Listing
 from bftrainer_adapters.slurm.jobs import HolderJob
-from bftrainer_adapters.slurm.peers import with_claims
+from bftrainer_adapters.slurm.peers import claim_words
 
 SAID = slurm_jobs.comment("main", "me")
 HEADER = f"JOBID|STATE|REQ_NODES|END_TIME|REASON|COMMENT|{MARK}\n"
 ROWS = st.tuples(
     st.sampled_from(["PENDING", "RUNNING", "RUNNING", "COMPLETING", "PREEMPTED", "SOMETHING_NEW"]),
     st.sampled_from(["N/A", "1790000000", "1790000060", "soon"]),
-    st.sampled_from([SAID, f"{SAID}{with_claims('', (), 8)}", slurm_jobs.comment("other", "me"), "(null)"]),
+    st.sampled_from([SAID, f"{SAID}{claim_words((), 8)}", slurm_jobs.comment("other", "me"), "(null)"]),
 )
 ANSWERS = st.builds(
     lambda rows, header, cut: (
@@ -67,9 +67,7 @@ def test_a_line_that_has_not_changed_is_the_very_same_job() -> None:
     assert (before["2"].state, after["2"].state) == ("PENDING", "RUNNING")
 
 
-@pytest.mark.parametrize(
-    "words", [with_claims("", hosts, wants) for hosts in ((), ("n[1-2]",)) for wants in (None, 0, 8)]
-)
+@pytest.mark.parametrize("words", [claim_words(hosts, wants) for hosts in ((), ("n[1-2]",)) for wants in (None, 0, 8)])
 def test_a_pilot_knows_its_own_holders_whatever_they_claim(words: str) -> None:
     row = f"7|RUNNING|n1|1790000000|None|{SAID}{{}}"
     assert slurm_jobs.parse_holder(row.format(words), SAID) is not None
