@@ -30,6 +30,10 @@ class PilotJobs:
     assume_window_s: float | None = None
     shares_partitions: bool = False
 
+    def may_have(self, node: NodeView) -> bool:
+        """Whether a holder could run on a node."""
+        return not (self.partitions and node.partitions and self.partitions.isdisjoint(node.partitions))
+
 
 class EndKind(Enum):
     """What ends a window."""
@@ -80,7 +84,7 @@ def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False) -> tuple
             continue
         if node.availability not in _IDLE and not (wakes and node.availability is Availability.ASLEEP):
             continue
-        if ours.partitions and node.partitions and ours.partitions.isdisjoint(node.partitions):
+        if not ours.may_have(node):
             continue
         # The job that it is kept for, and its start, are not in this observation: unknown is not free.
         if node.availability is Availability.PLANNED and end.kind is EndKind.NEVER:

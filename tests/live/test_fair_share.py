@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_house import House, house, spec
+from live_house import House, configuration, house, spec
 from shared_cluster import Pilot, SharedCluster
 
 from bftrainer.core.fair_share import LATER_S, TOLD_S, TOLERATED, Claim, equal_parts, parts_of
-from bftrainer.domain.cluster import PeerPilot
+from bftrainer.domain.cluster import Fragment, FragmentPhase, PeerPilot
 from bftrainer.domain.state import State
-from bftrainer.live.nodes.sharing import rivals
+from bftrainer.domain.times import PilotS
+from bftrainer.live.nodes.classifier import PoolDemand
+from bftrainer.live.nodes.held_fragments import HeldFragment
+from bftrainer.live.nodes.node_facts import Moment, NodeFacts
+from bftrainer.live.nodes.sharing import own_split, rivals
 from bftrainer.persistence.journal import last_state
 from bftrainer.persistence.registry import Registry
 from bftrainer.system.users import own_name
@@ -176,6 +182,29 @@ def test_a_pilot_takes_its_part_says_that_it_is_short_and_takes_what_others_leav
         home.cluster.take(node)
     assert held_at(home, 15) == [2]
     assert (8, True) in home.neighbours.wanted
+
+
+def test_a_node_that_was_preempted_or_released_is_not_held_although_its_holder_still_ends(tmp_path: Path) -> None:
+    def known(*fragments: HeldFragment, others: tuple[Claim, ...] = (Claim("bea", "q", 8, 4),)) -> float:
+        facts = NodeFacts(
+            configuration({}), fragments, rivals=others, usable=8, user="ann", demand=PoolDemand(((8, None),))
+        )
+        found = own_split(
+            facts, Moment(PilotS(0.0), datetime.now(timezone.utc)), [f for f in fragments if f.given_back_s is None], ()
+        )
+        return found[1].memory.nodes
+
+    def one(node: str, phase: FragmentPhase, **more: Any) -> HeldFragment:
+        return HeldFragment(Fragment(f"{node}#1", phase), node, PilotS(0.0), "", **more)
+
+    ready = one("n1", FragmentPhase.READY)
+    gone = (
+        one("n2", FragmentPhase.LEAVING),
+        one("n3", FragmentPhase.LEAVING, given_back_s=PilotS(0.0), is_released=True),
+    )
+    leaves = one("n4", FragmentPhase.READY, given_back_s=PilotS(0.0))
+    assert known(ready) == known(ready, *gone) == 5
+    assert known(ready, leaves) == 6
 
 
 def test_holders_of_several_nodes_count_with_their_nodes(home: House) -> None:

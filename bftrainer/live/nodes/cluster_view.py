@@ -160,7 +160,7 @@ def _observed(
     ours = replace(ours, job_ids=ours.job_ids | {job_of(name) for name in view.held})
     holders = peer_holders(config.nodes, seen, answer.peers)
     free = offered(seen, ours, config.nodes, lookup.of_node)
-    usable = allowed(seen, config.nodes, lookup.of_node)
+    usable = allowed(seen, ours, config.nodes, lookup.of_node)
     offset_s = at_s - seen.at_s
     if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
         offset_s = view.clock_offset_s

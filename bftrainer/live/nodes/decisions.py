@@ -127,7 +127,7 @@ def _share(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[Demand | None, 
     """What other pilots are shown, and the split among them; what this pilot holds above its part is given back."""
     if not known.config.nodes.share:
         return None, Split()
-    demand, found = own_split(known, at, len(draft.kept), _left_idle(known))
+    demand, found = own_split(known, at, draft.kept, _left_idle(known))
     draft.due_s.append(found.again_s)
     if found.gives:
         draft.give_back([h.name for h in cheapest(draft.kept, known.used, found)], found.reason)

@@ -42,10 +42,10 @@ def _is_allowed(node: NodeView, config: NodesConfig) -> bool:
 
 
 def allowed(
-    seen: Observation, config: NodesConfig, class_of: Callable[[str], str | None] = lambda _: None
+    seen: Observation, ours: PilotJobs, config: NodesConfig, class_of: Callable[[str], str | None]
 ) -> list[str]:
-    """All nodes that the configuration allows, idle or not, in order."""
-    return sorted(node.name for node in seen.nodes if _is_usable(node, config, class_of))
+    """All nodes of the holders' partitions that the configuration allows, idle or not, in order."""
+    return sorted(n.name for n in seen.nodes if ours.may_have(n) and _is_usable(n, config, class_of))
 
 
 def _is_usable(node: NodeView, config: NodesConfig, class_of: Callable[[str], str | None]) -> bool:

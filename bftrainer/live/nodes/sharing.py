@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.pilot import NodesConfig, is_quiet
 from bftrainer.core.fair_share import Claim, Demand, Split, split
-from bftrainer.domain.cluster import Hidden, Observation, PeerPilot
+from bftrainer.domain.cluster import FragmentPhase, Hidden, Observation, PeerPilot
 from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import PeerPilots, Scheduler
 from bftrainer.domain.state import Nodes
@@ -58,19 +58,26 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Claim, .
     return tuple(found)
 
 
-def own_split(known: NodeFacts, at: Moment, kept: int, left: Collection[str]) -> tuple[Demand, Split]:
-    """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these nodes idle on purpose."""
+def own_split(
+    known: NodeFacts, at: Moment, kept: Iterable[HeldFragment], left: Collection[str]
+) -> tuple[Demand, Split]:
+    """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these nodes idle on purpose.
+
+    A fragment that was preempted or released is no longer held, although its holder's end may not be known yet.
+    """
     nodes = known.config.nodes
+    holds = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)
     held = {h.node for h in known.fragments}
     idle = sorted({c.request.node for c in known.candidates}.difference(held, left))
     most = math.inf
     if nodes.site_max_nodes is not None:
         most = nodes.site_max_nodes
-        idle = idle[: max(nodes.site_max_nodes - len(known.peer_holders) - kept, 0)]
+        idle = idle[: max(nodes.site_max_nodes - len(known.peer_holders) - holds, 0)]
     wants = min(known.total_demand, nodes.max_nodes, known.usable or nodes.max_nodes)  # before the first poll
     if is_quiet(nodes.quiet_hours, at.local_time):
-        wants = min(wants, kept)
-    own, leaves = Claim(known.user, "", wants, kept), len(known.fragments) - kept
+        wants = min(wants, holds)
+    own = Claim(known.user, "", wants, holds)
+    leaves = sum(h.given_back_s is not None and not h.is_released for h in known.fragments)
     poll_s = known.config.times.poll_s
     found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)
     return Demand(wants, found.is_short), found
