@@ -184,15 +184,12 @@ def test_a_pilot_takes_its_part_says_that_it_is_short_and_takes_what_others_leav
     assert (8, True) in home.neighbours.wanted
 
 
-def test_a_node_that_was_preempted_or_released_is_not_held_although_its_holder_still_ends(tmp_path: Path) -> None:
-    def known(*fragments: HeldFragment, others: tuple[Claim, ...] = (Claim("bea", "q", 8, 4),)) -> float:
-        facts = NodeFacts(
-            configuration({}), fragments, rivals=others, usable=8, user="ann", demand=PoolDemand(((8, None),))
-        )
-        found = own_split(
-            facts, Moment(PilotS(0.0), datetime.now(timezone.utc)), [f for f in fragments if f.given_back_s is None], ()
-        )
-        return found[1].memory.nodes
+def test_a_node_that_was_preempted_or_released_is_not_held_although_its_holder_still_ends() -> None:
+    def known(*fragments: HeldFragment) -> float:
+        bea, demand = Claim("bea", "q", 8, 4), PoolDemand(((8, None),))
+        facts = NodeFacts(configuration({}), fragments, rivals=(bea,), usable=8, user="ann", demand=demand)
+        kept = [f for f in fragments if f.given_back_s is None]
+        return own_split(facts, Moment(PilotS(0.0), datetime.now(timezone.utc)), kept, ())[1].memory.nodes
 
     def one(node: str, phase: FragmentPhase, **more: Any) -> HeldFragment:
         return HeldFragment(Fragment(f"{node}#1", phase), node, PilotS(0.0), "", **more)

@@ -89,6 +89,8 @@ class SchedulerPolls:
             view = replace(view, schedule=view.schedule.hinted(elapsed))
         if self._poll is None:
             view = view.waited(passed_s)
+            if self.demand is not None and self.demand.is_short:  # others may be giving nodes up for this pilot
+                view = replace(view, schedule=view.schedule.expecting(view.schedule.begun_s + config.times.poll_s / 2))
             if now_s < end_s:
                 view = replace(view, schedule=view.schedule.expecting(elapsed + end_s - now_s))
             if elapsed >= view.schedule.due_s(rules_of(config)):

@@ -157,6 +157,7 @@ def run(
         shared = chosen if how == "one-owner" else ByUser(chosen, Users(how), user_of, seed)
         outcome = play(scenario, shared, on_time=begin(f"replay under {policy}"))
         by_user = outcomes_by_user(scenario, chosen, outcome) if several else ()
+        given_up = sum(shared.given_up) / (window.span_s / 3600) if isinstance(shared, ByUser) else None
         static, bounds = 0.0, Bounds(0.0)
         if max_parallel is not None:  # U is relative to P_jmax
             static = static_outcome(scenario, on_time=begin("static nodes"))
@@ -167,7 +168,7 @@ def run(
     except OSError as error:
         raise UserError(f"--out {out}: cannot be written: {error.strerror}") from error
     if as_json:
-        users = {"users": [asdict(one) for one in by_user]} if several else {}
+        users = {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up} if several else {}
         click.echo(json.dumps(summary.as_dict() | users))
         return
     from rich.console import Console
@@ -175,7 +176,6 @@ def run(
     console = Console()
     console.print(table(summary))
     if several:
-        given_up = sum(shared.given_up) / (window.span_s / 3600) if isinstance(shared, ByUser) else None
         console.print(user_table(by_user, given_up))
     if summary.work_ran_out_at is not None:
         console.print(

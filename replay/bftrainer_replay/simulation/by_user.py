@@ -71,13 +71,13 @@ class ByUser(Wrapped):
             for u, its in of_user.items()
         }
         counts, shares, again_s = self._nodes(state, wants, {u: len(nodes) for u, nodes in held.items()}, memory.shares)
-        free = sorted(state.pool.difference(*held.values()))
+        kept = {u: sorted(held[u])[: counts[u]] for u in users}
+        free = sorted(state.pool.difference(*kept.values()))
         found: dict[str, int] = {}
         inner: dict[str, object] = {}
         for u, its in of_user.items():
-            kept = sorted(held[u])[: counts[u]]
-            nodes = frozenset([*kept, *free[: counts[u] - len(kept)]])
-            free = free[counts[u] - len(kept) :]
+            more = counts[u] - len(kept[u])
+            nodes, free = frozenset([*kept[u], *free[:more]]), free[more:]
             active = tuple(replace(a, nodes=a.nodes & nodes) for a in its.active)
             its = replace(its, pool=nodes, active=active, classes=(), window_ends=_of(its.window_ends, nodes))
             decision, inner[u] = self.policy.decide(its, event)
