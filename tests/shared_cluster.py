@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bftrainer.core.fair_share import Claim, ShareMemory, split
+from bftrainer.core.fair_share import ShareMemory, Sharer, split
 
 LEAVES_S = 3.0
 
@@ -27,7 +27,7 @@ class Pilot:
     shows_hosts: bool = False
     is_short: bool = False
     next_s: float = 0.0
-    view: tuple[list[Claim], set[str]] | None = None
+    view: tuple[list[Sharer], set[str]] | None = None
     memory: ShareMemory = field(default_factory=ShareMemory)
     given: int = 0
     told: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class SharedCluster:
             me.next_s = self.now_s + me.poll_s * self.random.uniform(0.9, 1.1)
             counted = Counter(self.owner.values())
             claims = [
-                Claim(p.user, p.name, p.wants if p.says else None, counted[k], p.is_short, p.only if p.shows_hosts else None)
+                Sharer(p.user, p.name, p.wants if p.says else None, counted[k], p.is_short, p.only if p.shows_hosts else None)
                 for k, p in self.pilots.items() if k != key
             ]  # fmt: skip
             me.view = claims, {n for n, o in self.owner.items() if o is None and (me.only is None or n in me.only)}
@@ -89,7 +89,7 @@ class SharedCluster:
             return
         claims, idle = me.view
         found = split(
-            Claim(me.user, me.name, me.wants, len(mine)), leaves, claims, idle, float("inf"), me.memory, self.now_s, me.poll_s
+            Sharer(me.user, me.name, me.wants, len(mine)), leaves, claims, idle, float("inf"), me.memory, self.now_s, me.poll_s
         )  # fmt: skip
         me.memory, me.is_short = found.memory, found.is_short
         me.told += found.tells

@@ -40,7 +40,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Sharer:
     """A pilot in the split. ``wants``: nodes that its trainers could use, None if it does not say (an older one has what it
     holds); ``holds``: those it has; ``is_short``: it finds none idle. ``nodes``: those of ours that its host list allows (None:
     any).
@@ -124,11 +124,11 @@ def equal_parts(nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] |
     return parts
 
 
-def parts_of(nodes: int, claims: Iterable[Claim], keep: Collection[Key] = ()) -> dict[Key, int]:
+def parts_of(nodes: int, claims: Iterable[Sharer], keep: Collection[Key] = ()) -> dict[Key, int]:
     """The part of each pilot: evenly among users, and of a user's part evenly among the user's pilots. Those that ``keep`` what
     they hold have that, as a part of their user's or beyond it; the others divide the rest.
     """
-    pilots: dict[str, list[Claim]] = defaultdict(list)
+    pilots: dict[str, list[Sharer]] = defaultdict(list)
     for claim in claims:
         pilots[claim.user].append(claim)
     kept = {user: sum(c.holds for c in its if c.key in keep) for user, its in pilots.items()}
@@ -151,12 +151,12 @@ def parts_of(nodes: int, claims: Iterable[Claim], keep: Collection[Key] = ()) ->
     return parts
 
 
-def _wants(claim: Claim) -> int:
+def _wants(claim: Sharer) -> int:
     return claim.holds if claim.wants is None else claim.wants
 
 
 def split(
-    own: Claim, leaves: int, others: Sequence[Claim], idle: Collection[str], most: float, was: ShareMemory, now_s: float,
+    own: Sharer, leaves: int, others: Sequence[Sharer], idle: Collection[str], most: float, was: ShareMemory, now_s: float,
     poll_s: float = 10.0,
 ) -> Split:  # fmt: skip
     """``leaves``: nodes that this pilot has given back and not yet released. ``idle``: nodes that nobody holds and it may
@@ -172,7 +172,7 @@ def split(
         c.key: p for c in others if (p := was.passive.get(c.key)) and c.holds <= p.holds and now_s < p.until_s + p.for_s
     }
 
-    def counts(claim: Claim) -> Claim:
+    def counts(claim: Sharer) -> Sharer:
         known = passive.get(claim.key)
         return replace(claim, wants=claim.holds) if known and now_s < known.until_s and _wants(claim) else claim
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from live_house import House, configuration, house, spec
 from shared_cluster import Pilot, SharedCluster
 
-from bftrainer.core.fair_share import LATER_S, TOLD_S, TOLERATED, Claim, equal_parts, parts_of
+from bftrainer.core.fair_share import LATER_S, TOLD_S, TOLERATED, Sharer, equal_parts, parts_of
 from bftrainer.domain.cluster import Fragment, FragmentPhase, PeerPilot
 from bftrainer.domain.state import State
 from bftrainer.domain.times import PilotS
@@ -29,7 +29,7 @@ from bftrainer.system.users import own_name
 WANTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 20), min_size=1)
 CLAIMS = st.lists(
     st.builds(
-        Claim, st.sampled_from("abc"), st.sampled_from("pqr"), st.none() | st.integers(0, 12), st.integers(0, 12)
+        Sharer, st.sampled_from("abc"), st.sampled_from("pqr"), st.none() | st.integers(0, 12), st.integers(0, 12)
     ),
     min_size=1,
     unique_by=lambda claim: claim.key,
@@ -48,7 +48,7 @@ def test_nobody_has_less_than_another_who_does_not_want_less(
 
 
 @given(st.integers(0, 40), CLAIMS)
-def test_parts_of_pilots_are_those_of_their_users_in_any_order(nodes: int, claims: list[Claim]) -> None:
+def test_parts_of_pilots_are_those_of_their_users_in_any_order(nodes: int, claims: list[Sharer]) -> None:
     keep = {c.key for c in claims if c.wants is None}
     parts = parts_of(nodes, claims, keep)
     assert parts == parts_of(nodes, claims[::-1], keep), "all compute the same"
@@ -61,15 +61,15 @@ def test_parts_of_pilots_are_those_of_their_users_in_any_order(nodes: int, claim
 @pytest.mark.parametrize(
     ("nodes", "claims", "parts"),
     [
-        (8, [Claim("ann", "p", 8, 3), Claim("bea", "p", 8, 2), Claim("cal", "p", 8, 3)], [3, 2, 3]),  # no odd node moves
-        (8, [Claim("ann", "p", 8), Claim("ann", "q", 8), Claim("bea", "p", 8)], [2, 2, 4]),
-        (8, [Claim("old", "p", None, 6), Claim("ann", "p", 8, 2), Claim("bea", "p", 8)], [6, 1, 1]),
-        (8, [Claim("ann", "old", None, 3), Claim("ann", "p", 8), Claim("bea", "p", 8)], [3, 1, 4]),
-        (8, [Claim("ann", "p", 0), Claim("bea", "p", 1), Claim("cal", "p", 50)], [0, 1, 7]),
-        (108, [Claim("eve", "fake", None, 100), Claim("ann", "p", 8, 8), Claim("bea", "p", 8)], [100, 4, 4]),
+        (8, [Sharer("ann", "p", 8, 3), Sharer("bea", "p", 8, 2), Sharer("cal", "p", 8, 3)], [3, 2, 3]),  # no odd node moves
+        (8, [Sharer("ann", "p", 8), Sharer("ann", "q", 8), Sharer("bea", "p", 8)], [2, 2, 4]),
+        (8, [Sharer("old", "p", None, 6), Sharer("ann", "p", 8, 2), Sharer("bea", "p", 8)], [6, 1, 1]),
+        (8, [Sharer("ann", "old", None, 3), Sharer("ann", "p", 8), Sharer("bea", "p", 8)], [3, 1, 4]),
+        (8, [Sharer("ann", "p", 0), Sharer("bea", "p", 1), Sharer("cal", "p", 50)], [0, 1, 7]),
+        (108, [Sharer("eve", "fake", None, 100), Sharer("ann", "p", 8, 8), Sharer("bea", "p", 8)], [100, 4, 4]),
     ],
 )  # fmt: skip
-def test_a_table_of_parts(nodes: int, claims: list[Claim], parts: list[int]) -> None:
+def test_a_table_of_parts(nodes: int, claims: list[Sharer], parts: list[int]) -> None:
     found = parts_of(nodes, claims, {c.key for c in claims if c.wants is None})
     assert [found[c.key] for c in claims] == parts
 
@@ -186,7 +186,7 @@ def test_a_pilot_takes_its_part_says_that_it_is_short_and_takes_what_others_leav
 
 def test_a_node_that_was_preempted_or_released_is_not_held_although_its_holder_still_ends() -> None:
     def known(*fragments: HeldFragment) -> float:
-        bea, demand = Claim("bea", "q", 8, 4), PoolDemand(((8, None),))
+        bea, demand = Sharer("bea", "q", 8, 4), PoolDemand(((8, None),))
         facts = NodeFacts(configuration({}), fragments, rivals=(bea,), usable=8, user="ann", demand=demand)
         kept = [f for f in fragments if f.given_back_s is None]
         return own_split(facts, Moment(PilotS(0.0), datetime.now(timezone.utc)), kept, ())[1].memory.nodes

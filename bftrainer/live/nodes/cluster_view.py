@@ -10,7 +10,7 @@ from typing import Protocol
 
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.core.debounce import DebounceState, debounce
-from bftrainer.core.fair_share import Claim
+from bftrainer.core.fair_share import Sharer
 from bftrainer.core.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.domain.cluster import Availability, Hidden, NodeRequest, NodeView, Observation, PeerPilot
 from bftrainer.domain.fragments import job_of, node_of
@@ -87,7 +87,7 @@ class ClusterView:
     without_a_job: frozenset[str] = frozenset()
     limit_waits: LimitWaits = field(default_factory=LimitWaits)
     peer_holders: tuple[str, ...] = ()
-    rivals: tuple[Claim, ...] = ()
+    rivals: tuple[Sharer, ...] = ()
     usable: int = 0
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.core.fair_share import Claim, ShareMemory
+from bftrainer.core.fair_share import ShareMemory, Sharer
 from bftrainer.domain.cluster import LimitWait, NodeRequest
 from bftrainer.domain.state import Nodes
 from bftrainer.domain.times import PilotS
@@ -83,7 +83,7 @@ class NodeFacts:
     demand: PoolDemand = field(default_factory=PoolDemand)
     answers: bool = True
     memory: NodeMemory = field(default_factory=NodeMemory)
-    rivals: tuple[Claim, ...] = ()
+    rivals: tuple[Sharer, ...] = ()
     usable: int = 0
     user: str = ""
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from bftrainer.config.hosts import host_patterns
 from bftrainer.config.pilot import NodesConfig, is_quiet
-from bftrainer.core.fair_share import Claim, Demand, Split, split
+from bftrainer.core.fair_share import Demand, Sharer, Split, split
 from bftrainer.domain.cluster import FragmentPhase, Hidden, Observation, PeerPilot
 from bftrainer.domain.fragments import job_of
 from bftrainer.domain.ports import PeerPilots, Scheduler
@@ -46,15 +46,15 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
     return ""
 
 
-def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Claim, ...]:
+def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, ...]:
     """The peer pilots that may use some of our ``usable`` nodes (sorted), as far as their host lists say."""
-    comparison, found = ClaimComparison(usable), list[Claim]()
+    comparison, found = ClaimComparison(usable), list[Sharer]()
     for other in others:
         nodes = frozenset(comparison.claimed(other.user, other.hosts)) if other.hosts else None
         if nodes is None or nodes:
             most = len(usable if nodes is None else nodes)
             wants = None if other.wants is None else min(other.wants, most)
-            found.append(Claim(other.user, other.pilot, wants, other.held, other.is_short, nodes))
+            found.append(Sharer(other.user, other.pilot, wants, other.held, other.is_short, nodes))
     return tuple(found)
 
 
@@ -76,7 +76,7 @@ def own_split(
     wants = min(known.total_demand, nodes.max_nodes, known.usable or nodes.max_nodes)  # before the first poll
     if is_quiet(nodes.quiet_hours, at.local_time):
         wants = min(wants, holds)
-    own = Claim(known.user, "", wants, holds)
+    own = Sharer(known.user, "", wants, holds)
     leaves = sum(h.given_back_s is not None and not h.is_released for h in known.fragments)
     poll_s = known.config.times.poll_s
     found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from bftrainer.allocation.objectives import one_node_rate
-from bftrainer.core.fair_share import Claim, ShareMemory, equal_parts, split
+from bftrainer.core.fair_share import ShareMemory, Sharer, equal_parts, split
 from bftrainer.domain.events import Event
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.state import Decision, State
@@ -99,7 +99,7 @@ class ByUser(Wrapped):
         has, most, again_s = dict(held), dict[str, float](wants), math.inf
         if self.how is Users.SHARE:
             idle = [f"idle {i}" for i in range(free)]
-            claims = {u: Claim(u, "", wants[u], held[u], is_short=not free) for u in wants}
+            claims = {u: Sharer(u, "", wants[u], held[u], is_short=not free) for u in wants}
             for u, own in claims.items():
                 others = [c for name, c in claims.items() if name != u]
                 found = split(own, 0, others, idle, math.inf, before.get(u, ShareMemory()), state.at_s)
