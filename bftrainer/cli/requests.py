@@ -23,7 +23,7 @@ _SHOWN = 10
 def _selection(command: F) -> F:
     """Names, patterns and ``--group``."""
     group = click.option(
-        "--group", metavar="NAME", help="All trainers of a group; with names, only those of the group."
+        "--group", metavar="NAME", help="All trainers of a group; with names, only the named ones of the group."
     )
     names = click.argument("trainers", nargs=-1, metavar="[NAME|PATTERN...]")
     return names(group(command))

@@ -115,7 +115,7 @@ class Gate:
             )
         if spec.launcher == "horovodrun" and not self._config.workers.allow_stock_horovodrun:
             problem = (
-                "'horovodrun' lets everybody who can reach its port run code, and the pilot's configuration does not allow "
+                "'horovodrun' lets any user who can reach its port run code, and the pilot's configuration does not allow "
                 "it; use launcher = 'horovod', or set workers.allow_stock_horovodrun (docs/security.md)"
             )
             if self._is_configured:

@@ -80,7 +80,7 @@ class Metrics:
         self._took = made(prometheus.Histogram, "decision_seconds", "Time to make a decision.", buckets=_SECONDS)
         self._taken = made(prometheus.Counter, "fragments_taken", "Nodes taken.")
         self._back = made(
-            prometheus.Counter, "fragments_asked_back", "Nodes preempted, or given back by the pilot.", "planned"
+            prometheus.Counter, "fragments_asked_back", "Nodes preempted, or released by the pilot.", "planned"
         )
         self._release = made(
             prometheus.Histogram,

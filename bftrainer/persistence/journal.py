@@ -210,7 +210,7 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
 def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
     answers = tuple(value for value in values if isinstance(value, Answer))
     if len(answers) < len(values):
-        raise InvalidValueError("the journal has a row whose answers are not those of a solver")
+        raise InvalidValueError("the journal has a row with answers that no solver gives")
     return answers
 
 

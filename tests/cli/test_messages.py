@@ -52,7 +52,7 @@ def test_a_program_that_starts_its_own_workers_is_for_the_launcher_restart(tmp_p
 
 def test_stock_horovodrun_is_refused_where_it_is_not_allowed(tmp_path: Path) -> None:
     refused = submitted(tmp_path, "horovodrun", "python", "train.py")[1]
-    assert "a.toml: launcher: 'horovodrun' lets everybody" in refused
+    assert "a.toml: launcher: 'horovodrun' lets any user" in refused
     assert "set workers.allow_stock_horovodrun" in refused
     allowed = "[workers]\nallow_stock_horovodrun = true\n"
     (tmp_path / "other").mkdir()

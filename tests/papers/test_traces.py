@@ -80,7 +80,7 @@ def test_a_bad_line_is_refused_with_its_place_or_counted(
 
 def test_what_is_no_trace(tmp_path: Path) -> None:
     with pytest.raises(
-        InputFileError, match=r":1: columns are 'a,b', expected those of a trace: timestamp,duration,num"
+        InputFileError, match=r":1: columns are 'a,b', expected the columns of a trace: timestamp,duration,num"
     ):
         read_trace(written(tmp_path, "a,b\n1,2\n"))
     with pytest.raises(InputFileError, match="has no jobs"):

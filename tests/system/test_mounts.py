@@ -57,7 +57,7 @@ def test_nothing_is_found_in_nothing(tmp_path: Path) -> None:
             "acdirmax=60, vers=4.2; requests from other hosts are seen within 60 s",
         ),
         ("nfs", "acdirmax=20", False, CheckStatus.OK, "seen within 20 s"),
-        ("nfs", "nocto", False, CheckStatus.BROKEN, "nocto hides what other hosts write"),
+        ("nfs", "nocto", False, CheckStatus.BROKEN, "nocto hides the writes of other hosts"),
         ("nfs", "nolock", False, CheckStatus.WARNING, "locks hold on this host only"),
         ("nfs4", "local_lock=all", False, CheckStatus.WARNING, "locks hold on this host only"),
         ("nfs4", "local_lock=none", False, CheckStatus.OK, "local_lock=none"),

@@ -109,7 +109,7 @@ class _Lsf:
 
     def shrink(self, job: str, nodes: list[str]) -> None:
         """Every holder has one node."""
-        raise SchedulerError(f"job {job} cannot give back a part of its nodes")
+        raise SchedulerError(f"job {job} cannot release a part of its nodes")
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run bsub once."""

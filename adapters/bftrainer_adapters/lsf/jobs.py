@@ -55,7 +55,7 @@ class LsfJob:
 
 def description(pilot: str, user: str) -> str:
     """What administrators read in bjobs -l; :func:`submit_argv` adds the node."""
-    return f"bftrainer: idle node held by pilot {pilot} of {user}, given back at once when wanted"
+    return f"bftrainer: idle node held by pilot {pilot} of {user}, released at once when needed"
 
 
 def submit_argv(

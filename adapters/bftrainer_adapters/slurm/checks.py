@@ -166,7 +166,7 @@ def user_signal(config: Mapping[str, str], settings: SlurmSettings | None, has_c
         "not sent: batch scripts are signaled when GraceTime is over; the payload, a job step, is signaled immediately"
     )
     if has_cgroups:
-        note += "; workers are signaled, too, and a worker that dies before its children delays its node by 1 to 2 s"
+        note += "; workers are signaled as well, and a worker that dies before its children delays its node by 1 to 2 s"
     return Check.warning("user signal", note, remedy)
 
 

@@ -80,7 +80,7 @@ class HolderJob:
 
 def comment(pilot: str, user: str) -> str:
     """What administrators read in squeue; it also tells the holders of two pilots apart."""
-    return f"bftrainer: idle node held by pilot {pilot} of {user}; it is given back at once when wanted"
+    return f"bftrainer: idle node held by pilot {pilot} of {user}; released at once when needed"
 
 
 def submit_argv(

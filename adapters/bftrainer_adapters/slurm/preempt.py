@@ -134,7 +134,7 @@ def _preempted_by_qos(name: str, by: str, config: Mapping[str, str], known: Mapp
     if "WITHIN" in mode.split(","):
         return Check.warning(
             "qos",
-            f"PreemptMode {ours.preempt_mode}: holders of one pilot may preempt those of another",
+            f"PreemptMode {ours.preempt_mode}: holders of one pilot may preempt another pilot's",
             f"sacctmgr modify qos {name} set PreemptMode=cancel",
         )
     if ours.usage_factor:

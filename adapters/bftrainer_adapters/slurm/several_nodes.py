@@ -12,7 +12,7 @@ from bftrainer_adapters.slurm.setup import parse_version
 STARTS_SEVERAL = "SLURM_JOB_NUM_NODES"
 """What a script contains that starts a payload on each node."""
 SHRINKS_SINCE = (24, 11)
-"""22.05.8 loses a node that a job has given back: it is idle, and no job starts there. 24.11.5 and 26.05.5 do not; versions in
+"""22.05.8 loses a node that a job has released: it is idle, and no job starts there. 24.11.5 and 26.05.5 do not; versions in
 between were not tried.
 """
 
@@ -44,7 +44,7 @@ def why_not_several(settings: SlurmSettings, config: Mapping[str, str]) -> str:
         return ""
     return (
         f"slurm.nodes_per_holder is {settings.nodes_per_holder}, but Slurm {config['SLURM_VERSION']} starts no jobs on nodes "
-        "that a job has given back (24.11 and later do)"
+        "that a job has released (24.11 and later do)"
     )
 
 

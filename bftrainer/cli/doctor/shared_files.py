@@ -54,7 +54,7 @@ def judge_mount(mount: Mount, runs_here: bool) -> Check:
             return Check.ok("files", f"{name}, on this host")
         remedy = "use a directory that all nodes mount, unless this host exports it to them"
         return Check.warning("files", f"{name}: a file system of this host only", remedy)
-    remedy = "read about its caches: docs/shared-files.md says what hosts must see of each other's files"
+    remedy = "read about its caches in docs/shared-files.md"
     return Check.ok("files", name) if runs_here else Check.warning("files", f"{name}: unknown caches", remedy)
 
 
@@ -66,7 +66,7 @@ def _judge_nfs(name: str, mount: Mount) -> Check:
     detail = f"{name}: {', '.join(shown)}"
     if "nocto" in options:
         remedy = "mount it without nocto: `open` must ask the server"
-        return Check("files", CheckStatus.BROKEN, f"{detail}; nocto hides what other hosts write", remedy)
+        return Check("files", CheckStatus.BROKEN, f"{detail}; nocto hides the writes of other hosts", remedy)
     if "nolock" in options or options.get("local_lock", "none") != "none":
         remedy = "mount it without nolock and local_lock, or run pilots and commands on this host only"
         return Check.warning("files", f"{detail}; locks hold on this host only", remedy)

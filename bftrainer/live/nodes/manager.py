@@ -246,7 +246,7 @@ class NodeManager:
             try:
                 self._holder.clear(orphaned)
             except (CommandError, SchedulerError) as error:  # their payloads end it, without the scheduler's help
-                self.give_back(orphaned, f"what a predecessor left there cannot be ended: {error}")
+                self.give_back(orphaned, f"leftover processes of a predecessor cannot be ended: {error}")
 
     def renew(self) -> None:
         """Renew the holders' leases."""

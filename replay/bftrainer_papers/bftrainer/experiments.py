@@ -97,7 +97,7 @@ def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
         return spread(seen, len(seen))
     if set(seen).isdisjoint(listed[:NODES]):
         raise UserError(
-            f"none of the first {NODES} nodes of --node-list is in the log, whose names look like {seen[0]}"
+            f"none of the first {NODES} nodes of --node-list is in the log, which has names such as {seen[0]}"
         )
     return tuple(listed)
 

@@ -62,7 +62,7 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
     if found is None:
         known = "; ".join(",".join(form.columns) for form in _FORMATS)
         raise InputFileError(
-            f"{text.where}:1", f"columns are {','.join(header)!r:.80}, expected those of a trace: {known}"
+            f"{text.where}:1", f"columns are {','.join(header)!r:.80}, expected the columns of a trace: {known}"
         )
     tally = Tally(text.where, skip_bad)
     jobs: dict[str, TracedJob] = {}

@@ -42,7 +42,7 @@ def curve_options(command: _Command) -> _Command:
                 multiple=True,
                 metavar="FILE|HOW",
                 help="FILE: throughput curves (model,nodes_1,nodes_2,...).  [default: the paper's Table 2]  "
-                "HOW: what the policy knows about the curves: known, learn (no curves given; the policy measures them), "
+                "HOW: the policy's knowledge of the curves: known, learn (no curves given; the policy measures them), "
                 "wrong:KIND (wrong curves) or learn:KIND (wrong curves; measurements correct them). "
                 "KIND is factor, linear or flat. Specify FILE, HOW or both.",
             ),

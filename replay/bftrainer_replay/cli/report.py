@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     "--compare",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="LAST.json",
-    help="Say what has changed since an earlier report (its DIR/report.json).",
+    help="List the changes since an earlier report (its DIR/report.json).",
 )
 @click.option(
     "--title", metavar="TEXT", help="Title of the page.  [default: the size of the cluster and the dates of LOG]"

@@ -66,7 +66,7 @@ _PATH = click.Path(path_type=Path)
     "--knows",
     type=CURVE_MODES,
     metavar="A,B",
-    help="What policies know about the curves; same values as HOW in `replay run --curves`.  [default: known]",
+    help="The policies' knowledge of the curves; same values as HOW in `replay run --curves`.  [default: known]",
 )
 @click.option("--noise", type=float, metavar="X", help="Relative error of a measurement, like 0.1.  [default: 0]")
 @click.option(

@@ -161,7 +161,7 @@ def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, 
 
     if table.curves is None:
         if node_type is not None:
-            raise UserError("--node-type requires --curves: the default curves are those of the paper's Table 2")
+            raise UserError("--node-type requires --curves: the default curves are the paper's Table 2")
         return (
             f"the paper's Table 2: seven models of ImageNet, on {TABLE_2_NODES}. Other nodes train at other rates",
             f"The training rates are those of {TABLE_2_NODES}, not measured on this cluster: on other nodes, training may "
@@ -171,7 +171,7 @@ def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, 
         )
     types = node_type or ", ".join(node_types(table.curves))
     if not types:
-        return f"{table.curves.name}, which does not say on what nodes (column node_type, or --node-type)", ""
+        return f"{table.curves.name}, which does not name the nodes (column node_type, or --node-type)", ""
     return f"{table.curves.name}, measured on: {types}", ""
 
 

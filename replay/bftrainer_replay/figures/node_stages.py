@@ -17,7 +17,7 @@ _ROOM = 1.5
 Known = tuple[TimeLine, dict[NodeStage, float]]
 # Hues say who works: blue the pilot's looks, orange the scheduler, gray the pilot's decisions, green and purple the trainer.
 _COLORS: dict[NodeStage, tuple[str, str]] = {
-    NodeStage.SEEN: (SKY, "a look shows it idle"),
+    NodeStage.SEEN: (SKY, "a poll shows it idle"),
     NodeStage.DECIDED: (BLUE, "decision to hold it"),
     NodeStage.SUBMITTED: ("#003F66", "submission begins"),
     NodeStage.JOB_STARTED: (YELLOW, "holder job starts"),
@@ -63,7 +63,7 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
     axes.tick_params(axis="y", labelsize=8)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, _ROOM * max(sum(seconds.values()) for _, seconds in rows))
-    axes.set_xlabel("seconds; each span ends with what the legend says")
+    axes.set_xlabel("seconds; the legend names the end of each span")
     used = {stage for _, seconds in rows for stage, value in seconds.items() if value}
     handles = [axes.barh(0, 0, color=color, label=text) for stage, (color, text) in _COLORS.items() if stage in used]
     axes.legend(handles=handles, loc="center right", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)

@@ -35,7 +35,7 @@ def nodes_figure(detail: Detail, name: str, efficiency: float | None, window: Lo
     reading = (
         ""
         if efficiency is None
-        else f" They trained {efficiency:.1%} of what dedicated nodes would have trained (efficiency U)."
+        else f" They trained {efficiency:.1%} of the work of dedicated nodes (efficiency U)."
     )
     figure, (axes,) = sheet(
         f"Nodes idle and nodes in training, {name}",

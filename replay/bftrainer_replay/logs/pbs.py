@@ -68,7 +68,7 @@ def read(source: Source) -> None:
     except _NoNodesError as found:
         source.read_again()
         reader = _read(source, names=False)
-        source.remarks.append(f"{found}: node counts are those of Resource_List.nodect, and the log names no nodes")
+        source.remarks.append(f"{found}: node counts come from Resource_List.nodect, and the log names no nodes")
     if reader.others:
         source.remarks.append(
             f"{reader.others:,} jobs held another number of nodes (exec_host) than they asked for (Resource_List.nodect): "

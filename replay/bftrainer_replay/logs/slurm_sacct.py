@@ -184,7 +184,7 @@ class _Columns:
             )
         if self._users and len(self._users) == 1 and len(self._source.rows) >= _FEW_JOBS:
             self._source.remarks.append(
-                f"all jobs are those of user {min(self._users)[:32]}: nodes with jobs of others count as idle; as an ordinary "
+                f"all jobs belong to user {min(self._users)[:32]}: nodes with jobs of others count as idle; as an ordinary "
                 "user, run sacct with -a, if the site shows you all jobs"
             )
         if self._seen is None:

@@ -51,7 +51,7 @@ def _header_line(source: Source, header: dict[str, int], number: int, line: str)
         return
     key, value = found[1].lower(), found[2].strip()
     if "cleaned version" in value.lower():
-        source.remarks.append("this is a cleaned log: real jobs were removed, so some nodes that look idle were busy")
+        source.remarks.append("this is a cleaned log: real jobs were removed, so some nodes that appear idle were busy")
     if key in ("unixstarttime", "maxnodes", "maxprocs"):
         text = value.split()[0].rstrip(".,;") if value else ""
         if not text.isdecimal() or len(text) > 12:

@@ -61,9 +61,9 @@ def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
     table = PageTable(
         "shared-nodes",
         "Idle cores and devices",
-        "Read: the first three columns add up to what there is, less what is out of service. What a node has is the most that "
-        "was in use on it at once, which is at most what it really has.",
-        ("hours of", "in use", "idle on nodes without a job", "idle on nodes with a job", "all idle", "of what there is"),
+        "Read: the first three columns add up to the total, less the nodes out of service. The capacity of a node is "
+        "estimated as the most that was in use on it at once.",
+        ("hours of", "in use", "idle on nodes without a job", "idle on nodes with a job", "all idle", "of the total"),
         tuple(
             (
                 each.kind, f"{each.used_h:,.0f}", f"{each.whole_nodes_h:,.0f}", f"{each.parts_h:,.0f}", f"{each.idle_h:,.0f}",

@@ -35,12 +35,12 @@ class SitePrices:
         if self.busy_w is not None and self.idle_w is not None:
             more = _energy(used_node_hours * max(self.busy_w - self.idle_w, 0.0))
             words.append(
-                f" It takes {more} a month on top of what the nodes draw when idle ({self.busy_w:,g} W a node in training)."
+                f" It takes {more} a month on top of the idle nodes' power ({self.busy_w:,g} W a node in training)."
             )
         elif self.busy_w is not None:
             words.append(
                 f" The nodes draw {_energy(used_node_hours * self.busy_w)} a month while they train ({self.busy_w:,g} W each); "
-                "what they would draw idle is part of that."
+                "their idle power is part of that."
             )
         return "".join(words)
 

@@ -98,7 +98,7 @@ def top_of(
         ),
         pictures=pictures,
         rows=tuple(rows),
-        foot="A node-hour of work is what one node does in an hour without interruption; a month has 30 days. "
+        foot="A node-hour of work is the work of one node in an hour without interruption; a month has 30 days. "
         f"{origin.log}, SHA-256 {origin.sha256[:16]}…; bftrainer {origin.version}, {origin.day}.",
     )
 

@@ -43,7 +43,7 @@ def trainer_page(
         ("nodes at most", str(max((it.nodes for it in history.nodes), default=0))),
     )
     table = PageTable(
-        "facts", "What is known of it", "As bftrainer show prints it.", ("", name), tuple(facts.items()), prose=True
+        "facts", "Facts", "As bftrainer show prints it.", ("", name), tuple(facts.items()), prose=True
     )
     return Page(
         title=f"The course of {name}",

@@ -287,7 +287,7 @@ def test_several_clusters_need_a_choice_and_one_users_jobs_are_named(tmp_path: P
         read(tmp_path, both)
     assert totals(read(tmp_path, both, cluster="b"))[1] == 14
     mine = read(tmp_path, COLUMNS + "".join(of_cluster(k, day=k) for k in range(1, 28)))
-    assert [each for each in mine.remarks if each.startswith("all jobs are those of user ann")]
+    assert [each for each in mine.remarks if each.startswith("all jobs belong to user ann")]
     with pytest.raises(UserError, match="--cluster needs the column Cluster"):
         read(tmp_path, both.replace("Cluster", "Other"), cluster="b")
 

@@ -24,7 +24,7 @@ def test_money_is_what_idle_nodes_cost_anyway_and_what_the_work_would_cost_on_de
 def test_training_takes_only_what_the_nodes_do_not_draw_idle() -> None:
     both = SitePrices(idle_w=300, busy_w=1500)
     assert "1.2 MWh a month (300 W each)" in both.idle_words(4000)
-    assert "4.8 MWh a month on top of what the nodes draw when idle (1,500 W a node" in both.training_words(4000, 1)
+    assert "4.8 MWh a month on top of the idle nodes' power (1,500 W a node" in both.training_words(4000, 1)
     busy = SitePrices(busy_w=1500)
     assert busy.idle_words(4000) == ""
     assert "6 MWh a month while they train" in busy.training_words(4000, 1)

@@ -61,7 +61,7 @@ def test_a_picture_stacks_the_stages_of_its_nodes(state: Path) -> None:
     figure = node_stages_figure("digits", lines)
     words = figure.texts[1].get_text().replace("\n", " ")
     assert "3 nodes took 8.5 s in the median, and 95 % of them at most 14.5 s, from idle" in words
-    assert 'The longest stage ends with "a look shows it idle" (6.0 s)' in words
+    assert 'The longest stage ends with "a poll shows it idle" (6.0 s)' in words
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["median", "95 %", "n0", "n1", "n2"]
     assert stage_table(lines)[2] == ("n2#7", "12.0000", *["0.0000"] * 7, "", "0.0000", "2.5000")
     history = read_history(TrainerDirectory.of(state, "digits"))

@@ -11,7 +11,7 @@ def make(run: Run) -> Backend:
     if not run.settings.allow_stock_horovodrun:
         raise InvalidValueError(
             "stock horovodrun executes code that anyone sends to its port, and listens on every interface; use the launcher "
-            "'horovod', or set allow_stock_horovodrun if nobody else can reach this host"
+            "'horovod', or set allow_stock_horovodrun if no other user can reach this host"
         )
     from bftrainer_adapters.drivers.horovod.stock_backend import StockBackend
 
