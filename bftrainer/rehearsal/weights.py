@@ -34,7 +34,10 @@ def of_another_step(record: Record) -> tuple[str, str] | None:
             planned = act is not None and act.kind is ActKind.START
             if saved and saved[-1] in known and new.begun != known[saved[-1]]:
                 if planned and new.begun == initial:
-                    return f"after {act}: the weights are the initial ones, not the weights of step {saved[-1]}", _REMEDY
+                    return (
+                        f"after {act}: the weights are the initial ones, not the weights of step {saved[-1]}",
+                        _REMEDY,
+                    )
                 steps = [step for step, digest in known.items() if digest == new.begun]
                 if steps and (
                     planned or (new.begun != old.begun and not any(_may_hold(step, saved) for step in steps))

@@ -53,8 +53,8 @@ class SharedNodes:
             if each.idle_h
         )
         return (
-            f"{'; '.join(words)}. A pilot holds whole nodes only, so it can hold {held}. (The capacity of a node is the most that "
-            f"was in use on it at once; {self.jobs_per_busy_node:.1f} jobs share a busy node.)"
+            f"{'; '.join(words)}. A pilot holds whole nodes only, so it can hold {held}. (The capacity of a node is the "
+            f"most that was in use on it at once; {self.jobs_per_busy_node:.1f} jobs share a busy node.)"
         )
 
     def as_dict(self) -> dict[str, object]:

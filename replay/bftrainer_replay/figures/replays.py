@@ -33,9 +33,7 @@ def nodes_figure(detail: Detail, name: str, efficiency: float | None, window: Lo
     idle_h, used_h = (float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used))
     share = used_h / idle_h if idle_h else 0.0
     reading = (
-        ""
-        if efficiency is None
-        else f" They trained {efficiency:.1%} of the work of dedicated nodes (efficiency U)."
+        "" if efficiency is None else f" They trained {efficiency:.1%} of the work of dedicated nodes (efficiency U)."
     )
     figure, (axes,) = sheet(
         f"Nodes idle and nodes in training, {name}",

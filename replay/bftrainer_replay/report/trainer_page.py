@@ -42,9 +42,7 @@ def trainer_page(
         ("changes of size", f"{len(rescale_times(history)):,}"),
         ("nodes at most", str(max((it.nodes for it in history.nodes), default=0))),
     )
-    table = PageTable(
-        "facts", "Facts", "As bftrainer show prints it.", ("", name), tuple(facts.items()), prose=True
-    )
+    table = PageTable("facts", "Facts", "As bftrainer show prints it.", ("", name), tuple(facts.items()), prose=True)
     return Page(
         title=f"The course of {name}",
         lead="Loss, nodes and speed as the trainer reported them. Thin lines mark changes of its number of nodes.",
