@@ -15,7 +15,7 @@ from bftrainer.errors import InputFileError, UserError
 from bftrainer.progress.append import append_line
 from bftrainer.progress.ranks import Watch
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
-from bftrainer.protocol.environment import INCARNATION, REPORT_EVERY_S, TRAINER_DIR
+from bftrainer.protocol.environment import FRAGMENT, INCARNATION, REPORT_EVERY_S, TRAINER_DIR, WORKER
 from bftrainer.protocol.messages import StartedPer, TrainerMessage
 from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
@@ -62,6 +62,8 @@ class Reporter:
         self.directory = TrainerDirectory(Path(path)) if path else None
         self.incarnation = int(environment.get(INCARNATION, "1"))
         self.clock = clock
+        self._of_pool = WORKER in environment  # its driver reports; workers only read stop requests
+        self._fragment = environment.get(FRAGMENT, "")
         given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
         # Horovod's size changes within a process; its other variables name a group of torch's or of the script's own.
         is_elastic = "HOROVOD_RANK" in environment
@@ -76,7 +78,7 @@ class Reporter:
         self._rank = rank if rank is not None else int(given)
         self._unwritten: dict[str, float] = {}
         self._watch: Watch | None = None
-        if self.directory is not None:
+        if self.directory is not None and not self._of_pool:
             self._watch = Watch(self.directory, self.incarnation, clock, every_step=self._every_s == 0)
             atexit.register(self._write_last)
 
@@ -187,6 +189,8 @@ class Reporter:
         if now - self._asked_at >= CONTROL_EVERY_S:
             self._asked_at = now
             self._stop = self._asks(self.directory.control, None) or self._asks(self.directory.leave, self.incarnation)
+            if self._of_pool and not self._stop:
+                self._stop = self._asks(self.directory.leave_of(self._fragment), self.incarnation)
         return self._stop
 
     def act_as(self, rank: int) -> None:
@@ -222,7 +226,7 @@ class Reporter:
             self._write(self._last)
 
     def _write(self, line: ProgressLine) -> None:
-        if self.directory is None or self._rank != 0:
+        if self.directory is None or self._rank != 0 or self._of_pool:
             return
         self._is_written |= line.phase is not Phase.BUSY
         line, self._unwritten = line._replace(metrics=self._unwritten), {}

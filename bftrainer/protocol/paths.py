@@ -47,6 +47,10 @@ class TrainerDirectory:
         """The driver's ``ControlMessage``, to one incarnation."""
         return self.path / "leave"
 
+    def leave_of(self, fragment: str) -> Path:
+        """The driver's ``ControlMessage`` to the workers of one fragment (launcher ``pool``)."""
+        return self.path / f"leave.{fragment}"
+
     @property
     def events(self) -> Path:
         """The driver's reports (``protocol.events``)."""

@@ -1,8 +1,9 @@
-"""The core of all drivers: one table of cases for five launchers."""
+"""The core of all drivers: one table of cases for six launchers."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +28,11 @@ from bftrainer_adapters.drivers.common.core import (
     KillGroup,
     Report,
     Reported,
+    Retry,
     RunState,
     Step,
     StopRequested,
+    TaskFinished,
     Terms,
     TimePassed,
     WaitingEnded,
@@ -47,6 +50,8 @@ HOROVOD = Terms(True, 1, stop_s=30, hang_s=60, confirmed=True)
 TORCHFT = Terms(True, 2, stop_s=30, hang_s=60)
 TORCHRUN = Terms(False, 1, stop_s=30, hang_s=60)
 RESTART = Terms(False, 1, stop_s=30, hang_s=60, collective=False, stop_signal=10)
+
+POOL = Terms(True, 1, stop_s=30, hang_s=math.inf, collective=False, independent=True)
 
 
 class Told:
@@ -95,7 +100,9 @@ def training(terms: Terms, *hosts: HostSlots) -> Told:
 
 
 ALL = pytest.mark.parametrize(
-    "terms", [HOROVOD, TORCHFT, TORCHRUN, RESTART, ELASTIC], ids=["horovod", "torchft", "torchrun", "restart", "stock"]
+    "terms",
+    [HOROVOD, TORCHFT, TORCHRUN, RESTART, ELASTIC, POOL],
+    ids=["horovod", "torchft", "torchrun", "restart", "stock", "pool"],
 )
 
 
@@ -139,6 +146,8 @@ def test_who_does_not_leave_within_stop_s_is_killed(terms: Terms) -> None:
 
 @ALL
 def test_a_silence_of_hang_s_fails_the_trainer(terms: Terms) -> None:
+    if terms is POOL:
+        return  # a task may take as long as it likes
     told = training(terms, A, B)
     told.hear(TimePassed(), Reported(ProgressLine(0.0, Phase.BUSY, 1)), at_s=50.0)
     told.hear(TimePassed(), at_s=149.0)
@@ -286,6 +295,70 @@ def test_three_groups_in_succession_that_the_script_ends_fail_the_trainer() -> N
             told.hear(GroupFormed(tuple(member.label for member in told.state.membership.announced)))
     assert told.state.outcome is not None
     assert told.state.outcome.reason.startswith("workers of 3 groups in succession failed")
+
+
+def test_a_node_that_joins_or_leaves_a_pool_concerns_no_other() -> None:
+    told = training(POOL, A, B)
+    told.hear(HostsListed((C,)), TimePassed())
+    assert [step.member.host for step in told.steps if isinstance(step, StartWarming)] == [C]
+    assert told.of(AskWorkersToStop) == []
+    told.hear(Warmed(told.member(C), is_cold=True), TimePassed())
+    assert [[m.host for m in step.members] for step in told.steps if isinstance(step, Announce)] == [[C]]
+    gone = [told.member(A), told.member(B)]
+    told.hear(GroupFormed((told.member(C).label,)))
+    assert told.reports(Running) == [], "workers that were asked to stop may still run"
+    told.hear(*(WorkerEnded(member, Exit(83, True, LOG)) for member in gone))
+    assert told.reports(Running) == [Running(1, ("3",))]
+    assert told.state.outcome is None
+
+
+@pytest.mark.parametrize("status", [1, -11, -9])
+def test_a_worker_of_a_pool_that_fails_starts_again_after_a_pause_that_doubles(status: int) -> None:
+    told = training(POOL, A)
+    failing = told.member(A)
+    for pause_s in (1.0, 2.0):
+        told.ended(A, status)
+        assert told.hear(TimePassed(), at_s=told.now_s + pause_s - 0.1) == []
+        assert told.hear(TimePassed(), at_s=told.now_s + 0.1) == [Retry(failing, 0)]
+        assert told.hear(TimePassed()) == []
+
+
+@pytest.mark.parametrize(("status", "finishes", "fails"), [(1, False, True), (1, True, False), (-9, False, False)])
+def test_three_failures_without_a_finished_task_fail_a_pool(status: int, finishes: bool, fails: bool) -> None:
+    told = training(POOL, A)
+    for _ in range(3):
+        told.hear(*([TaskFinished(told.member(A))] if finishes else []))
+        told.ended(A, status, "ValueError: boom")
+        told.hear(TimePassed(), at_s=told.now_s + 60)
+    assert (told.state.outcome is not None) is fails
+    if told.state.outcome is not None:
+        assert told.state.outcome.reason == (
+            "3 workers in succession failed, and no task was finished; the last one ended with status 1: ValueError: boom"
+        )
+
+
+def test_a_node_on_which_workers_keep_failing_is_withheld_while_others_are_left() -> None:
+    told = training(POOL, A, B)
+    for _ in range(2):
+        told.ended(A, 1)
+        told.hear(TaskFinished(told.member(B)))
+        withheld = told.reports(Withheld)
+        told.hear(TimePassed(), at_s=told.now_s + 60)
+    assert told.state.membership.withheld == {"1"}
+    assert withheld == []
+    assert told.state.outcome is None
+
+
+def test_a_pool_is_done_when_no_slot_has_work_left() -> None:
+    told = training(POOL, A, B)
+    told.ended(A, 1)
+    told.hear(TimePassed(), at_s=2.0)
+    told.ended(B, 0)
+    assert told.hear(TimePassed(), at_s=3.0) == []
+    assert told.state.outcome is None
+    told.ended(A, 0)
+    told.hear(GroupOver())
+    assert told.state.outcome == DriverOutcome(Ending.DONE)
 
 
 HEARD = st.lists(

@@ -24,6 +24,7 @@ from bftrainer_adapters.drivers.common.outcome import (
     ScriptErrors,
     was_taken,
 )
+from bftrainer_adapters.drivers.common.retries import Retries
 from bftrainer_adapters.drivers.common.silence import ReportSilence
 from bftrainer_adapters.drivers.common.verdict import Ended, verdict
 
@@ -42,6 +43,7 @@ class Terms:
     a worker can do nothing without the others, not even save. ``confirmed``: a group trains once the script has reported its
     size. ``stop_signal``: the signal that requests a stop, which kills a program without a handler; 0: none. ``samples``:
     a script that has reported so many and exits with status 0 is done, although it was asked to stop; None: unknown.
+    ``independent``: workers form no group; one that fails is started again, and one that exits with status 0 has no work left.
     """
 
     elastic: bool
@@ -52,6 +54,7 @@ class Terms:
     confirmed: bool = False
     stop_signal: int = 0
     samples: float | None = None
+    independent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,13 @@ class Excused:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskFinished:
+    """By a worker of this member."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
 class GroupFormed:
     """The workers of the members with these labels train together."""
 
@@ -137,8 +147,8 @@ class TimePassed:
 
 
 Heard: TypeAlias = (
-    HostsListed | StopRequested | EndNow | Reported | Warmed | Joined | WaitingEnded | WorkerEnded | Excused | GroupFormed
-    | GroupOver | TimePassed
+    HostsListed | StopRequested | EndNow | Reported | Warmed | Joined | WaitingEnded | WorkerEnded | Excused | TaskFinished
+    | GroupFormed | GroupOver | TimePassed
 )  # fmt: skip
 
 
@@ -147,6 +157,14 @@ class Begin:
     """Start the workers of the next incarnation, on these members."""
 
     members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Start another worker in the slot of one that failed."""
+
+    member: Member
+    slot: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +186,7 @@ class Report:
     event: Event
 
 
-Step: TypeAlias = StartWarming | Drop | Announce | Begin | AskWorkersToStop | KillGroup | Report
+Step: TypeAlias = StartWarming | Drop | Announce | Begin | Retry | AskWorkersToStop | KillGroup | Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +206,7 @@ class RunState:
     membership: Membership
     silence: ReportSilence
     errors: ScriptErrors
+    retries: Retries = field(default_factory=Retries)
     leaving: Leaving | None = None
     joined: list[Joined] = field(default_factory=list)
     exits: list[Exit] = field(default_factory=list)
@@ -209,7 +228,7 @@ class RunState:
     @classmethod
     def first(cls, terms: Terms, longest_silence_s: float = 0.0) -> RunState:
         """Before anything was heard."""
-        membership = Membership(not terms.elastic, terms.min_nodes)
+        membership = Membership(not terms.elastic, terms.min_nodes, independent=terms.independent)
         if not terms.elastic:
             membership.straggler_s = 60.0  # a restart on warm workers is worth a wait
         return cls(terms, membership, ReportSilence(terms.hang_s, longest_silence_s), ScriptErrors(terms.hang_s))
@@ -219,7 +238,7 @@ def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[S
     """The state after something was heard, and what is to be done."""
     new = replace(
         state, membership=state.membership.copy(), silence=replace(state.silence), errors=replace(state.errors),
-        joined=[*state.joined], exits=[*state.exits],
+        retries=state.retries.copy(), joined=[*state.joined], exits=[*state.exits],
     )  # fmt: skip
     steps = [] if state.outcome is not None else _heard(new, heard, now_s)
     return new, steps
@@ -247,9 +266,12 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[Step]:
         case Excused(member):
             it.membership.excused(member)
             return [Announce(it.membership.announced)]
+        case TaskFinished(member):
+            it.retries.succeeded(member)
         case GroupFormed(labels):
             it.membership.formed(labels)
-            it.exits.clear()  # workers that ended before this group do not explain its end
+            if not it.terms.independent:
+                it.exits.clear()  # workers that ended before this group do not explain its end
             it.errors.formed(now_s)
             return _formed(it, now_s)
         case GroupOver():
@@ -366,6 +388,8 @@ def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list
     if (of := next((each for each in it.joined if each.member == member), None)) is not None:
         it.joined.remove(of)
     terms = it.terms
+    if terms.independent:
+        return _independent_ended(it, member, end, now_s)
     if not terms.elastic and it.leaving is not None:
         by_request = end.status == -terms.stop_signal
         end = replace(end, planned=True)
@@ -392,6 +416,23 @@ def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list
     return [*steps, *([] if terms.confirmed else _running(it))]
 
 
+def _independent_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[Step]:
+    if end.planned or it.leaving is not None or end.status == 0:
+        it.exits += [] if end.planned else [end]
+        return _running(it)
+    if end.status in CANNOT_START:
+        it.outcome = _cannot_start(end)
+        return []
+    it.retries.failed(member, end, now_s)
+    if it.retries.in_succession >= MOST_ERRORS:
+        reason = f"{MOST_ERRORS} workers in succession failed, and no task was finished; the last one {end.told}"
+        it.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
+    elif it.retries.is_bad(member) and len(it.membership.announced) > 1:
+        it.retries.forget(member)
+        return [*_withhold(it, member, f"a worker {end.told}"), *_running(it)]
+    return _running(it)
+
+
 def _over(it: RunState, now_s: float) -> list[Step]:
     it.outcome = _verdict(it)
     return _begin(it, now_s) if it.outcome is None else []
@@ -411,6 +452,9 @@ def _verdict(it: RunState) -> DriverOutcome | None:
 def _passed(it: RunState, now_s: float) -> list[Step]:
     steps = _ordered(it, it.membership.tick(now_s), now_s) if it.membership.group or it.terms.elastic else []
     leaving, terms = it.leaving, it.terms
+    if leaving is None:
+        here = {*it.membership.announced, *it.membership.group}
+        steps += [Retry(member, slot) for member, slot in it.retries.due(now_s) if member in here]
     if leaving is not None and now_s - leaving.since_s >= terms.stop_s:
         if leaving.is_final:
             reason = f"{leaving.reason}; killed after {terms.stop_s:g} s"

@@ -64,6 +64,8 @@ class Membership:
 
     restarts: bool = False
     min_nodes: int = 1
+    independent: bool = False
+    """Members need no other: one that goes ends nothing, as long as another is wanted."""
     straggler_s: float = 5.0
     """How long warm members wait for the last one that is still warming."""
     retire_s: float = 1.0
@@ -95,6 +97,10 @@ class Membership:
         if self.restarts:
             if {host.fragment for host in wanted} == {member.host.fragment for member in self.group}:
                 wanted = []
+            return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
+        if self.independent:
+            if self.group and not wanted:
+                return self._leave("no nodes")
             return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
         alive = [member for member in self.group if member.host.fragment not in self.withheld]
         if self.group and not alive:

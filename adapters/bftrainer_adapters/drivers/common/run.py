@@ -56,6 +56,9 @@ class Backend:
     def drop(self, member: Member) -> None:
         """A member is not needed; its waiting workers have been ended."""
 
+    def retry(self, member: Member, slot: int) -> None:
+        """Start another worker in this slot."""
+
     def note(self, heard: core.Heard) -> None:
         """The core has heard this."""
 
@@ -177,6 +180,8 @@ class Run:
                 self.backend.drop(member)
             case Announce(members):
                 self.backend.announce(members)
+            case core.Retry(member, slot):
+                self.backend.retry(member, slot)
             case core.KillGroup():
                 self.crew.kill_joined()
             case core.AskWorkersToStop(reason):

@@ -1,0 +1,1 @@
+"""Driver ``pool``: workers that do not talk to each other."""
