@@ -72,8 +72,18 @@ class TrainerDirectory:
 
     @property
     def meeting(self) -> Path:
-        """Where the replicas of a torchft trainer meet, with their key; mode 0600 (``protocol.replicas``)."""
+        """Where replicas of torchft or workers of a pool meet, with the key; mode 0600 (``protocol.replicas``)."""
         return self.path / "meeting.json"
+
+    @property
+    def tasks(self) -> Path:
+        """The ``TaskCounts`` of a pool (``protocol.task_board``)."""
+        return self.path / "tasks.json"
+
+    @property
+    def failures(self) -> Path:
+        """The failures of a pool's tasks, with their tracebacks."""
+        return self.path / "failures.jsonl"
 
     @property
     def driver_pid(self) -> Path:

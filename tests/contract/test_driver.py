@@ -42,9 +42,11 @@ KINDS = (
         "torchrun", "torch", "torch_digits.py",
         ("--epochs=100000", "--step-s=0.02", "--checkpoint-every=20"), ("--epochs=1", "--samples=640"),
     ),
+    Kind("pool", "h11", "pool_tasks.py", ("--tasks=20000", "--pace-s=0.02"), ("--tasks=10",)),
     Kind("restart", "numpy", "numpy_parallel.py", ("--steps=1000000", "--pace-s=0.02"), ("--steps=10",)),
 )  # fmt: skip
-WARM = [kind for kind in KINDS if kind.driver != "restart"]
+WARM = [kind for kind in KINDS if kind.driver not in ("restart", "pool")]
+GROUPS = [kind for kind in KINDS if kind.driver != "pool"]
 Make = Callable[..., Trainer]
 
 
@@ -110,6 +112,7 @@ def test_a_node_that_goes_while_it_warms_disturbs_nobody(kind: Kind, make: Make,
     assert len(running(trainer)) == 2
 
 
+@pytest.mark.parametrize("kind", GROUPS, indirect=True, ids=lambda kind: kind.driver)
 def test_all_nodes_at_once_stops_the_trainer(make: Make) -> None:
     trainer = make()
     trainer.start("a:1:1 b:1:2")

@@ -19,7 +19,7 @@ MOST_OF_A_MEMBER = 2
 
 @dataclass(slots=True)
 class Retries:
-    """``in_succession``: failures since a task was finished; those of one member at a time count once, as do lost workers: 0."""
+    """``in_succession``: failures since a task was finished. Those of one member at a time count once, lost workers never."""
 
     in_succession: int = 0
     last_s: float = 0.0

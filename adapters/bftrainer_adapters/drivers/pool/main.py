@@ -11,15 +11,29 @@ import signal
 import time
 from collections.abc import Sequence
 
-from bftrainer.protocol.control import ControlMessage, ControlRequest
+from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import SLOT, WORKER
 from bftrainer.protocol.events import Warming
+from bftrainer.protocol.log_tail import last_lines
+from bftrainer.protocol.reports import Ending
+from bftrainer.protocol.task_source import TaskId
 from bftrainer.protocol.typed_json import write_json
-from bftrainer_adapters.drivers.common.core import GroupFormed, Heard, Terms, Warmed, WorkerEnded
-from bftrainer_adapters.drivers.common.crew import end
+from bftrainer_adapters.drivers.common.core import (
+    EndNow,
+    GroupFormed,
+    Heard,
+    TaskFinished,
+    Terms,
+    Warmed,
+    WorkerEnded,
+)
+from bftrainer_adapters.drivers.common.crew import Crew, end
 from bftrainer_adapters.drivers.common.membership import Member
+from bftrainer_adapters.drivers.common.outcome import DriverOutcome, was_taken
 from bftrainer_adapters.drivers.common.run import Backend, Run, drive
 from bftrainer_adapters.drivers.common.workers import WorkerProcess
+from bftrainer_adapters.drivers.pool.task_report import TaskReport
+from bftrainer_adapters.drivers.pool.task_server import TaskServer
 
 
 class PoolBackend(Backend):
@@ -30,11 +44,26 @@ class PoolBackend(Backend):
         trainer, name = run.trainer, run.trainer.stop_signal
         self._signal = signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
         self.terms = Terms(
-            True, trainer.min_nodes, trainer.stop_s, math.inf, collective=False, stop_signal=self._signal, independent=True
+            True,
+            trainer.min_nodes,
+            trainer.stop_s,
+            math.inf,
+            collective=False,
+            stop_signal=self._signal,
+            independent=True,
         )
         self._workers: dict[tuple[Member, int], WorkerProcess] = {}
+        self._names: dict[tuple[Member, int], str] = {}
+        self._killed: dict[tuple[Member, int], TaskId] = {}
+        """Tasks whose workers were killed: by them, if their node is still there when another worker is started."""
+        run.crew = Crew(run.starter, self._tell)
+        self._tasks = TaskServer(run.directory, self._bad_input, self._finished)
+        self._report = TaskReport(run.directory, run.events.incarnation)
         self._asked_s: dict[Member, float] = {}
         self._started = 0
+
+    def open(self) -> None:
+        self._tasks.open(self.run.settings.interface, self.run.settings.allow_from)
 
     def start(self, member: Member) -> None:
         self.run.directory.leave_of(member.host.fragment).unlink(missing_ok=True)
@@ -44,8 +73,12 @@ class PoolBackend(Backend):
         self.run.tell(Warmed(member, is_cold=True))
 
     def retry(self, member: Member, slot: int) -> None:
+        if (task := self._killed.pop((member, slot), None)) is not None and self._tasks.board is not None:
+            self._tasks.board.charge(task, f"its worker on {member.host.node} was killed")
         self._started += 1
-        variables = {WORKER: f"{self.run.events.incarnation}.{self._started}", SLOT: str(slot)}
+        name = self._names[member, slot] = f"{self.run.events.incarnation}.{self._started}"
+        self._tasks.workers.add(name)
+        variables = {WORKER: name, SLOT: str(slot)}
         self._workers[member, slot] = self.run.crew.join(member, slot, self.run.trainer.command, variables)
 
     def announce(self, members: Sequence[Member]) -> None:
@@ -77,8 +110,39 @@ class PoolBackend(Backend):
             elif now_s - asked_s >= self.terms.stop_s:
                 end(left)
 
+        self._report.write(self._tasks.counts(), len(self._workers), now_s, leaving=self.run.state.leaving is not None)
+
+    def close(self) -> None:
+        self._report.write(self._tasks.counts(), 0, math.inf, leaving=self.run.state.leaving is not None)
+        self._tasks.close()
+
     def is_over(self) -> bool:
         return self._started > 0 and not self._workers and not self.run.state.retries.waiting
+
+    def _tell(self, heard: Heard) -> None:
+        """In the thread that has waited for a worker: its task is free, or has failed, before the core hears of its end."""
+        if isinstance(heard, WorkerEnded):
+            key, end = (heard.member, heard.exit.slot), heard.exit
+            name = self._names[key]
+            task = self._tasks.ended(name)
+            if task is not None and not end.planned and self._tasks.board is not None:
+                if was_taken(end.status):
+                    self._killed[key] = task
+                elif end.status not in (0, STOPPED_STATUS):
+                    lines = "\n".join(last_lines(end.log))
+                    if self._tasks.board.charge(task, f"a worker {end} on {heard.member.host.node}\n{lines}"):
+                        self._finished(name)  # put aside: the others go on
+        self.run.tell(heard)
+
+    def _finished(self, worker: str) -> None:
+        retries = self.run.state.retries
+        if retries.failures or retries.in_succession:
+            member = next((member for (member, _), name in list(self._names.items()) if name == worker), None)
+            if member is not None:
+                self.run.tell(TaskFinished(member))
+
+    def _bad_input(self, problem: str) -> None:
+        self.run.tell(EndNow(DriverOutcome(Ending.FAILED, problem, 2)))
 
     def _of(self, member: Member) -> list[WorkerProcess]:
         return [worker for (of, _), worker in self._workers.items() if of == member]

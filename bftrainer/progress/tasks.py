@@ -1,0 +1,185 @@
+"""The tasks of a pool, one after the other, until none is left: ``for task in tasks("prompts.jsonl"): ...`` (docs/pools.md).
+
+Outside bftrainer the same script does all tasks by itself, and goes on where it was ended.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bftrainer.errors import BFTrainerError, InputFileError, UserError
+from bftrainer.progress.reporter import Reporter
+from bftrainer.protocol.environment import TRAINER_DIR, WORKER
+from bftrainer.protocol.paths import TrainerDirectory
+from bftrainer.protocol.replicas import Meeting
+from bftrainer.protocol.task_board import TaskBoard
+from bftrainer.protocol.task_source import MOST_BYTES, TaskId, TaskSource
+from bftrainer.protocol.typed_json import read_json
+
+PATIENCE_S = 60.0
+"""How long a worker asks a driver that does not answer: it may be busy. A worker is ended with its driver."""
+
+
+@dataclass(slots=True)
+class Task:
+    """One task. ``id``: the number of its line, from 1, or its file's name. ``value``: the line, or the file's path."""
+
+    id: TaskId
+    value: Any
+    _tasks: _Alone | _OfDriver
+    is_done: bool = field(default=False, init=False)
+
+    def done(self, result: Any = None) -> None:
+        """Commit the result, a JSON value; it is on disk when this returns. A task without a result counts as done as well.
+
+        Raises :class:`~bftrainer.errors.UserError` for a result that is no JSON value, or longer than 1 MiB.
+        """
+        try:
+            size = len(json.dumps(result))
+        except (TypeError, ValueError) as error:
+            raise UserError(f"the result of task {self.id} is no JSON value: {error}") from error
+        if size > MOST_BYTES:
+            raise UserError(
+                f"the result of task {self.id} is longer than {MOST_BYTES >> 20} MiB: write a file, and give its path"
+            )
+        if not self.is_done:
+            self._tasks.done(self.id, result)
+            self.is_done = True
+
+    def stop_requested(self) -> bool:
+        """Whether the node is to be released: a long task may call :meth:`hand_back` then, or finish within ``stop_s``."""
+        return self._tasks.reporter.stop_requested()
+
+    def hand_back(self) -> None:
+        """Give the task to another worker, and end this process."""
+        self._tasks.back(self.id)
+        self._tasks.reporter.leave()
+
+
+def tasks(
+    source: str | Path | Iterable[Any],
+    results: str | Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Iterator[Task]:
+    """The tasks: lines of a file (of ``.jsonl``: objects), files of a folder, or items of an iterable, which is written once.
+
+    ``results``: a file of lines ``{"task": ID, "result": ...}``; default: ``SOURCE.results.jsonl``. Each task runs at least
+    once, and has one result. One that ends its worker three times is put aside. Raises
+    :class:`~bftrainer.errors.UserError` for a list that cannot be used.
+    """
+    if not isinstance(source, str | Path):
+        path = Path(results or "tasks.results.jsonl").with_suffix(".tasks.jsonl").absolute()
+        _write_once(source, path)
+        results = results or "tasks.results.jsonl"
+        source = path
+    path = Path(source).absolute()
+    results = Path(results).absolute() if results is not None else path.with_suffix(".results.jsonl")
+    reporter = Reporter(environment)
+    board = (
+        _OfDriver(path, results, reporter, environment) if WORKER in environment else _Alone(path, results, reporter)
+    )
+    while True:
+        if reporter.stop_requested():
+            reporter.leave()
+        found = board.take()
+        if isinstance(found, Task):
+            yield found
+            found.done()
+        elif found <= 0:
+            return
+        else:
+            time.sleep(found)
+
+
+def _write_once(items: Iterable[Any], path: Path) -> None:
+    """One line for each item; the first of several processes writes the file."""
+    if path.exists():
+        return
+    part = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    with part.open("w", encoding="utf-8") as file:
+        for item in items:
+            file.write(json.dumps(item) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return
+    finally:
+        part.unlink()
+
+
+class _Alone:
+    """A script without a driver: one worker, which also keeps the log."""
+
+    def __init__(self, source: Path, results: Path, reporter: Reporter) -> None:
+        self.reporter = reporter
+        failures = results.with_suffix(".failures.jsonl")
+        self._board = TaskBoard(TaskSource(source), results, failures)
+
+    def take(self) -> Task | float:
+        found = self._board.take("")
+        return 0.0 if found is None else Task(*found, self)
+
+    def done(self, task: TaskId, result: Any) -> None:
+        self._board.done("", task, result)
+
+    def back(self, task: TaskId) -> None:
+        self._board.hand_back("")
+
+
+class _OfDriver:
+    """A worker of a pool."""
+
+    def __init__(self, source: Path, results: Path, reporter: Reporter, environment: Mapping[str, str]) -> None:
+        self.reporter = reporter
+        self._meeting = TrainerDirectory(Path(environment[TRAINER_DIR])).meeting
+        self._always = {"worker": environment[WORKER], "source": str(source), "results": str(results)}
+
+    def take(self) -> Task | float:
+        """A task, or the seconds until another may be free; 0: none is left."""
+        found = self._ask(verb="take")
+        return Task(found["task"], found["value"], self) if "task" in found else float(found["wait_s"])
+
+    def done(self, task: TaskId, result: Any) -> None:
+        self._ask(verb="done", task=task, result=result)
+
+    def back(self, task: TaskId) -> None:
+        self._ask(verb="back", task=task)
+
+    def _ask(self, **said: Any) -> dict[str, Any]:
+        """Said again if the answer is lost: who takes twice gets the same task, and of two results the first one is kept."""
+        body = json.dumps({**self._always, **said}).encode()
+        give_up_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                status, answer = self._post(body)
+            except (OSError, http.client.HTTPException, InputFileError) as error:
+                status, answer = 0, str(error).encode()
+            if status == http.client.OK:
+                return dict(json.loads(answer))
+            if status == http.client.GONE:
+                self.reporter.leave()
+            problem = answer.decode(errors="replace")
+            if status == http.client.CONFLICT:
+                raise UserError(problem)
+            if time.monotonic() >= give_up_s:
+                raise BFTrainerError(f"the driver does not give tasks: status {status}: {problem}")
+            time.sleep(0.2)
+
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        meeting = read_json(Meeting, self._meeting)
+        connection = http.client.HTTPConnection(meeting.host, meeting.port, timeout=PATIENCE_S)
+        try:
+            connection.request("POST", "/tasks", body, {"Authorization": f"Bearer {meeting.key}"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()

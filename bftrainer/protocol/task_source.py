@@ -1,0 +1,91 @@
+"""What the tasks of a pool are: the lines of a file, or the files of a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bftrainer.errors import InputFileError
+
+MOST_BYTES = 1 << 20
+"""Of a line, and of a result."""
+TaskId = int | str
+"""The number of a line, from 1, or the name of a file."""
+
+
+class TaskSource:
+    """The tasks by index, from 0. Of a file, only the places of its lines are kept in memory.
+
+    ``values`` of lines are objects if the file's name ends in ``.jsonl``, else strings; of a folder, paths. Blank lines and
+    hidden files are no tasks. Raises :class:`InputFileError`, with the line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offsets, self._numbers = array("Q"), array("Q")
+        self._names: list[str] = []
+        digest = hashlib.sha256()
+        try:
+            if path.is_dir():
+                self._names = sorted(it.name for it in path.iterdir() if it.is_file() and not it.name.startswith("."))
+                digest.update("\n".join(self._names).encode(errors="surrogateescape"))
+            else:
+                with path.open("rb") as file:
+                    for offset, number, line in _lines(file, path):
+                        digest.update(line)
+                        if line.strip():
+                            self._parsed(line, number)
+                            self._offsets.append(offset)
+                            self._numbers.append(number)
+        except OSError as error:
+            raise InputFileError(str(path), error.strerror or str(error)) from error
+        self.digest = digest.hexdigest()
+        self._index = {name: index for index, name in enumerate(self._names or self._numbers)}
+        if not len(self):
+            expected = "a file" if path.is_dir() else "a line"
+            raise InputFileError(str(path), f"no tasks: expected {expected} for each")
+
+    def __len__(self) -> int:
+        return len(self._names) or len(self._offsets)
+
+    def id_of(self, index: int) -> TaskId:
+        return self._names[index] if self._names else self._numbers[index]
+
+    def index_of(self, task: object) -> int | None:
+        """None: no such task."""
+        return self._index.get(task) if isinstance(task, int | str) else None
+
+    def value(self, index: int) -> Any:
+        """What the task is. Raises :class:`InputFileError` for a file that has changed."""
+        if self._names:
+            return str(self.path / self._names[index])
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offsets[index])
+                return self._parsed(file.readline(MOST_BYTES + 1), self._numbers[index])
+        except OSError as error:
+            raise InputFileError(str(self.path), error.strerror or str(error)) from error
+
+    def _parsed(self, line: bytes, number: int) -> Any:
+        try:
+            text = line.decode().rstrip("\r\n")
+            return json.loads(text) if self.path.suffix == ".jsonl" else text
+        except (ValueError, RecursionError) as error:
+            kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+            raise InputFileError(f"{self.path}:{number}", f"not {kind}: {error!s:.200}") from error
+
+
+def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """(offset, number, line), in bounded memory."""
+    offset, number = 0, 0
+    while line := file.readline(MOST_BYTES + 1):
+        number += 1
+        if len(line) > MOST_BYTES:
+            problem = f"longer than {MOST_BYTES >> 20} MiB; put long inputs into files of a folder, and give the folder"
+            raise InputFileError(f"{path}:{number}", problem)
+        yield offset, number, line
+        offset += len(line)

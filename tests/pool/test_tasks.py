@@ -1,0 +1,214 @@
+"""Tasks of a pool: real drivers and workers on this host, killed in every way; each result is there exactly once."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from horovod_trainer import CHECKOUT, Trainer
+
+from bftrainer.errors import UserError
+from bftrainer.progress.tasks import tasks
+from bftrainer.protocol.replicas import Meeting
+from bftrainer.protocol.task_board import TaskBoard, TaskCounts
+from bftrainer.protocol.task_source import MOST_BYTES, TaskSource
+from bftrainer.protocol.typed_json import read_json
+
+Make = Callable[..., Trainer]
+SQUARES = CHECKOUT / "docs/examples/pool_tasks.py"
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """A pool whose workers run this body for each task of this list."""
+    made: list[Trainer] = []
+
+    def make(body: str, source: str = "'list.txt'", lines: str | bytes = "a\nb\nc\nd\n", stop_s: float = 60) -> Trainer:
+        folder = tmp_path / "pool"
+        folder.mkdir(exist_ok=True)
+        (folder / "list.txt").write_bytes(lines.encode() if isinstance(lines, str) else lines)
+        (folder / "work.py").write_text(
+            "import os, signal, sys, time\nfrom bftrainer.progress.tasks import tasks\n"
+            f"for task in tasks({source}):\n    {body}\n"
+        )
+        made.append(Trainer(folder, [sys.executable, "work.py"], driver="pool", stop_s=stop_s))
+        return made[-1]
+
+    yield make
+    for trainer in made:
+        trainer.end()
+
+
+def results(path: Path) -> dict[int | str, object]:
+    """By task; each one once."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert max(Counter(line["task"] for line in lines).values(), default=1) == 1
+    return {line["task"]: line["result"] for line in lines}
+
+
+def counts(trainer: Trainer) -> TaskCounts:
+    return read_json(TaskCounts, trainer.directory.tasks)
+
+
+@pytest.mark.slow
+def test_a_node_that_leaves_or_joins_restarts_no_other_worker(make: Make) -> None:
+    trainer = make("time.sleep(0.05); task.done(task.value.upper())", lines="".join(f"{n}\n" for n in range(400)))
+    trainer.start("a:2:1 b:1:2")
+    trainer.event("running", fragments=["1", "2"])
+    before = trainer.worker("1")
+    trainer.hosts("a:2:1 c:1:3")
+    trainer.event("running", fragments=["1", "3"])
+    assert trainer.event("worker_exited", fragment="2")["status"] == 83, "between two tasks"
+    assert trainer.wait() == 0
+    assert trainer.worker("1") == before
+    assert len(results(trainer.path / "list.results.jsonl")) == 400
+    found = counts(trainer)
+    assert (found.done, found.failed, found.running, found.repeated) == (400, 0, 0, 0)
+
+
+@pytest.mark.slow
+def test_kills_of_workers_and_drivers_lose_no_task_and_double_no_result(make: Make) -> None:
+    trainer = make("time.sleep(0.02); task.done(task.value)", lines="".join(f"{n}\n" for n in range(3000)))
+    for _ in range(2):
+        trainer.start("a:2:1 b:2:2")
+        trainer.steps(4, count=1)
+        trainer.kill("1")
+        trainer.steps(4, count=1)
+        assert trainer.process is not None
+        trainer.process.kill()
+        trainer.process.wait()
+        trainer.until("no worker is left", lambda: not trainer.left())
+    with (trainer.path / "list.results.jsonl").open("a") as log:
+        log.write('{"task": 3000, "resu')  # as a crash of the host may leave it
+    trainer.start("a:2:1 b:2:2")
+    assert trainer.wait() == 0
+    assert results(trainer.path / "list.results.jsonl") == {n + 1: str(n) for n in range(3000)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        ("raise ValueError('bad prompt')", "ValueError: bad prompt"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "its worker on a was killed"),
+    ],
+)
+def test_a_task_that_ends_its_worker_three_times_is_put_aside(make: Make, way: str, why: str) -> None:
+    trainer = make(f"task.value == 'b' and exec(\"{way}\"); task.done(1)")
+    trainer.start("a:1:1")
+    assert trainer.wait() == 0
+    assert results(trainer.path / "list.results.jsonl") == {1: 1, 3: 1, 4: 1}
+    failures = [json.loads(line) for line in trainer.directory.failures.read_text().splitlines()]
+    assert [line["task"] for line in failures] == [2, 2, 2]
+    assert why in failures[-1]["error"]
+    assert (counts(trainer).done, counts(trainer).failed) == (3, 1)
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_at_every_task_fails_the_pool(make: Make) -> None:
+    trainer = make("raise KeyError('answer')")
+    trainer.start("a:1:1")
+    assert trainer.wait() == 1
+    assert trainer.event("failed")["reason"] == (
+        "3 workers in succession failed, and no task was finished; the last one ended with status 1: KeyError: 'answer'"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "lines", "problem"),
+    [
+        ("'list.txt'", b"", "list.txt: no tasks: expected a line for each"),
+        ("'list.txt'", b"good\n\xff\xfe\n", "list.txt:2: not UTF-8"),
+        ("'list.txt', 'list.txt/x'", b"a\n", "list.txt/x: cannot be written: Not a directory"),
+        ("'list.txt', 'locked/x.jsonl'", b"a\n", "locked/x.jsonl: cannot be written: Permission denied"),
+        ("'none.txt'", b"a\n", "none.txt: No such file or directory"),
+    ],
+)
+def test_a_list_that_cannot_be_used_fails_the_pool_with_one_line(
+    make: Make, source: str, lines: bytes, problem: str
+) -> None:
+    trainer = make("pass", source, lines)
+    (trainer.path / "locked").mkdir(mode=0o500)
+    trainer.start("a:1:1")
+    assert trainer.wait() == 1
+    reason = trainer.event("failed")["reason"]
+    assert problem in reason
+    assert "\n" not in reason
+
+
+@pytest.mark.slow
+def test_a_stranger_gets_nothing_from_the_port(make: Make) -> None:
+    trainer = make("time.sleep(600)")
+    trainer.start("a:1:1")
+    trainer.until("it has a task", lambda: trainer.directory.tasks.exists())
+    assert trainer.directory.meeting.stat().st_mode & 0o777 == 0o600
+    meeting = read_json(Meeting, trainer.directory.meeting)
+    worker = {
+        "worker": "1.1",
+        "source": str(trainer.path / "list.txt"),
+        "results": str(trainer.path / "list.results.jsonl"),
+    }
+    for token, name, status in (("", "1.1", 401), ("0" * 64, "1.1", 401), (meeting.key, "9.9", 410)):
+        connection = http.client.HTTPConnection(meeting.host, meeting.port, timeout=60)
+        body = json.dumps({**worker, "worker": name, "verb": "done", "task": 2, "result": "forged"})
+        connection.request("POST", "/tasks", body, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (status, b"")
+    assert results(trainer.path / "list.results.jsonl") == {}
+
+
+def test_a_line_of_a_gigabyte_is_refused_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    with path.open("wb") as file:
+        file.write(b"1\n")
+        file.truncate(1 << 30)
+    with pytest.raises(UserError, match=r"long.jsonl:2: longer than 1 MiB; put long inputs into files of a folder"):
+        TaskSource(path)
+    path.write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(UserError, match=r"long.jsonl:2: not JSON"):
+        TaskSource(path)
+
+
+@pytest.mark.parametrize("source", ["lines", "folder", "iterable"])
+def test_a_script_by_itself_does_all_tasks_and_goes_on_where_it_ended(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    for name in "abc":
+        (tmp_path / "in" / name).write_text(name)
+    (tmp_path / "in.jsonl").write_text('"a"\n\n"b"\n"c"\n')
+    given = {"lines": "in.jsonl", "folder": "in", "iterable": ["a", "b", "c"]}[source]
+    done = []
+    for task in tasks(given, "out.jsonl", {}):
+        done.append(task.id)
+        task.done(Path(task.value).name)
+        if len(done) == 2:
+            break
+    done += [task.id for task in tasks(given, "out.jsonl", {})]
+    ids = {"lines": [1, 3, 4], "folder": ["a", "b", "c"], "iterable": [1, 2, 3]}[source]
+    assert done == ids
+    assert results(tmp_path / "out.jsonl") == dict(zip(ids, ("a", "b", None), strict=True))
+
+
+def test_a_result_that_cannot_be_kept_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    (task,) = tasks(tmp_path / "in.txt", environment={})
+    with pytest.raises(UserError, match="the result of task 1 is no JSON value"):
+        task.done({1, 2})
+    with pytest.raises(UserError, match="the result of task 1 is longer than 1 MiB: write a file, and give its path"):
+        task.done("x" * MOST_BYTES)
+
+
+def test_other_results_are_not_taken_for_those_of_this_list(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    (tmp_path / "out.jsonl").write_text('{"task": 2, "result": 1}\n')
+    with pytest.raises(UserError, match=r"out.jsonl:1: expected results of the tasks in .*in.txt, found"):
+        TaskBoard(TaskSource(tmp_path / "in.txt"), tmp_path / "out.jsonl", tmp_path / "failures.jsonl")
