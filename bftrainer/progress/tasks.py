@@ -85,17 +85,20 @@ def tasks(
     board = (
         _OfDriver(path, results, reporter, environment) if WORKER in environment else _Alone(path, results, reporter)
     )
-    while True:
-        if reporter.stop_requested():
-            reporter.leave()
-        found = board.take()
-        if isinstance(found, Task):
-            yield found
-            found.done()
-        elif found <= 0:
-            return
-        else:
-            time.sleep(found)
+    try:
+        while True:
+            if reporter.stop_requested():
+                reporter.leave()
+            found = board.take()
+            if isinstance(found, Task):
+                yield found
+                found.done()
+            elif found <= 0:
+                return
+            else:
+                time.sleep(found)
+    finally:
+        board.close()
 
 
 def _write_once(items: Iterable[Any], path: Path) -> None:
@@ -134,6 +137,9 @@ class _Alone:
     def back(self, task: TaskId) -> None:
         self._board.hand_back("")
 
+    def close(self) -> None:
+        self._board.close()
+
 
 class _OfDriver:
     """A worker of a pool."""
@@ -153,6 +159,9 @@ class _OfDriver:
 
     def back(self, task: TaskId) -> None:
         self._ask(verb="back", task=task)
+
+    def close(self) -> None:
+        """Its lease ends with the process."""
 
     def _ask(self, **said: Any) -> dict[str, Any]:
         """Said again if the answer is lost: who takes twice gets the same task, and of two results the first one is kept."""

@@ -150,6 +150,10 @@ class TaskBoard:
                 self.failed_count += 1
             return aside
 
+    def close(self) -> None:
+        for log in (self._log, self._failures):
+            os.close(log)
+
     def _logged(self, path: Path, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(2 * MOST_BYTES), b""), 1):
