@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass(slots=True)
-class Task:
+class PoolTask:
     """One task. ``id``: the number of its line, from 1, or its file's name. ``value``: the line, or the file's path."""
 
     id: TaskId
@@ -67,7 +67,7 @@ def tasks(
     source: str | Path | Iterable[Any],
     results: str | Path | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> Iterator[Task]:
+) -> Iterator[PoolTask]:
     """The tasks: lines of a file (of ``.jsonl``: objects), files of a folder, or items of an iterable, which is written once.
 
     ``results``: a file of lines ``{"task": ID, "result": ...}``; default: ``SOURCE.results.jsonl``. Each task runs at least
@@ -90,7 +90,7 @@ def tasks(
             if reporter.stop_requested():
                 reporter.leave()
             found = board.take()
-            if isinstance(found, Task):
+            if isinstance(found, PoolTask):
                 yield found
                 found.done()
             elif found <= 0:
@@ -127,9 +127,9 @@ class _Alone:
         failures = results.with_suffix(".failures.jsonl")
         self._board = TaskBoard(TaskSource(source), results, failures)
 
-    def take(self) -> Task | float:
+    def take(self) -> PoolTask | float:
         found = self._board.take("")
-        return 0.0 if found is None else Task(*found, self)
+        return 0.0 if found is None else PoolTask(*found, self)
 
     def done(self, task: TaskId, result: Any) -> None:
         self._board.done("", task, result)
@@ -149,10 +149,10 @@ class _OfDriver:
         self._meeting = TrainerDirectory(Path(environment[TRAINER_DIR])).meeting
         self._always = {"worker": environment[WORKER], "source": str(source), "results": str(results)}
 
-    def take(self) -> Task | float:
+    def take(self) -> PoolTask | float:
         """A task, or the seconds until another may be free; 0: none is left."""
         found = self._ask(verb="take")
-        return Task(found["task"], found["value"], self) if "task" in found else float(found["wait_s"])
+        return PoolTask(found["task"], found["value"], self) if "task" in found else float(found["wait_s"])
 
     def done(self, task: TaskId, result: Any) -> None:
         self._ask(verb="done", task=task, result=result)
