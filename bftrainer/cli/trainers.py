@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.output import clock_time, counted, hours, json_option, show_json, show_rows
+from bftrainer.cli.output import clock_time, counted, hours, json_option, say, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.remarks import remark_of
 from bftrainer.client.state_dir import has_registry, opened_registry, pending_submissions, pilot_has_ended
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bftrainer.persistence.registry import TrainerRecord
 
 PENDING = "submitted"
@@ -72,6 +74,22 @@ def list_trainers(everything: bool, group: str | None, state: Path, as_json: boo
         if request.spec is not None
     ]
     show_rows(_COLUMNS, rows, right=("nodes", "samples", "node-hours"))
+    if not everything and (ended := [t for t in found if t.status.is_final]):
+        say(_ended(ended))
+
+
+def _ended(records: Sequence[TrainerRecord]) -> str:
+    """How many trainers have ended, and the names of those that failed last."""
+    latest = sorted(records, key=lambda t: t.finished_s or 0.0, reverse=True)
+    names: dict[str, list[str]] = {}
+    for record in latest:
+        names.setdefault(record.status.value, []).append(record.name)
+    counts = [
+        f"{len(of)} {status}"
+        + (f" ({', '.join([*of[:3], *(['...'] if len(of) > 3 else [])])})" if status == "failed" else "")
+        for status, of in sorted(names.items())
+    ]
+    return f"ended: {', '.join(counts)}; `bftrainer list --all` shows them"
 
 
 @click.command()
