@@ -5,24 +5,43 @@
     model, optimizer = accelerator.prepare(model, optimizer)
     training = AcceleratedTraining(accelerator, model, optimizer, data, batch=32, checkpoint="digits.pt")
 
-The loader of ``training`` replaces the one that was prepared: Accelerate's own would give other samples at another size.
+Use ``training.loader``: Accelerate's own loader would give other samples at another size.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bftrainer.progress.torch import Training
 
+if TYPE_CHECKING:
+    import accelerate
+    import torch
+
 
 class AcceleratedTraining(Training):
-    """As its base, with the accelerator as the first argument. ``model`` and ``optimizer`` are the prepared ones."""
+    """:class:`~bftrainer.progress.torch.Training` under Accelerate.
 
-    def __init__(self, accelerator: Any, model: Any, optimizer: Any, data: Any, **options: Any) -> None:
+    Args:
+        accelerator: The accelerator.
+        model: The prepared model.
+        optimizer: The prepared optimizer.
+        data: The data set.
+        options: The other arguments of ``Training``.
+    """
+
+    def __init__(
+        self,
+        accelerator: accelerate.Accelerator,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data: torch.utils.data.Dataset[Any],
+        **options: Any,
+    ) -> None:
         self.accelerator = accelerator
         super().__init__(model, optimizer, data, **options)
 
-    def backward(self, loss: Any) -> None:
+    def backward(self, loss: torch.Tensor) -> None:
         """``accelerator.backward(loss)`` for a mean loss."""
         self.accelerator.backward(self._weighted(loss))
 
@@ -35,5 +54,5 @@ class AcceleratedTraining(Training):
     def _place(self) -> tuple[int, int]:
         return self.accelerator.process_index, self.accelerator.num_processes
 
-    def _bare(self) -> Any:
+    def _bare(self) -> torch.nn.Module:
         return self.accelerator.unwrap_model(self.model)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from bftrainer.progress.reporter import CONTROL_EVERY_S, Reporter
 
 
 class Agreement:
-    """Lets all workers stop at the same step.
+    """Lets all workers stop at the same step: all call :meth:`to_stop` after each step.
 
-    ``broadcast`` returns rank 0's argument on every worker. All workers call ``to_stop()`` after each step. A broadcast at
-    each step would cost too much: rank 0 says after how many steps the next one takes place, about every 0.2 s.
+    A broadcast at each step would cost too much: rank 0 chooses the number of steps until the next one, about 0.2 s.
+
+    Args:
+        reporter: Reads the stop requests.
+        broadcast: Returns rank 0's argument on every worker.
     """
 
     def __init__(self, reporter: Reporter, broadcast: Callable[[object], Any]) -> None:
@@ -21,8 +25,8 @@ class Agreement:
         self.begin()
 
     @classmethod
-    def of_torch(cls, reporter: Reporter, distributed: Any) -> Agreement:
-        """Over ``torch.distributed`` (the module), whose process group has been initialized."""
+    def of_torch(cls, reporter: Reporter, distributed: ModuleType) -> Agreement:
+        """Over the module ``torch.distributed``, whose process group has been initialized."""
 
         def broadcast(value: object) -> Any:
             box = [value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from bftrainer.progress.agreement import Agreement
@@ -17,7 +18,7 @@ State = TypeVar("State")
 
 def track(
     state: State,
-    hvd: Any,
+    hvd: ModuleType,
     *,
     checkpoint: Callable[[], object] | None = None,
     checkpoint_every_s: float | None = None,
@@ -28,12 +29,17 @@ def track(
 ) -> State:
     """Make Horovod's elastic ``state`` report, and obey stop requests, at each ``commit()``; returns the state.
 
-    ``hvd`` is the framework's module (``import horovod.torch as hvd``). The attributes ``step``, ``samples`` and ``loss`` of
-    the state are reported where they exist. ``checkpoint()`` saves to disk; rank 0 calls it at a stop request and every
-    ``checkpoint_every_s``. ``keep``: a ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and
-    ``load_state_dict``; they are saved, restored and synchronized with the state, also to workers that join.
-    ``on_rescale(old, new)`` runs before the state is synchronized, and on the remaining workers only: nothing that training
-    depends on belongs there. ``further()`` adds keys to the lines.
+    Args:
+        state: An elastic state of Horovod. Its attributes ``step``, ``samples`` and ``loss`` are reported where they exist.
+        hvd: The framework's module (``import horovod.torch as hvd``).
+        checkpoint: Saves to disk; rank 0 calls it at a stop request and every ``checkpoint_every_s``.
+        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests.
+        keep: A ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and ``load_state_dict``; they are saved,
+            restored and synchronized with the state, also to workers that join.
+        on_rescale: Called with the old and the new number of workers before the state is synchronized, on the remaining
+            workers only: nothing that training depends on belongs there.
+        further: Returns other keys of the lines.
+        reporter: Default: a new ``Reporter``.
     """
     tracker = _Tracker(
         state, hvd, reporter or Reporter(), checkpoint, checkpoint_every_s, tuple(keep), on_rescale, further
@@ -43,7 +49,7 @@ def track(
 
 
 class Kept(Protocol):
-    """What ``keep`` accepts."""
+    """An object that ``keep`` accepts."""
 
     def state_dict(self) -> dict[str, Any]: ...
 

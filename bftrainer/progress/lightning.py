@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightning
 
@@ -21,18 +21,31 @@ from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
 
+if TYPE_CHECKING:
+    import torch
+
 
 class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are not read: it may be missing
     """Order of the data, learning rate, checkpoints and reports of a training with Lightning on any number of workers.
 
-    ``batch`` is the batch of one worker; all workers have equal batches. The learning rate of the module's optimizer is the one
-    for ``batch``. Lightning saves the callback's state with the weights. A checkpoint is written every ``checkpoint_every``
-    steps, at a stop request and at the end.
+    Lightning saves the callback's state with the weights. The module has one optimizer, whose learning rate is the rate for
+    ``batch``.
+
+    Args:
+        data: The data set.
+        batch: Samples per step of one worker; all workers have equal batches.
+        epochs: Passes over the data.
+        checkpoint: File of the checkpoint, written at a stop request and at the end as well.
+        rule: How the learning rate follows the global batch.
+        warmup_steps: Steps in which the rate rises to a new value.
+        checkpoint_every: Steps between checkpoints.
+        seed: Seed of the order of the data, the same on all workers.
+        loader_options: Arguments of ``DataLoader``.
     """
 
     def __init__(
         self,
-        data: Any,
+        data: torch.utils.data.Dataset[Any],
         *,
         batch: int,
         epochs: int,
@@ -41,7 +54,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         warmup_steps: int = 100,
         checkpoint_every: int = 200,
         seed: int = 0,
-        loader_options: Mapping[str, Any] | None = None,
+        loader_options: Mapping[str, object] | None = None,
     ) -> None:
         from torch.utils.data import DataLoader
 
@@ -70,13 +83,13 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         """The checkpoint to continue from, for ``trainer.fit``."""
         return self._checkpoint if self._checkpoint.exists() else None
 
-    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+    def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
         """Take this rank's share of the data."""
         self.report = Reporter(rank=trainer.global_rank)
         self._agreement = Agreement(self.report, lambda value: trainer.strategy.broadcast(value, src=0))
         self.sampler.shard(trainer.global_rank, trainer.world_size)
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Begin to watch the ranks."""
         restored = self._restored or {}
         # The rate of a restored optimizer is that of another size.
@@ -87,12 +100,21 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         self.report.watch(pl_module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)
         trainer.should_stop = self.sampler.epoch >= self._epochs
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: object, batch_idx: int
+    ) -> None:
         """Set the learning rate."""
         assert self.rate is not None
         self.rate.apply(trainer.optimizers[0], self.batches.total(trainer.world_size), trainer.global_step)
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: lightning.Trainer,
+        pl_module: lightning.LightningModule,
+        outputs: Mapping[str, torch.Tensor] | torch.Tensor | None,
+        batch: object,
+        batch_idx: int,
+    ) -> None:
         """Count and report the step; save now and then; leave at a stop request, all ranks at the same step."""
         self.sampler.advance()
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
@@ -110,16 +132,16 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
             self.save(trainer)
         trainer.should_stop = self.sampler.epoch >= self._epochs
 
-    def on_validation_batch_end(self, *_: Any, **__: Any) -> None:
+    def on_validation_batch_end(self, *_: object, **__: object) -> None:
         """Report a sign of life."""
         self.report.busy()
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Write the last checkpoint and report the end."""
         self.save(trainer)
         self.report.done()
 
-    def save(self, trainer: Any) -> None:
+    def save(self, trainer: lightning.Trainer) -> None:
         """Write a checkpoint under another name, then rename it."""
         part = self._checkpoint.with_name(f"{self._checkpoint.name}.part")
         trainer.save_checkpoint(part)  # all ranks; rank 0 writes

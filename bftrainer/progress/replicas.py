@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.group import Group
@@ -13,6 +13,11 @@ from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.replicas import REPLICA
 from bftrainer.scaling import LearningRate
+
+if TYPE_CHECKING:
+    import torch
+
+Batch = TypeVar("Batch")
 
 
 class Replicas:
@@ -26,16 +31,25 @@ class Replicas:
 
     Before each step the group is agreed on; a replica that joins gets the weights, the optimizer's state, the sampler's
     position, the rate and everything in ``keep`` from a peer. A step in which a peer was lost is not applied: its batches come
-    again. ``checkpoint()`` writes :meth:`state_dict` to disk; rank 0 calls it at a stop request, every
-    ``checkpoint_every_s``, and at the end. ``sampler``: a ``progress.Sampler``, which is also the loader's ``batch_sampler``.
+    again. Outside the launcher torchft, the process trains alone.
 
-    Outside the launcher torchft, the process trains alone.
+    Args:
+        model: The model on its device.
+        optimizer: Its optimizer; :meth:`step` calls it.
+        sampler: The order of the data, which is also the loader's ``batch_sampler``.
+        rate: The learning rate at every size. Default: the optimizer's own.
+        checkpoint: Writes :meth:`state_dict` to disk; rank 0 calls it at a stop request, every ``checkpoint_every_s``, and at
+            the end.
+        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests and at the end.
+        keep: Further objects with ``state_dict`` and ``load_state_dict``.
+        reporter: Default: a new ``Reporter``.
+        environment: The environment variables of the worker.
     """
 
     def __init__(
         self,
-        model: Any,
-        optimizer: Any,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
         sampler: Sampler,
         rate: LearningRate | None = None,
         *,
@@ -62,7 +76,7 @@ class Replicas:
         self._watched = False
         self._number = 0
         self._group = Group(self.state_dict, self.load_state_dict, environment) if environment.get(REPLICA) else None
-        self.model: Any = model if self._group is None else _parallel(self._group, model)
+        self.model: torch.nn.Module = model if self._group is None else _parallel(self._group, model)
         """The model to train with: its gradients are averaged over the replicas."""
 
     @property
@@ -70,9 +84,9 @@ class Replicas:
         """The factor for the mean loss of this replica's batch (``Batches.weight``); :meth:`step` applies it."""
         return self.sampler.batches.weight(self.rank, self.size)
 
-    def batches(self, loader: Iterable[Any], epochs: int) -> Iterator[Any]:
+    def batches(self, loader: Iterable[Batch], epochs: int) -> Iterator[Batch]:
         """The batches of this replica until ``epochs`` epochs are complete. Each must be followed by :meth:`step`."""
-        source: Iterator[Any] = iter(())
+        source: Iterator[Batch] = iter(())
         expected: object = None
         while self.sampler.epoch < epochs:
             self._begin()
@@ -87,10 +101,15 @@ class Replicas:
             yield batch
         self._end()
 
-    def step(self, loss: Any = None) -> bool:
-        """Average the gradients and apply them; report. Whether the step was applied: if not, its batches come again.
+    def step(self, loss: torch.Tensor | None = None) -> bool:
+        """Average the gradients, apply them, and report the step.
 
-        Without ``loss``, the caller has called ``backward()`` on the loss times :attr:`weight`.
+        Args:
+            loss: The mean loss of this replica's batch. Without it, the caller has called ``backward()`` on the loss times
+                :attr:`weight`.
+
+        Returns:
+            Whether the step was applied; if not, its batches come again.
         """
         if loss is not None:
             (loss * self.weight).backward()
@@ -112,7 +131,7 @@ class Replicas:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint has to contain: weights, optimizer, position, rate, ``keep``, and the number of steps."""
+        """The content of a checkpoint: weights, optimizer, position, rate, ``keep``, and the number of steps."""
         return {key: one.state_dict() for key, one in self._kept.items()} | {"steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -137,7 +156,7 @@ class Replicas:
             self._report.watch(self._plain, self.optimizer, sampler=self.sampler, rate=self.rate)
         self.optimizer.zero_grad()
 
-    def _again(self, loader: Iterable[Any]) -> Iterator[Any]:
+    def _again(self, loader: Iterable[Batch]) -> Iterator[Batch]:
         """Read on from the sampler's position, with the share of the present group."""
         self.sampler.load_state_dict(self.sampler.state_dict())  # forgets what was read ahead
         self.sampler.shard(self.rank, self.size)
@@ -164,11 +183,11 @@ class Replicas:
             self._group.close()
 
 
-def _parallel(group: Group, model: Any) -> Any:
+def _parallel(group: Group, model: torch.nn.Module) -> torch.nn.Module:
     torch, torchft = importlib.import_module("torch"), importlib.import_module("torchft")
 
     class Averaged(torchft.DistributedDataParallel):  # type: ignore[misc,name-defined]
-        """torchft's, which never rebuilds its buckets: those of a replica that joins are the same."""
+        """torchft's, which never rebuilds its buckets: a replica that joins has the same buckets."""
 
         @staticmethod
         def _comm_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch checks annotations, which are text here

@@ -1,4 +1,4 @@
-"""What a training script reports to the pilot, and the stop requests that it reads."""
+"""Reports of a training script to the pilot, and the stop requests that it reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer.progress.append import append_line
 from bftrainer.progress.ranks import Watch
+from bftrainer.progress.sampler import Sampler
 from bftrainer.protocol.control import STOPPED_STATUS, ControlMessage, ControlRequest
 from bftrainer.protocol.environment import FRAGMENT, INCARNATION, REPORT_EVERY_S, TRAINER_DIR, WORKER
 from bftrainer.protocol.messages import StartedPer, TrainerMessage
@@ -21,6 +22,9 @@ from bftrainer.protocol.paths import TrainerDirectory
 from bftrainer.protocol.progress_line import Phase, ProgressLine, format_progress
 from bftrainer.protocol.typed_json import OtherVersionError, read_json
 from bftrainer.scaling import Batches, LearningRate, Scaling
+
+if TYPE_CHECKING:
+    import torch
 
 LINE_EVERY_S = 1.0
 CONTROL_EVERY_S = 0.2
@@ -30,7 +34,13 @@ RANK_VARIABLES = ("HOROVOD_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "S
 
 
 def batches(scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ) -> Batches:
-    """The trainer file's ``scaling`` and ``global_batch``; outside bftrainer, and where it sets none, the arguments."""
+    """The batch sizes that the trainer file sets.
+
+    Args:
+        scaling: How the global batch follows the number of workers, if the trainer file does not say, or outside bftrainer.
+        global_batch: Samples per step, likewise: of all workers with strong scaling, of one worker with weak scaling.
+        environment: The environment variables of the worker.
+    """
     path = environment.get(TRAINER_DIR)
     if not path:
         return Batches(scaling, global_batch)
@@ -50,7 +60,13 @@ def _group_size() -> int:
 
 
 class Reporter:
-    """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer."""
+    """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer.
+
+    Args:
+        environment: The environment variables of the worker.
+        clock: Seconds since 1970.
+        rank: This worker's rank. Default: the rank that Horovod, torchrun, MPI or Slurm has set. Rank 0 writes.
+    """
 
     def __init__(
         self,
@@ -94,14 +110,23 @@ class Reporter:
         metrics: Mapping[str, float] = MappingProxyType({}),
         **further: object,
     ) -> bool:
-        """Report a step (or commit), and return whether a stop has been requested. All ranks call it.
+        """Report a step (or commit). All ranks call it; rank 0 writes a line about once a second.
 
-        Rank 0 writes a line about once a second (every ``BFTRAINER_REPORT_EVERY_S``), at every new world size and with
-        ``force``. ``metrics`` (such as an accuracy) are in the next line, however soon that comes, and in ``bftrainer
-        results``. After :meth:`watch`, every rank reports its weights and learning rate from time to time.
+        Args:
+            step: Steps since training began.
+            samples: Samples that all workers have processed since training began.
+            loss: Training loss of this step.
+            world_size: Number of workers. Default: the size of the process group of torch or Horovod.
+            at_s: Time of the step, in seconds since 1970. Default: now.
+            force: Write a line in any case.
+            metrics: Values such as an accuracy, for ``bftrainer results``; the next line has them.
+            further: Other keys of the line.
 
-        ``world_size`` is the number of workers; without it, the size of the process group of torch or Horovod. Raises
-        :class:`~bftrainer.errors.UserError` where a launcher has started several workers, and each trains alone.
+        Returns:
+            Whether a stop has been requested: write a checkpoint and call :meth:`leave`.
+
+        Raises:
+            UserError: A launcher has started several workers, but this one trains alone.
         """
         world_size = _group_size() if world_size is None else world_size
         if self._watch is not None:
@@ -141,24 +166,33 @@ class Reporter:
         return self.stop_requested()
 
     def watch(
-        self, model: Any = None, optimizer: Any = None, *, sampler: Any = None, rate: LearningRate | None = None
+        self,
+        model: torch.nn.Module | Callable[[], object] | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        *,
+        sampler: Sampler | None = None,
+        rate: LearningRate | None = None,
     ) -> None:
         """Let every rank report a digest of its weights and its learning rate, so that ranks that disagree are noticed.
 
-        Call it on every rank, after the checkpoint has been loaded. ``model``: a torch module, or a function that returns
-        the arrays of the weights. Sharded weights are left out. ``bftrainer rehearse`` checks every step, and with a
-        ``sampler`` (``progress.Sampler``) also that each sample is used once. ``progress.track`` calls this itself.
+        Call it on every rank, after the checkpoint has been loaded. ``progress.track`` calls it itself.
+
+        Args:
+            model: A torch module, or a function that returns the arrays of the weights. Sharded weights are left out.
+            optimizer: Its learning rate is reported.
+            sampler: With it, ``bftrainer rehearse`` checks that each sample is used once.
+            rate: The learning rate to compare with the optimizer's.
         """
         if self._watch is not None:
             self._watch.begin(model, optimizer, sampler, rate)
 
     def metrics(self, **values: float) -> None:
-        """Report values between steps, such as those of a validation: ``report.metrics(accuracy=0.93)``. A sign of life."""
+        """Report values between steps: ``report.metrics(accuracy=0.93)`` after a validation. Counts as a sign of life."""
         self._unwritten |= values
         self.busy()
 
     def busy(self) -> bool:
-        """Report a sign of life where no step is made, such as in each batch of a validation; return as :meth:`step`.
+        """Report a sign of life between steps, such as in each batch of a validation; returns the same as :meth:`step`.
 
         Rank 0 writes a line about once a second. Without one for ``hang_s``, the trainer counts as hung, and fails.
         """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from typing import Any
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.scaling import Batches
@@ -23,8 +22,7 @@ class Sampler:
     """A ``batch_sampler`` for ``torch.utils.data.DataLoader``: the indices of this worker's share of each global batch.
 
     Call :meth:`advance` after each step. The batch at the end of an epoch is filled with the first samples of the next
-    epoch, so that no worker ever has an empty batch; the next epoch continues after them. ``data`` is the data set or its
-    length; ``seed`` must be the same on all workers.
+    epoch, so that no worker ever has an empty batch; the next epoch continues after them.
 
     ::
 
@@ -35,6 +33,14 @@ class Sampler:
                 ...
                 optimizer.step()
                 sampler.advance()
+
+    Args:
+        data: The data set, or its length.
+        batches: Batch sizes at every number of workers.
+        rank: This worker's rank.
+        world_size: Number of workers.
+        seed: Seed of the order, the same on all workers.
+        shuffle: Whether each epoch has an order of its own.
     """
 
     def __init__(
@@ -98,11 +104,11 @@ class Sampler:
         at, (begin, end), _ = self.latest
         return [(place // self.size, self._index(place)) for place in range(at + begin, at + end)]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, int]:
         """The position as plain values, for a checkpoint."""
         return {"samples": self.samples, "steps": self._steps, "size": self.size, "seed": self.seed}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue at the position of a checkpoint, at any number of workers."""
         try:
             samples, steps, size, seed = (int(state[key]) for key in ("samples", "steps", "size", "seed"))

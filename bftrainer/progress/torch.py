@@ -21,7 +21,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.elastic import Kept
@@ -29,22 +29,38 @@ from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
 
+if TYPE_CHECKING:
+    import torch
+
 
 class Training:
-    """What a loop needs to train right on any number of workers. Create it after the process group, before the loop.
+    """Data order, learning rate, checkpoints and reports of a loop. Create it after the process group, before the loop.
 
-    ``model`` is the bare model (not wrapped by DistributedDataParallel); it and ``optimizer`` are loaded from ``checkpoint`` if
-    that exists. ``batch`` is the batch of one worker, and of all workers with ``Scaling.STRONG``; the trainer file may
-    override both. The optimizer's learning rate is the one for ``batch``. ``schedule`` maps the share of the training that is
-    done (0 to 1) to a factor of the rate; a schedule that counts steps would depend on the sizes. ``keep`` are further objects
-    with ``state_dict`` and ``load_state_dict`` for the checkpoint. ``loader_options`` go to ``DataLoader``.
+    Args:
+        model: The bare model (not wrapped by DistributedDataParallel), which is loaded from ``checkpoint`` if that exists.
+        optimizer: Its optimizer, loaded as well. Its learning rate is the rate for ``batch``.
+        data: The data set.
+        batch: Samples per step of one worker, and of all workers with ``Scaling.STRONG``; the trainer file may override it.
+        checkpoint: File of the checkpoint.
+        scaling: How the global batch follows the number of workers; the trainer file may override it.
+        rule: How the learning rate follows the global batch.
+        warmup_steps: Steps in which the rate rises to a new value.
+        checkpoint_every_s: Seconds between checkpoints.
+        seed: Seed of the order of the data, the same on all workers.
+        schedule: Maps the share of the training that is done (0 to 1) to a factor of the rate.
+        keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by name.
+        loader_options: Arguments of ``DataLoader``.
+        reporter: Default: a new ``Reporter``.
+
+    Raises:
+        RuntimeError: There are several workers, but no process group.
     """
 
     def __init__(
         self,
-        model: Any,
-        optimizer: Any,
-        data: Any,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data: torch.utils.data.Dataset[Any],
         *,
         batch: int,
         checkpoint: str | Path,
@@ -55,7 +71,7 @@ class Training:
         seed: int = 0,
         schedule: Callable[[float], float] = lambda done: 1.0,
         keep: Mapping[str, Kept] | None = None,
-        loader_options: Mapping[str, Any] | None = None,
+        loader_options: Mapping[str, object] | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         import torch
@@ -89,15 +105,24 @@ class Training:
         self.save()
         self.report.done()
 
-    def backward(self, loss: Any) -> None:
+    def backward(self, loss: torch.Tensor) -> None:
         """``loss.backward()`` for a mean loss: with strong scaling, the batches of workers may differ by one sample."""
         self._weighted(loss).backward()
 
-    def step(self, loss: Any = None, **metrics: float) -> None:
-        """Call it after ``optimizer.step()``: counts, reports, saves now and then, and leaves at a stop request."""
+    def step(self, loss: torch.Tensor | float | None = None, **metrics: float) -> None:
+        """Count and report a step, save every ``checkpoint_every_s``, and leave at a stop request.
+
+        Call it after ``optimizer.step()``.
+
+        Args:
+            loss: Training loss of this step.
+            metrics: Values such as an accuracy, for ``bftrainer results``.
+        """
         self.sampler.advance()
         self.step_number += 1
-        shown = loss.detach() if hasattr(loss, "detach") else loss  # becomes a number only in a line that is written
+        shown = (
+            loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
+        )  # becomes a number only in a line that is written
         self.report.step(
             step=self.step_number, samples=self.sampler.samples, loss=shown, world_size=self.size, metrics=metrics
         )
@@ -166,10 +191,10 @@ class Training:
             raise RuntimeError("several workers, but no process group: call torch.distributed.init_process_group first")
         return 0, 1
 
-    def _bare(self) -> Any:
+    def _bare(self) -> torch.nn.Module:
         return self.model
 
-    def _weighted(self, loss: Any) -> Any:
+    def _weighted(self, loss: torch.Tensor) -> torch.Tensor:
         return loss * self.batches.weight(self.rank, self.size)
 
     def _broadcast(self, value: object) -> Any:

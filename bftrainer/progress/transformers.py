@@ -13,10 +13,11 @@ always has the same number of samples. ``constant_batch`` therefore divides one 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.agreement import Agreement
@@ -26,8 +27,12 @@ from bftrainer.progress.reporter import Reporter
 def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
     """Keys of ``TrainingArguments`` that give the same global batch on every number of workers that divides it.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` for another number: allow only its divisors in the trainer file
-    (``sizes = [1, 2, 4]``).
+    Args:
+        global_batch: Samples per step of all workers. Allow only its divisors in the trainer file (``sizes = [1, 2, 4]``).
+        save_steps: Steps between checkpoints.
+
+    Raises:
+        InvalidValueError: The number of workers does not divide the global batch.
     """
     workers = int(os.environ.get("WORLD_SIZE", "1"))
     if global_batch % workers:
@@ -57,14 +62,18 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         self._leaves = False
         self._loss: float | None = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
         """Begin to watch the ranks."""
         self.report = Reporter(rank=args.process_index)
         self._batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
         self._agreement = Agreement(self.report, lambda value: _broadcast(value, args.world_size))
         self.report.watch(kwargs.get("model"), kwargs.get("optimizer"))
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
         """Report; all ranks learn of a stop request at the same step."""
         self.report.step(
             step=state.global_step, samples=state.global_step * self._batch, loss=self._loss, world_size=args.world_size
@@ -72,26 +81,44 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         if self._agreement.to_stop():
             self._leaves = control.should_save = True
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, float] | None = None,
+        **kwargs: object,
+    ) -> None:
         """Remember the loss."""
         self._loss = (logs or {}).get("loss", self._loss)
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_prediction_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
         """Report a sign of life."""
         self.report.busy()
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: Mapping[str, float] | None = None,
+        **kwargs: object,
+    ) -> None:
         """Report the metrics of an evaluation."""
         self.report.metrics(**{k: v for k, v in (metrics or {}).items() if isinstance(v, (int, float))})
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Report the checkpoint, and leave if a stop was requested."""
         self.report.checkpointed(Path(args.output_dir) / f"checkpoint-{state.global_step}")
         if self._leaves:
             _broadcast(None, args.world_size)  # no worker leaves while rank 0 saves
             self.report.leave()
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
         """Report the end."""
         self.report.done()
 
