@@ -23,7 +23,7 @@ from bftrainer_replay.sweep.detail import Detail, detail_of, read_detail
 class RankedPolicy:
     """One policy's results; ``felt`` are completion times and fairness, ``detail`` the replay over time.
 
-    ``longest_wait_s`` is the longest time of any trainer without nodes, before its start or later.
+    ``longest_wait_s`` is the longest time of any trainer without nodes, from its admission on.
     """
 
     summary: Summary
