@@ -62,7 +62,7 @@ def back(reason: str, *numbers: int, back_off: tuple[tuple[str, float], ...] = (
     return GiveBack(tuple(sorted(names(*numbers))), reason, back_off)
 
 
-CAP = NodeMemory(caps=(DemandCap("", frozenset("a"), 1),))
+CAP = NodeMemory(caps=(DemandCap("", frozenset("a"), 1, 4),))
 IDLE_SINCE = NodeMemory(unused_since=(("n1#1", 994.0), ("n2#2", 998.0)))
 FREE = (free(10), free(2), free(1))
 WAITS = LimitWaits(990.0, (LimitWait("7", 2, "AssocGrpNodeLimit"),))
@@ -159,7 +159,7 @@ def test_what_is_unused_is_remembered_and_given_back_after_a_while() -> None:
     assert (first.steps, first.memory.unused_since, first.again_after_s) == ((), (("n1#1", NOW_S),), 5.0)
     later = next_steps(replace(facts, memory=first.memory), at(NOW_S + 5))
     assert later.steps == (back("unused", 1),)
-    assert later.memory.caps == (DemandCap("", frozenset("a"), 0),), "it could have used the node, and did not"
+    assert later.memory.caps == (DemandCap("", frozenset("a"), 0, 1),), "it could have used the node, and did not"
     used = next_steps(replace(facts, memory=first.memory, used=names(1)), at(NOW_S + 5))
     assert used.steps == ()
     assert used.memory.unused_since == ()
@@ -197,7 +197,7 @@ def situations(draw: st.DrawFn) -> NodeFacts:
     some = st.sets(st.sampled_from(sorted(pool))) if pool else st.just(set())
     times = st.sampled_from([900.0, 994.0, 998.0, NOW_S, 1003.0, 1100.0])
     trainers = draw(st.sampled_from([frozenset("a"), frozenset("ab")]))
-    caps = {c: DemandCap(c, frozenset("a"), draw(st.integers(0, 4))) for c in draw(st.sets(CLASSES))}
+    caps = {c: DemandCap(c, frozenset("a"), draw(st.integers(0, 4)), draw(NUMBERS)) for c in draw(st.sets(CLASSES))}
     cap = draw(st.none() | st.integers(1, 8))
     return NodeFacts(
         config=config(
@@ -258,8 +258,11 @@ def test_whatever_is_known(facts: NodeFacts, silent_s: float) -> None:
             there = sum(h.node_class == name for h in facts.fragments if h.name in after)
             more = sum(allowed[r.node].node_class == name for r in requests)
             assert there + more <= facts.demand.of(name)
+            held = {h.node for h in facts.fragments}
+            idle = sum(c.node_class == name and n not in held and c.not_before_s <= NOW_S for n, c in allowed.items())
+            kept_of = sum((h.node_class or "") == name and h.given_back_s is None for h in facts.fragments)
             assert all(
-                there + more <= c.nodes
+                there + more <= c.nodes or kept_of + idle > c.tried
                 for c in facts.memory.caps
                 if (c.node_class, c.trainers) == (name, facts.trainers)
             )

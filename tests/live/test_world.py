@@ -239,6 +239,16 @@ def test_unused_nodes_are_released_and_not_taken_again(home: House) -> None:
         assert sum(f.reason == "unused" for f in Registry(store).fragments()) == 2
 
 
+def test_nodes_that_were_too_few_are_taken_again_once_there_are_more(home: House) -> None:
+    """One node was of no use to a trainer of two: that says nothing of the day when others are idle, too."""
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=4, min_nodes=2))
+    home.at(20, lambda: home.cluster.give("n2", "n3"))
+    state = home.pilot(40)
+    assert home.cluster.released, "unused at first"
+    assert {a.trainer.id: len(a.nodes) for a in state.active} == {"a": 3}
+
+
 def test_caps(tmp_path: Path) -> None:
     home = house(tmp_path / "s", nodes={"max_nodes": 2, "hosts": ["n[1-3]", "m*"], "exclude": ["n1"]})
     home.cluster.give("n1", "n2", "n3", "n4", "m1")

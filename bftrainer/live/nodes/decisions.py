@@ -161,11 +161,13 @@ def _give_unused(known: NodeFacts, at: Moment, draft: _Draft) -> tuple[NodeMemor
     found: list[str] = []
     for node_class in sorted({h.node_class or "" for h in kept_unused.values()}):
         mine = sorted((s, n) for n, s in unused_since.items() if (kept_unused[n].node_class or "") == node_class)
-        wanted = min(known.demand_of(node_class), nodes.max_nodes)
+        wanted = min(known.demand_of(node_class, at.now_s), nodes.max_nodes)
         beyond = max(in_pool[node_class] - wanted, 0)
         gone = [n for i, (s, n) in enumerate(mine) if i < beyond or at.now_s - s >= nodes.unused_after_s]
         if any(name not in ends for name in gone):
-            caps[node_class] = DemandCap(node_class, known.trainers, in_pool[node_class] - len(gone))
+            before, there = caps.get(node_class), in_pool[node_class]
+            tried = before.tried if before is not None and before.trainers == known.trainers else 0
+            caps[node_class] = DemandCap(node_class, known.trainers, there - len(gone), max(there, tried))
         found += gone
     back_off = tuple((kept_unused[name].node, ends[name]) for name in found if name in ends)
     draft.give_back(found, "unused", back_off)
@@ -211,7 +213,7 @@ def _requests(
     for held in known.fragments:
         free.pop(held.node, None)
     there = Counter(h.node_class for h in draft.kept)
-    room_of = {name: known.demand_of(name) - there[name] for name in {c.node_class for c in free.values()}}
+    room_of = {name: known.demand_of(name, at.now_s) - there[name] for name in {c.node_class for c in free.values()}}
     chosen: list[NodeRequest] = []
     for node in _by_worth(free):
         if len(chosen) < room and room_of[free[node].node_class] > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -28,12 +29,14 @@ class Candidate:
 class DemandCap:
     """What a set of trainers is worth in nodes of a class, since they left more unused although they could use them.
 
-    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.)
+    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of ``max_nodes``.) They had
+    ``tried`` nodes then. With more, a trainer may run that needs more than were left.
     """
 
     node_class: str
     trainers: frozenset[str]
     nodes: int
+    tried: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +90,24 @@ class NodeFacts:
     usable: int = 0
     user: str = ""
 
-    def demand_of(self, node_class: str) -> int:
-        """Nodes of a class that trainers would use, as far as they have shown it."""
+    def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
+        """Nodes of a class that trainers would use, as far as they have shown it with as many as there are at ``now_s``."""
         demand = self.demand.of(node_class)
         for cap in self.memory.caps:
-            if cap.node_class == node_class and cap.trainers == self.trainers:
+            if (
+                cap.node_class == node_class
+                and cap.trainers == self.trainers
+                and self._there(node_class, now_s) <= cap.tried
+            ):
                 return min(demand, cap.nodes)
         return demand
+
+    def _there(self, node_class: str, now_s: float) -> int:
+        """Nodes of a class that are held, or idle and not backed off."""
+        held = {h.node for h in self.fragments}
+        idle = [c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s]
+        mine = sum((h.node_class or "") == node_class and h.given_back_s is None for h in self.fragments)
+        return mine + sum(c.request.node not in held for c in idle)
 
     @property
     def total_demand(self) -> int:
