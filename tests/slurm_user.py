@@ -32,10 +32,11 @@ class LabUser:
 
     lab: Lab
     home: Path
+    name: str = NAME
 
     def argv(self, *argv: str) -> list[str]:
         """A command that this user runs."""
-        own = pwd.getpwnam(NAME)
+        own = pwd.getpwnam(self.name)
         return ["setpriv", f"--reuid={own.pw_uid}", f"--regid={own.pw_gid}", "--init-groups", *argv]
 
     @property
@@ -66,21 +67,21 @@ class LabUser:
 
 
 @contextmanager
-def lab_user(lab: Lab, accounts: Sequence[str] = ()) -> Iterator[LabUser]:
+def lab_user(lab: Lab, accounts: Sequence[str] = (), name: str = NAME) -> Iterator[LabUser]:
     """The user, in these accounts of the cluster."""
-    subprocess.run(["useradd", "--no-create-home", "--no-user-group", NAME], check=True, capture_output=True)
+    subprocess.run(["useradd", "--no-create-home", "--no-user-group", name], check=True, capture_output=True)
     lab.root.chmod(0o711)  # slurm.conf and munge's socket are below
-    home = lab.root / "home"
+    home = lab.root / f"home-{name}"
     home.mkdir(exist_ok=True)
     try:
-        own = pwd.getpwnam(NAME)
+        own = pwd.getpwnam(name)
         os.chown(home, own.pw_uid, own.pw_gid)
         for account in accounts:
-            lab.run("sacctmgr", "-i", "add", "user", NAME, f"Account={account}")
-        yield LabUser(lab, home)
+            lab.run("sacctmgr", "-i", "add", "user", name, f"Account={account}")
+        yield LabUser(lab, home, name)
     finally:
         lab.cancel_all()
-        subprocess.run(["userdel", NAME], check=False, capture_output=True)
+        subprocess.run(["userdel", name], check=False, capture_output=True)
 
 
 def python_for_users() -> str:

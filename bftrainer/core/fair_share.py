@@ -23,6 +23,7 @@ IN_VAIN_S = 45.0
 """A pilot that lacks nodes and leaves some idle for so long cannot use them (and three polls, if those are longer)."""
 FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
 """At least so long it counts with what it holds; twice as long each time in a row, up to the longest."""
+ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
 TOLD_S = 120.0
 """A pilot that keeps nodes above its part for so long does not give them back."""
 SETTLES_S = 25.0
@@ -164,7 +165,7 @@ def split(
     """
     others = [c for c in others if c.holds or c.wants]
     if all(c.user == own.user for c in others):
-        return Split(memory=ShareMemory())
+        return Split(tells=(ALONE,) if was.users else ())
     there = min(own.holds + leaves + len(idle) + sum(c.holds for c in others), most)
     settles = there < was.nodes <= most and now_s - was.nodes_s < SETTLES_S
     memory = was if settles else replace(was, nodes=int(there), nodes_s=now_s)
@@ -218,7 +219,7 @@ def split(
     gives_now = gives if gives > 0 and now_s - above_s >= patience_s else 0
     users = len({c.user for c in claims})
     whom = ", ".join(sorted({c.user for c in lacking})[:3])
-    said = f"an equal part of {memory.nodes} nodes for {users} users is {part}"
+    said = f"{EQUAL_PART} {memory.nodes} nodes for {users} users is {part}"
     if part < _wants(own) and users != was.users:
         tells.append(said)
     return Split(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from bftrainer.allocation.gains import gain, rescale_cost
 from bftrainer.allocation.what_if import WhatIf, next_sizes, what_if
 from bftrainer.core.coordinator import decide
+from bftrainer.core.fair_share import ALONE, EQUAL_PART
 from bftrainer.core.node_classes import parts
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
@@ -116,8 +117,10 @@ def explain(store: Store, trainer: str, at_s: float = math.inf, may_import: Coll
         raise UserError("no decision had been made by then; see `bftrainer events`")
     explained = _explained(trainer, *found)  # its policy has been built: the row's names are allowed
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
-        return replace(explained, why=f"{explained.why}; {obstacle}")
-    return explained
+        explained = replace(explained, why=f"{explained.why}; {obstacle}")
+    shares = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind == "share" and note.at_s <= at_s)
+    latest = next((note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART))), ALONE)
+    return explained if latest == ALONE else replace(explained, why=f"{explained.why}; {latest} (nodes.share)")
 
 
 def _obstacle(store: Store, at_s: float) -> str:

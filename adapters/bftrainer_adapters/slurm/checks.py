@@ -122,7 +122,7 @@ def hidden(config_text: str, user: str, settings: SlurmSettings | None) -> Check
             "have an operator run the pilot (sacctmgr modify user ... AdminLevel=Operator)",
         )
     if settings is not None and settings.assume_window_s is not None:
-        note = f"{detail}; each node is held for {settings.assume_window_s:g} s at most, and peer pilots are not seen"
+        note = f"{detail}; each node is held for {settings.assume_window_s:g} s at most, and not split with other users"
         return Check.warning("privacy", note, "have an operator run the pilot to see the ends of windows")
     return Check.broken("privacy", detail, "set slurm.assume_window_s, or have an operator run the pilot")
 

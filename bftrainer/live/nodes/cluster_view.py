@@ -65,7 +65,7 @@ class ClusterView:
     seconds without an answer. ``error``: of the last failure, empty since a success. ``budget``: the limit of calls that first
     postponed a poll for long. ``complaint``: what was last said of peer pilots.
     ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
-    allows. ``window_ends``: (node, end) by the scheduler's plans, of held nodes, too.
+    allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, of held nodes, too.
     ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
     """
 
@@ -89,6 +89,7 @@ class ClusterView:
     peer_holders: tuple[str, ...] = ()
     rivals: tuple[Sharer, ...] = ()
     usable: int = 0
+    is_blind: bool = False
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)
     first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
@@ -190,6 +191,7 @@ def _observed(
         peer_holders=holders,
         rivals=() if Hidden.JOBS in seen.hidden else rivals(answer.peers or (), usable),
         usable=len(usable),
+        is_blind=Hidden.JOBS in seen.hidden and answer.peers is not None and config.nodes.share,
         clock_offset_s=offset_s,
         seen_s=at_s,
         first_seen=first_seen(view.first_seen, free, seen.nodes, at_s, offset_s),
@@ -215,6 +217,8 @@ def notes(before: ClusterView, after: ClusterView) -> Iterator[tuple[str, str]]:
         yield "poll", f"the scheduler responds again after {before.failures} failed polls"
     if after.complaint and after.complaint != before.complaint:
         yield "hosts", after.complaint
+    if after.is_blind and not before.is_blind:
+        yield "share", "the site hides other users' jobs (PrivateData): idle nodes are not split with their pilots"
     if after.budget and not before.budget:
         yield "poll", f"polls are less frequent: {after.budget}"
     if after.error and after.error != before.error:

@@ -1,0 +1,87 @@
+"""Pilots of two users who are not root, as jobs on one cluster: they split the idle nodes, and each sees why."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import need
+from pilot_job import CHECKOUT, PILOT_SCRIPT
+from slurm_lab import Lab, wait_until
+from slurm_user import NAME, LabUser, lab_user, missing_user, python_for_users
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+CONFIG = """
+[decisions]
+solver = "exact"
+[nodes]
+holder = "slurm"
+flap_back_off_s = 1
+[learning]
+measure = false
+[times]
+poll_s = 2
+shutdown_s = 90
+[slurm]
+partition = "scavenge"
+"""
+
+
+@pytest.fixture
+def users(site_lab: Lab) -> Iterator[tuple[LabUser, LabUser]]:
+    need(missing_user() or ("" if python_for_users() else f"{sys.executable} is not for other users"))
+    with lab_user(site_lab, name=f"{NAME}-a") as ann, lab_user(site_lab, name=f"{NAME}-b") as bea:
+        yield ann, bea
+
+
+def house(user: LabUser, trainers: int, most: int) -> Path:
+    state = user.folder("state")
+    user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", CONFIG, str(state / "bftrainer.toml"))
+    stepper = CHECKOUT / "tests" / "live" / "stepper.py"
+    words = f"--name t --launcher restart --max-nodes {most} --samples-per-s 10 --cwd {user.home}".split()
+    words += ["--grid", f"seed=1..{trainers}", "--set", "scale_up_s = 2", "--set", "scale_down_s = 1"]
+    words += ["--set", 'env = { SEED = "{seed}" }', "--", sys.executable, str(stepper)]
+    words += ["{name}.json", "{name}.steps", "1000000", "0.5"]
+    bftrainer(user, "submit", *words)
+    return state
+
+
+def bftrainer(user: LabUser, command: str, *words: str) -> str:
+    argv = (sys.executable, "-m", "bftrainer", command, "--state", str(user.home / "state"), *words)
+    return user.run(*argv).stdout
+
+
+def pilot(user: LabUser) -> str:
+    own = (f"BFTRAINER_STATE={user.home}/state", f"BFTRAINER_VENV={sys.prefix}")
+    argv = ("sbatch", "--parsable", "--partition=service", f"--chdir={user.home}", str(PILOT_SCRIPT))
+    return user.run("env", *own, *argv).stdout.strip()
+
+
+def held(lab: Lab) -> Counter[str]:
+    return Counter(lab.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%u").split())
+
+
+def test_a_late_comer_has_half_of_the_nodes_and_each_user_sees_why(
+    site_lab: Lab, users: tuple[LabUser, LabUser]
+) -> None:
+    ann, bea = users
+    house(ann, 1, 8)
+    house(bea, 20, 1)
+    pilot(ann)
+    wait_until(lambda: held(site_lab) == {ann.name: 8}, "ann to hold all nodes", 60)
+    theirs = pilot(bea)
+    wait_until(lambda: held(site_lab) == {ann.name: 4, bea.name: 4}, "both to hold half of the nodes", 90)
+    words = "an equal part of 8 nodes for 2 users is 4"
+    assert words in bftrainer(ann, "events")
+    assert bftrainer(ann, "nodes", "--all", "--json").count(f"for {bea.name}: {words}") == 4
+    assert words in bftrainer(ann, "explain", "t-seed1")
+
+    site_lab.submit("sleep 3", "-p", "main", "-N8", "-t", "5")
+    wait_until(lambda: not held(site_lab), "a main job to have all nodes", 60)
+    wait_until(lambda: held(site_lab) == {ann.name: 4, bea.name: 4}, "half of the nodes for each again", 90)
+
+    site_lab.run("scancel", "--batch", "--signal=TERM", theirs)
+    wait_until(lambda: held(site_lab) == {ann.name: 8}, "ann to hold what bea left", 120)
