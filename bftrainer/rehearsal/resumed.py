@@ -11,12 +11,13 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from bftrainer.protocol.bounds import shown
-from bftrainer.rehearsal.finding import CheckVerdict
+from bftrainer.rehearsal.finding import RehearsalCheck, RehearsalFinding
 from bftrainer.rehearsal.record import Line
+
+CHECK = RehearsalCheck("state", "weights and optimizer are restored")
 
 EXACT = 1e-9
 """Largest relative difference of two losses that count as equal."""
@@ -29,35 +30,24 @@ ENOUGH = 3
 _STANDARD = frozenset({"time", "phase", "incarnation", "world_size", "step", "samples", "loss", "formed"})
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Verdict, observation and remedy."""
-
-    verdict: CheckVerdict
-    seen: str
-    remedy: str = ""
-
-
 def not_finite(lines: Iterable[Line]) -> str:
     """The first loss that is no number; empty if there is none."""
     found = next((line for line in lines if (loss := _loss(line)) is not None and not math.isfinite(loss)), None)
     return "" if found is None else f"the loss is {shown(found['loss'])} at step {found.get('step')}"
 
 
-def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[Line]) -> Comparison:
+def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[Line]) -> RehearsalFinding:
     """``reference`` is a run without a stop; ``before`` and ``after`` are the same work on the same size, with a stop."""
     plain = {int(line["step"]): line for line in reversed(reference) if _loss(line) is not None}
     ahead = [(plain[line["step"]], line) for line in before if line["step"] in plain and _loss(line) is not None]
     pairs = [(plain[line["step"]], line) for line in after if line["step"] in plain and _loss(line) is not None]
     if not plain or not any(_loss(line) is not None for line in (*before, *after)):
-        return Comparison(
-            CheckVerdict.CANNOT_TELL,
+        return CHECK.undecided(
             "no loss is reported",
             "report the loss, and a checksum of the weights if that is cheap",
         )
     if len(pairs) < ENOUGH or not ahead:
-        return Comparison(
-            CheckVerdict.CANNOT_TELL,
+        return CHECK.undecided(
             f"only {len(pairs)} steps after the stop can be compared",
             "give the rehearsal more steps",
         )
@@ -75,18 +65,17 @@ def compare(reference: Sequence[Line], before: Sequence[Line], after: Sequence[L
             f"the first loss after the stop differs by {first:.1g}: other data, or other weights ({since})",
         )
     if max(later) <= EXACT:
-        return Comparison(CheckVerdict.PASS, f"equal numbers at each of {since}")
+        return CHECK.passed(f"equal numbers at each of {since}")
     if first > EXACT and max(later) <= DRIFT:
-        return Comparison(CheckVerdict.PASS, f"equal to {max(later):.1g}, within rounding, at each of {since}")
+        return CHECK.passed(f"equal to {max(later):.1g}, within rounding, at each of {since}")
     seen = f"the first loss after the stop is equal, the next ones differ by up to {max(later):.1g} ({since})"
-    return Comparison(
-        CheckVerdict.FAIL,
+    return CHECK.failed(
         seen,
         "save the optimizer state (momentum, moments, learning-rate schedule) with the weights, and load it",
     )
 
 
-def _by_level(plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], seen: str) -> Comparison:
+def _by_level(plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], seen: str) -> RehearsalFinding:
     """Noisy runs: only a loss that returns to near its initial value, far beyond its scatter, is a failure."""
     losses = [_loss(plain[step]) or 0.0 for step in sorted(plain)]
     wanted = [_loss(old) or 0.0 for old, _ in pairs]
@@ -97,13 +86,11 @@ def _by_level(plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], see
     if gained > 4 * scatter and start - statistics.fmean(found[:ENOUGH]) < 0.5 * (
         start - statistics.fmean(wanted[:ENOUGH])
     ):
-        return Comparison(
-            CheckVerdict.FAIL,
+        return CHECK.failed(
             f"the loss falls back from {wanted[0]:.4g} to {found[0]:.4g}; its initial value was {losses[0]:.4g}; {seen}",
             "save the weights and load them",
         )
-    return Comparison(
-        CheckVerdict.CANNOT_TELL,
+    return CHECK.undecided(
         f"the loss continues without a jump; {seen}",
         "for a conclusive check, make runs repeatable (seeds; save the state of the sampler and the random generators)",
     )

@@ -267,7 +267,7 @@ def _half(record: Record) -> RehearsalFinding:
 
 
 def _state(record: Record) -> RehearsalFinding:
-    check = RehearsalCheck("state", "weights and optimizer are restored")
+    check = resumed.CHECK
     starts = [p.at_s for p in record.of(ActKind.START)]
     if wrong_loss := resumed.not_finite((*record.lines, *(record.reference or ()))):
         return check.failed(
@@ -283,8 +283,7 @@ def _state(record: Record) -> RehearsalFinding:
     lines = [line for part in stretches(record.lines) for line in part.lines]
     before = [line for line in lines if float(line["time"]) < starts[1]]
     after = [line for line in lines if starts[1] <= float(line["time"]) < (ends[0] if ends else float("inf"))]
-    found = resumed.compare([line for line in record.reference if is_whole(line.get("step"))], before, after)
-    return RehearsalFinding(check.name, check.title, found.verdict, found.seen, found.remedy)
+    return resumed.compare([line for line in record.reference if is_whole(line.get("step"))], before, after)
 
 
 def _left(record: Record) -> RehearsalFinding:
