@@ -124,7 +124,8 @@ def rehearse(
     """
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.rehearsal.copies import outside, written_since
-    from bftrainer.rehearsal.rehearse import Options, costs
+    from bftrainer.rehearsal.player import Options
+    from bftrainer.rehearsal.rehearse import costs
     from bftrainer.rehearsal.rehearse import rehearse as play
     from bftrainer.rehearsal.speed import add_curve, speeds, this_node
     from bftrainer.rehearsal.stamp import note

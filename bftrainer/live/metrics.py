@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections import Counter as Tally
+from functools import partial
 from typing import Any
 
 from bftrainer.domain.node_stages import NodeStage
@@ -55,54 +56,35 @@ class Metrics:
         def made(kind: Any, name: str, text: str, *labels: str, **more: Any) -> Any:
             return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **more)
 
+        gauge, counter, histogram = (
+            partial(made, kind) for kind in (prometheus.Gauge, prometheus.Counter, prometheus.Histogram)
+        )
+
         self._trainers = {
-            status: made(prometheus.Gauge, f"trainers_{status.value}", f"Trainers that are {status.value}.")
-            for status in TrainerStatus
+            status: gauge(f"trainers_{status.value}", f"Trainers that are {status.value}.") for status in TrainerStatus
         }
-        self._held = made(
-            prometheus.Gauge, "nodes_held", "Nodes that are held, including those that are about to be released."
-        )
-        self._pending = made(prometheus.Gauge, "nodes_pending", "Nodes that were requested and are not held yet.")
-        self._training = made(
-            prometheus.Gauge, "nodes_allocated", "Nodes that the last decision allocated to trainers."
-        )
-        self._pool = made(prometheus.Gauge, "nodes_pool", "Nodes that the last decision could allocate.")
-        self._of_trainer = made(
-            prometheus.Gauge, "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer"
-        )
-        self._samples = made(prometheus.Gauge, "trainer_samples", "Samples that a trainer has reported.", "trainer")
-        self._repeated = made(prometheus.Counter, "samples_repeated", "Samples processed again after restarts.")
-        self._node_s = made(prometheus.Counter, "node_seconds", "Node-seconds of trainers.", "use")
-        self._decisions = made(prometheus.Counter, "decisions", "Decisions.", "solver")
-        self._fallbacks = made(
-            prometheus.Counter, "solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason"
-        )
-        self._took = made(prometheus.Histogram, "decision_seconds", "Time to make a decision.", buckets=_SECONDS)
-        self._taken = made(prometheus.Counter, "fragments_taken", "Nodes taken.")
-        self._back = made(
-            prometheus.Counter, "fragments_asked_back", "Nodes preempted, or released by the pilot.", "planned"
-        )
-        self._release = made(
-            prometheus.Histogram,
-            "release_seconds",
-            "Time from preemption until the payload has left.",
-            buckets=_RELEASE,
-        )
-        self._node_stages = made(
-            prometheus.Histogram, "node_stage_seconds", "Time of one stage of a node, by the instant that ends it.",
-            "stage", buckets=_STAGE,
-        )  # fmt: skip
-        self._failures = made(prometheus.Counter, "trainer_failures", "Failed starts and runs of trainers.")
-        self._tick = made(
-            prometheus.Histogram, "tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS
-        )
-        self._stages = made(
-            prometheus.Histogram, "tick_stage_seconds", "Time of one stage of a round.", "stage", buckets=_SECONDS
-        )
-        self._polls = made(
-            prometheus.Counter, "polls_failed", "Failed polls of the scheduler, the first of each outage."
-        )
-        self._refused = made(prometheus.Counter, "holders_refused", "Holders that the scheduler refused.")
+        self._held = gauge("nodes_held", "Nodes that are held, including those that are about to be released.")
+        self._pending = gauge("nodes_pending", "Nodes that were requested and are not held yet.")
+        self._training = gauge("nodes_allocated", "Nodes that the last decision allocated to trainers.")
+        self._pool = gauge("nodes_pool", "Nodes that the last decision could allocate.")
+        self._of_trainer = gauge("trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer")
+        self._samples = gauge("trainer_samples", "Samples that a trainer has reported.", "trainer")
+        self._repeated = counter("samples_repeated", "Samples processed again after restarts.")
+        self._node_s = counter("node_seconds", "Node-seconds of trainers.", "use")
+        self._decisions = counter("decisions", "Decisions.", "solver")
+        self._fallbacks = counter("solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason")
+        self._took = histogram("decision_seconds", "Time to make a decision.", buckets=_SECONDS)
+        self._taken = counter("fragments_taken", "Nodes taken.")
+        self._back = counter("fragments_asked_back", "Nodes preempted, or released by the pilot.", "planned")
+        until_left = "Time from preemption until the payload has left."
+        self._release = histogram("release_seconds", until_left, buckets=_RELEASE)
+        by_instant = "Time of one stage of a node, by the instant that ends it."
+        self._node_stages = histogram("node_stage_seconds", by_instant, "stage", buckets=_STAGE)
+        self._failures = counter("trainer_failures", "Failed starts and runs of trainers.")
+        self._tick = histogram("tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS)
+        self._stages = histogram("tick_stage_seconds", "Time of one stage of a round.", "stage", buckets=_SECONDS)
+        self._polls = counter("polls_failed", "Failed polls of the scheduler, the first of each outage.")
+        self._refused = counter("holders_refused", "Holders that the scheduler refused.")
         self._status: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
         self._fragments: dict[str, dict[FragmentEvent, float]] = {}
         for f in registry.fragments(open_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -91,34 +92,26 @@ class _Followers:
         self.load(self.saved)
 
 
+@dataclass(eq=False)
 class _Tracker:
     """The wrapped ``commit`` of one state. Outside bftrainer only ``keep`` and ``on_rescale`` are active."""
 
-    def __init__(
-        self,
-        state: Any,
-        hvd: Any,
-        reporter: Reporter,
-        checkpoint: Callable[[], object] | None,
-        checkpoint_every_s: float | None,
-        keep: tuple[Kept, ...],
-        on_rescale: Callable[[int, int], object] | None,
-        further: Callable[[], Mapping[str, object]] | None,
-    ) -> None:
-        self.state = state
-        self.hvd = hvd
-        self.reporter = reporter
-        self.checkpoint = checkpoint
-        self.checkpoint_every_s = checkpoint_every_s
-        self.keep = keep
-        self.on_rescale = on_rescale
-        self.further = further
-        self.clock = reporter.clock
-        self.size = int(hvd.size())
+    state: Any
+    hvd: Any
+    reporter: Reporter
+    checkpoint: Callable[[], object] | None
+    checkpoint_every_s: float | None
+    keep: tuple[Kept, ...]
+    on_rescale: Callable[[int, int], object] | None
+    further: Callable[[], Mapping[str, object]] | None
+
+    def __post_init__(self) -> None:
+        self.clock = self.reporter.clock
+        self.size = int(self.hvd.size())
         self.saved_at = self.clock()
         self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = None  # what the last commit reported
         self.fresh = True  # no step of this group has been reported
-        self.agreement = Agreement(reporter, lambda value: hvd.broadcast_object(value, root_rank=0))
+        self.agreement = Agreement(self.reporter, lambda value: self.hvd.broadcast_object(value, root_rank=0))
 
     def install(self) -> None:
         self.state.register_reset_callbacks([self.resized])

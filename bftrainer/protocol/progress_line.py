@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from bftrainer.protocol.bounds import (
@@ -127,30 +128,17 @@ _PHASES = {phase.value: phase for phase in Phase}
 _Value = TypeVar("_Value")
 
 
-def _time(value: object) -> float:
-    return number(value, 0.0, 1e11)
-
-
-def _samples(value: object) -> float:
-    return number(value, 0.0, MAX_SAMPLES)
+_time = partial(number, least=0.0, most=1e11)
+_samples = partial(number, least=0.0, most=MAX_SAMPLES)
+_step = partial(whole, least=0)
+_incarnation = partial(whole, least=0, most=MAX_INCARNATION)
+_world_size = partial(whole, least=0, most=MAX_WORKERS)
 
 
 def _loss(value: object, step: object) -> float:
     if isinstance(value, float) and not math.isfinite(value):
         raise RefusedValueError(f"{shown(value)} at step {shown(step)}{DIVERGED}")
     return number(value)
-
-
-def _step(value: object) -> int:
-    return whole(value, 0)
-
-
-def _incarnation(value: object) -> int:
-    return whole(value, 0, MAX_INCARNATION)
-
-
-def _world_size(value: object) -> int:
-    return whole(value, 0, MAX_WORKERS)
 
 
 def _sentence(value: object) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.domain.events import RateSeen, StallSeen
 from bftrainer.live.trainers.launcher import DirectoryLauncher
 from bftrainer.live.trainers.meter import TrainerMeter
+from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.protocol.environment import TRAINER_DIR
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.protocol.hosts import HostSlots
@@ -25,7 +28,7 @@ from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.processes import ProcessId, is_alive, send, with_variable
 
-POLL_S = 0.02
+POLL_S, DRIVER_POLL_S = 0.02, 0.05
 LEAVES_WITHIN_S = 15.0
 """Within this time after ``stop_s``, a driver kills the remaining workers and ends."""
 LONGEST = 10
@@ -44,30 +47,39 @@ _OUTCOMES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``steps`` are waited for after each change; ``window_s`` is the duration of a speed measurement."""
+
+    quick: bool = False
+    in_place: bool = False
+    slots: int = 1
+    steps: int = 5
+    window_s: float = 1.0
+    patience_s: float = 150.0
+    copy_bytes: int = 1_000_000_000
+    allow_stock_horovodrun: bool = False
+
+
 class Player:
-    """One trainer. After each change, the player waits for ``steps`` steps and a measurement of ``window_s``."""
+    """One trainer. After each change, the player waits for the steps and the measurement of the options."""
 
     def __init__(
         self,
         root: Path,
         spec: TrainerSpec,
-        settings: Mapping[str, object],
-        *,
-        slots: int,
-        steps: int,
-        window_s: float,
-        patience_s: float,
+        options: Options,
     ) -> None:
         self.spec = spec
         self.folder = root / spec.name
         directory = TrainerDirectory(self.folder)
         self.lines: list[Line] = []
         self.events: list[Line] = []
-        self._launcher = DirectoryLauncher(root, settings)
-        self._slots = slots
-        self._steps = steps
-        self._patience_s = patience_s
-        self._meter, self._window_s = TrainerMeter(), window_s
+        workers = WorkersConfig(allow_stock_horovodrun=options.allow_stock_horovodrun)
+        self._launcher = DirectoryLauncher(root, driver_settings(workers, DRIVER_POLL_S))
+        self._options = options
+        self._patience_s = max(options.patience_s, 1.25 * (spec.hang_s or 0.0))
+        self._meter = TrainerMeter()
         self._stalls: list[float] = []
         self._measured = False
         self._places: tuple[HostSlots, ...] = ()
@@ -122,7 +134,7 @@ class Player:
     def look(self) -> DriverView:
         """The current state of the driver; reads all new lines."""
         view = self._launcher.look(self.spec.name)
-        measured, _ = self._meter.hear(self.spec.name, view, self._window_s)
+        measured, _ = self._meter.hear(self.spec.name, view, self._options.window_s)
         for seen in measured:
             if isinstance(seen, StallSeen):
                 self._stalls.append(seen.seconds)
@@ -171,7 +183,7 @@ class Player:
     def _new(self, count: int) -> tuple[HostSlots, ...]:
         self._count += count
         numbers = range(self._count - count + 1, self._count + 1)
-        return tuple(HostSlots(f"node-{n}", self._slots, f"f{n}") for n in numbers)
+        return tuple(HostSlots(f"node-{n}", self._options.slots, f"f{n}") for n in numbers)
 
     def _kill(self, place: HostSlots) -> None:
         """Kill the worker processes of one place, as when its node is lost."""
@@ -240,11 +252,11 @@ class Player:
         """Whether enough steps were reported since then."""
         steps: set[int] = set()
         for line in reversed(self.lines):
-            if line["time"] < since_s or len(steps) > self._steps:
+            if line["time"] < since_s or len(steps) > self._options.steps:
                 break
             if is_whole(line.get("step")):
                 steps.add(line["step"])
-        return len(steps) > self._steps
+        return len(steps) > self._options.steps
 
     def _last_step(self) -> int | None:
         self.look()

@@ -7,35 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
-from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.protocol.environment import REPORT_EVERY_S
 from bftrainer.protocol.events import DriverEvent
 from bftrainer.rehearsal.copies import copy_folder, missing, moved
-from bftrainer.rehearsal.player import Player
+from bftrainer.rehearsal.player import Options, Player
 from bftrainer.rehearsal.record import Line, Played, Record, Trial, TrialOutcome, is_whole, stretches
 from bftrainer.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
 from bftrainer.rehearsal.writes import Writes
 
 TRIALS = 3
 """Number of files written in place that are tried with half of their bytes."""
-POLL_S = 0.05
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """``steps`` are waited for after each change; ``window_s`` is the duration of a speed measurement."""
-
-    quick: bool = False
-    in_place: bool = False
-    slots: int = 1
-    steps: int = 5
-    window_s: float = 1.0
-    patience_s: float = 150.0
-    copy_bytes: int = 1_000_000_000
-    allow_stock_horovodrun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +42,7 @@ def rehearse(spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, whe
         copy_folder(home, scratch / "work-alone", options.copy_bytes, where)
         here = moved(spec, home, scratch / "work")
     acts = scenario(*sizes_of(spec), options.quick)
-    player = _player(here, options, scratch / "trainers")
+    player = Player(scratch / "trainers", here, options)
     with Writes(here.cwd) as writes:
         try:
             record = _play(player, acts, writes, tell)
@@ -93,18 +76,6 @@ def _stalls(record: Record, played: Played) -> tuple[float, ...]:
         return played.stalls_s
     first = [float(part.first["time"]) for part in stretches(record.lines) if float(part.first["time"]) >= played.at_s]
     return (first[0] - played.at_s,) if first else ()
-
-
-def _player(spec: TrainerSpec, options: Options, root: Path) -> Player:
-    return Player(
-        root,
-        spec,
-        driver_settings(WorkersConfig(allow_stock_horovodrun=options.allow_stock_horovodrun), POLL_S),
-        slots=options.slots,
-        steps=options.steps,
-        window_s=options.window_s,
-        patience_s=max(options.patience_s, 1.25 * (spec.hang_s or 0.0)),
-    )
 
 
 def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
@@ -172,7 +143,7 @@ def _alone(spec: TrainerSpec, options: Options, scratch: Path, record: Record, t
     if not lines:
         return ()
     tell("the reference run, without a stop")
-    player = _player(spec, options, scratch / "trainers-alone")
+    player = Player(scratch / "trainers-alone", spec, options)
     try:
         player.play(Act(ActKind.START, record.acts[0].nodes))
         player.run_on(int(lines[-1]["step"]))

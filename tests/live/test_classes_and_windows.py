@@ -158,7 +158,7 @@ def test_a_node_that_ends_before_it_pays_is_not_grown_onto_and_does_not_keep_oth
     home.at(10, short)
     home.at(40, lambda: home.cluster.give("n4"))
     seen: list[tuple[float, int]] = []
-    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers.desired())))
+    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers._occupancy.desired())))
     state = home.pilot(60)
     assert max(n for t, n in seen if t < 40) == 2
     assert {node_of(n) for n in state.active[0].nodes} == {"n1", "n2", "n4"}
@@ -185,7 +185,7 @@ def test_a_node_that_is_there_for_long_enough_is_used_and_given_back_in_time(tmp
 
     home.at(10, long)
     seen: list[tuple[float, int]] = []
-    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers.desired())))
+    home.after_tick = lambda: seen.append((home.clock.elapsed_s(), len(home.trainers._occupancy.desired())))
     home.pilot(150)
     assert max(n for t, n in seen if t < 130) == 3
     assert all(n == 2 for t, n in seen if 136 < t < 148)

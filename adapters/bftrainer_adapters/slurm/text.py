@@ -8,7 +8,7 @@ cluster.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
 
 from bftrainer.domain.cluster import Hidden, NodeView, PendingJob, Reservation
 from bftrainer.errors import SchedulerError
@@ -44,7 +44,10 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
         busy = _value(own, "LastBusyTime")
         busy_s = float(busy) if is_number(busy) else 0.0
         nodes.append(node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0, busy_s))
-    return _distinct(nodes)
+    for name, times in Counter(node.name for node in nodes).items():
+        if times > 1:
+            raise SchedulerError(f"node {name} is listed twice")
+    return tuple(nodes)
 
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
@@ -157,17 +160,3 @@ def _epoch(text: str, of: str) -> float:
     if not is_number(text):
         raise SchedulerError(f"{of}: {text[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
     return float(text)
-
-
-def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:
-    for name in _repeated(node.name for node in nodes):
-        raise SchedulerError(f"node {name} is listed twice")
-    return tuple(nodes)
-
-
-def _repeated(names: Iterator[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            yield name
-        seen.add(name)

@@ -280,10 +280,6 @@ class TrainerManager:
         """Fragments on which trainers have processes."""
         return self._occupancy.held(now_s).nodes
 
-    def desired(self) -> Nodes:
-        """Fragments that the core gave to trainers."""
-        return self._occupancy.desired()
-
     def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._occupancy.used(now_s)

@@ -10,7 +10,6 @@ Horovod's clients build ``http://ADDRESS:PORT/SCOPE/KEY`` from two variables and
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 import threading
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from typing import Protocol
 from bftrainer.errors import InvalidValueError
 from bftrainer.system.http_server import HttpAnswer, HttpRequest, http_port, is_same_token
 from bftrainer.system.network import tcp_listener
-from bftrainer.system.ports import Limits, PortServer
+from bftrainer.system.ports import Limits, PortServer, hosts_in
 from bftrainer_adapters.drivers.horovod.plain_pickle import Addresses, worker_registration
 
 MAX_KEYS = 1 << 18
@@ -52,7 +51,7 @@ class RendezvousServer:
 
     def __init__(self, address: str, networks: Sequence[str]) -> None:
         self.token = secrets.token_urlsafe(24)
-        self.networks = [ipaddress.ip_network(network) for network in networks]
+        self.welcomes = hosts_in(networks)
         self.callbacks: Callbacks | None = None
         self.values: dict[tuple[str, str], bytes] = {}
         self.planned_scopes: frozenset[str] = frozenset()
@@ -90,10 +89,6 @@ class RendezvousServer:
         """Stop serving. May be called twice."""
         self._http.stop()
 
-    def admits(self, client: str) -> bool:
-        """Whether a source address belongs to the trainer's networks."""
-        return any(ipaddress.ip_address(client) in network for network in self.networks)
-
     def split(self, path: str) -> tuple[str, str] | None:
         """Scope and key of a path that carries the token, else None."""
         first, slash, rest = path.removeprefix("/").partition("/")
@@ -115,7 +110,7 @@ class RendezvousServer:
         if scope == "worker_addresses":
             assert self.callbacks is not None
             addresses, secret = worker_registration(value)
-            if not all(self.admits(host) for places in addresses.values() for host, _ in places):
+            if not all(self.welcomes(host) for places in addresses.values() for host, _ in places):
                 raise InvalidValueError("a worker's address is outside of the trainer's networks")
             self.callbacks.register(*_worker(key), addresses, secret)
             return
@@ -149,7 +144,7 @@ class _Requests:
     rendezvous: RendezvousServer
 
     def welcomes(self, host: str) -> bool:
-        return self.rendezvous.admits(host)
+        return self.rendezvous.welcomes(host)
 
     def refusal(self, head: HttpRequest) -> HttpAnswer | None:
         return HttpAnswer(403) if self.rendezvous.split(head.target) is None else None
