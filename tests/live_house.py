@@ -22,6 +22,7 @@ from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell
 from bftrainer.live.runtime import PilotDependencies, PilotRuntime
 from bftrainer.live.signals import Signals
+from bftrainer.live.site import Site
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.persistence.registry import Registry
@@ -63,7 +64,7 @@ class House:
         self.config = configuration(self.tables)
         self.spool = Spool(self.path)
         self.fresh: dict[str, dict[str, Any]] = {}
-        self.reconfigures = False
+        self.site_keeps: tuple[str, ...] = ()
         self.background: Background = AtOnce()
         self.after_tick: Callable[[], None] = lambda: None
 
@@ -82,11 +83,8 @@ class House:
         listens = self.config.hints.port is not None
         hints = HintListener(self.config.hints, self.config.workers, self.path, self.clock) if listens else None
         try:
-            parts = PilotDependencies(
-                self.path, self.cluster, self.cluster, self.clock, peers=self.neighbours,
-                background=self.background,
-                reconfigure=(lambda _: ()) if self.reconfigures else None,
-            )  # fmt: skip
+            site = Site(self.cluster, self.cluster, peers=self.neighbours, reconfigure=lambda _: self.site_keeps)
+            parts = PilotDependencies(self.path, site, self.clock, background=self.background)
             until_s = self.clock.elapsed_s() + seconds
             self.running = it = HousePilot(self, parts, store, until_s, hints)
             return run(it.world, it.state, it.decisions.policy, it.decisions)

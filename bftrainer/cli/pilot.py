@@ -45,7 +45,7 @@ def pilot(state: Path, config: Path | None) -> None:
     from bftrainer.live.pilot_process import run_pilot
     from bftrainer.live.runtime import PilotDependencies
     from bftrainer.live.signals import Signals
-    from bftrainer.live.site import batch_job, build_site, reconfigure
+    from bftrainer.live.site import batch_job, build_site
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.system.background import InThread
     from bftrainer.system.clock import SystemClock
@@ -58,11 +58,7 @@ def pilot(state: Path, config: Path | None) -> None:
     site = build_site(settings, folder, clock)
 
     job = batch_job(os.environ, settings.nodes.holder, folder, clock)
-    parts = PilotDependencies(
-        folder, site.scheduler, site.holder, clock, site.ours, site.driver, job.id, job.is_gone, own_job=job.own,
-        peers=site.peers, reconfigure=lambda fresh: reconfigure(site, fresh), log=print_fact,
-        background=InThread(clock.wake),
-    )  # fmt: skip
+    parts = PilotDependencies(folder, site, clock, job, log=print_fact, background=InThread(clock.wake))
     try:
         require_locks(folder)
         with Signals().caught() as signals:
@@ -85,10 +81,10 @@ def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None])
     try:
         run()
     except DirectoryInUseError as error:
-        if not parts.job_id:
+        if not parts.job.id:
             raise
         now_s = parts.clock.now_s()
-        text = f"{error}; trying again every {_TRY_AGAIN_S:g} s, since this pilot runs in job {parts.job_id}"
+        text = f"{error}; trying again every {_TRY_AGAIN_S:g} s, since this pilot runs in job {parts.job.id}"
         parts.log(NoteAdded(now_s, "pilot", "", text), "text")
         until_s = parts.clock.elapsed_s() + _TRY_AGAIN_S
         while not signals.ends and parts.clock.elapsed_s() < until_s:

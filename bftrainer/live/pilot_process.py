@@ -44,7 +44,7 @@ def run_pilot(
     try:
         registry = Registry(store)
         check_decisions(config, [r.spec.trainer() for r in registry.trainers() if not r.status.is_final])
-        store.take_lease(this_process(), parts.job_id, parts.clock.now_s(), config.times.lease_s, parts.job_is_gone)
+        store.take_lease(this_process(), parts.job.id, parts.clock.now_s(), config.times.lease_s, parts.job.is_gone)
         cell = ConfigCell(config)
         notices = Notices(cell, registry, parts.state_dir, parts.clock)
         metrics = Metrics(registry) if is_served(config.metrics) else None
@@ -57,7 +57,7 @@ def run_pilot(
         if config.hints.port is not None:
             hints = HintListener(config.hints, config.workers, parts.state_dir, parts.clock)
             recorder.note("hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}")
-        launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.driver)
+        launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.site.driver)
         running = PilotRuntime(parts, cell, recorder, clock, notices, launcher, signals, reread, hints)
         if metrics is not None:
             served = MetricsServer(metrics, config.metrics, parts.state_dir)

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.core.windows import PilotJobs
-from bftrainer.domain.ports import Clock, NodeHolder, PeerPilots, Scheduler
+from bftrainer.domain.ports import Clock
 from bftrainer.domain.state import State
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.live.decision_maker import DecisionMaker
 from bftrainer.live.facts import Fact
 from bftrainer.live.heartbeat import Heartbeat
 from bftrainer.live.hints import Hints
-from bftrainer.live.job_chaining import JobChain, OwnJob
+from bftrainer.live.job_chaining import JobChain
 from bftrainer.live.nodes.classifier import NodeClassifier
 from bftrainer.live.nodes.manager import NodeManager
 from bftrainer.live.nodes.sharing import claim_hosts
@@ -23,6 +22,7 @@ from bftrainer.live.notices import NOTE, Notices
 from bftrainer.live.recorder import Recorder
 from bftrainer.live.reload import ConfigCell, changed, described, merged
 from bftrainer.live.signals import Signals
+from bftrainer.live.site import BatchJob, Site, reconfigure
 from bftrainer.live.steady_clock import SteadyClock
 from bftrainer.live.trainers.manager import TrainerManager
 from bftrainer.live.trainers.ports import Launcher
@@ -38,24 +38,17 @@ _STEP_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class PilotDependencies:
-    """A pilot's site and state directory.
+    """A pilot's site, its job and its state directory.
 
-    ``reconfigure`` applies the site's own table and returns the keys that it cannot apply. ``log`` prints a fact in one of the
-    formats of the configuration. ``background`` runs polls of the scheduler beside the loop.
+    ``log`` prints a fact in one of the formats of the configuration. ``background`` runs polls of the scheduler beside the
+    loop.
     """
 
     state_dir: Path
-    scheduler: Scheduler
-    holder: NodeHolder
+    site: Site
     clock: Clock
-    pilot_jobs: PilotJobs = field(default_factory=PilotJobs)
-    driver: dict[str, object] = field(default_factory=dict)
-    job_id: str = ""
-    job_is_gone: Callable[[str], bool | None] = lambda _: None
-    own_job: OwnJob | None = None
+    job: BatchJob = field(default_factory=BatchJob)
     at_step: Callable[[str], None] = lambda _: None
-    peers: PeerPilots | None = None
-    reconfigure: Callable[[PilotConfig], tuple[str, ...]] | None = None
     log: Callable[[Fact, str], None] = lambda _fact, _format: None
     background: Background = field(default_factory=AtOnce)
 
@@ -88,19 +81,19 @@ class PilotRuntime:
         max_parallel = self.decisions.max_parallel
         store = recorder.registry.store
         self.state = replace(last_state(store) or State(max_parallel), max_parallel=max_parallel)
-        if unseen := claim_hosts(parts.peers, parts.scheduler, config.now.nodes.hosts, refused_by=own_name()):
+        site = parts.site
+        if unseen := claim_hosts(site.peers, site.scheduler, config.now.nodes.hosts, refused_by=own_name()):
             recorder.note("pilot", "", unseen)
         classes = NodeClassifier(config, self.state)
         self.nodes = NodeManager(
-            config, recorder, parts.scheduler, parts.holder, clock, parts.pilot_jobs, classes, parts.peers,
-            parts.background, hints,
+            config, recorder, site.scheduler, site.holder, clock, site.ours, classes, site.peers, parts.background, hints,
         )  # fmt: skip
         self.heartbeat = Heartbeat(self.nodes.renew, parts.clock, config.now.times.lease_s)
         self.trainers = TrainerManager(config, recorder, launcher, classes, clock)
         self._job_chain = (
             None
-            if parts.own_job is None
-            else JobChain(parts.own_job, config, parts.clock, lambda text: recorder.note("hand-over", "", text))
+            if parts.job.own is None
+            else JobChain(parts.job.own, config, parts.clock, lambda text: recorder.note("hand-over", "", text))
         )
         self.world = LiveWorld(
             config, recorder, Spool(parts.state_dir), self.nodes, self.trainers, classes, clock, self.state, self,
@@ -165,18 +158,16 @@ class PilotRuntime:
 
     def _reload_site(self, old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
         """Apply the site's table and the host list: both, or neither if the list overlaps a peer pilot's."""
-        parts = self._parts
-        if parts.reconfigure is None:
-            return tuple(key for key in changed(old, fresh) if key.partition(".")[0] not in PilotConfig.model_fields)
-        kept = parts.reconfigure(fresh)
+        site = self._parts.site
+        kept = reconfigure(site, fresh)
         if fresh.nodes.hosts == old.nodes.hosts:
             return kept
         try:
-            if unseen := claim_hosts(parts.peers, parts.scheduler, fresh.nodes.hosts):
+            if unseen := claim_hosts(site.peers, site.scheduler, fresh.nodes.hosts):
                 self._recorder.note("reload", "", unseen)
         except UserError:
-            parts.reconfigure(old)
-            if parts.peers is not None:
-                parts.peers.announce(old.nodes.hosts)
+            reconfigure(site, old)
+            if site.peers is not None:
+                site.peers.announce(old.nodes.hosts)
             raise
         return kept

@@ -155,9 +155,9 @@ class BatchJob:
     ``is_gone`` tells whether another pilot's job is over (None: the scheduler does not say).
     """
 
-    id: str
-    own: OwnJob | None
-    is_gone: Callable[[str], bool | None]
+    id: str = ""
+    own: OwnJob | None = None
+    is_gone: Callable[[str], bool | None] = lambda _: None
 
 
 def batch_job(environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock) -> BatchJob:
@@ -166,7 +166,7 @@ def batch_job(environment: Mapping[str, str], holder: str, state_dir: Path, cloc
     if batch is None:
         batch = next((found for _, found in batch_systems() if found.job_id(environment)), None)
     if batch is None:
-        return BatchJob("", None, _is_gone_everywhere)
+        return BatchJob(is_gone=_is_gone_everywhere)
     job = batch.job_id(environment)
     return BatchJob(job, batch.own_job(job, state_dir, clock) if job else None, batch.job_is_gone)
 

@@ -43,6 +43,7 @@ from bftrainer.live.facts import DecisionMade
 from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
+from bftrainer.live.site import Site
 from bftrainer.live.trainers import driver_process
 from bftrainer.live.trainers.trainer_message import driver_settings
 from bftrainer.persistence.spool import Request, RequestKind, Spool
@@ -152,7 +153,7 @@ def measure(
             pilot_log._logger.cache_clear()  # it keeps the output that it began with
             try:
                 driver = driver_settings(config.workers, config.times.file_poll_s)
-                parts = PilotDependencies(state, machine, holder, clock, driver=driver, log=log)
+                parts = PilotDependencies(state, Site(machine, holder, driver=driver), clock, log=log)
                 run_pilot(parts, config, signals)
             finally:
                 sys.stdout = stdout

@@ -24,7 +24,7 @@ config, clock = read(state, None), SystemClock()
 site = build_site(config, state, clock)
 with Signals().caught() as signals:
     run_pilot(
-        PilotDependencies(state, site.scheduler, site.holder, clock, driver=site.driver, at_step=at_step),
+        PilotDependencies(state, site, clock, at_step=at_step),
         config,
         signals,
     )

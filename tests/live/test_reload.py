@@ -107,6 +107,7 @@ def test_quiet_hours_keep_what_is_held_and_take_nothing_more(home: House) -> Non
 
 
 def test_what_holders_were_started_with_stays_and_is_named(home: House) -> None:
+    home.site_keeps = ("slurm.partition",)
     home.at(
         5,
         lambda: home.reload(

@@ -20,6 +20,7 @@ from bftrainer.live.nodes.sharing import claim_hosts, overlap, peer_holders, roo
 from bftrainer.live.pilot_process import run_pilot
 from bftrainer.live.runtime import PilotDependencies
 from bftrainer.live.signals import Signals
+from bftrainer.live.site import Site
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import open_store
 from bftrainer.system.users import own_name
@@ -58,7 +59,7 @@ def parts(tmp_path: Path, neighbours: FakeNeighbours) -> PilotDependencies:
     cluster = FakeCluster(clock, idle=set(NODES))
     path = tmp_path / "state"
     path.mkdir(mode=0o700)
-    return PilotDependencies(path, cluster, cluster, clock, peers=neighbours)
+    return PilotDependencies(path, Site(cluster, cluster, peers=neighbours), clock)
 
 
 def test_a_pilot_whose_hosts_are_anothers_of_its_user_does_not_start(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_a_claim_of_another_user_keeps_no_pilot_from_its_trainers_but_is_said(tm
     """Anybody can submit a job that looks like a pilot's and claims every host."""
     it = parts(tmp_path, FakeNeighbours((other("*"), other(user=own_name()))))
     hosts = ("node0[1-4]",)
-    said = claim_hosts(it.peers, it.scheduler, hosts, refused_by=own_name())
+    said = claim_hosts(it.site.peers, it.site.scheduler, hosts, refused_by=own_name())
     assert "node01, node02, node03 and 1 more also in the list of pilot theirs-1 of bea" in said
     run_pilot(it, configuration({"nodes": {"hosts": list(hosts)}}), Signals(ends=True))
     with closing(open_store(it.state_dir)) as store:
@@ -86,7 +87,7 @@ def test_a_claim_of_another_user_keeps_no_pilot_from_its_trainers_but_is_said(tm
 
 def test_silence_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:
     it = parts(tmp_path, FakeNeighbours(silent=True))
-    assert "claim the same hosts: made up" in claim_hosts(it.peers, it.scheduler, ("node01",))
+    assert "claim the same hosts: made up" in claim_hosts(it.site.peers, it.site.scheduler, ("node01",))
 
 
 def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
@@ -94,7 +95,6 @@ def test_a_reload_with_anothers_hosts_is_refused(tmp_path: Path) -> None:
     home.cluster.give(*NODES)
     home.neighbours.others = (other("node[05-08]"),)
     home.submit(spec("a", max_nodes=8))
-    home.reconfigures = True
     home.at(5, lambda: home.reload(nodes={"hosts": ["node[01-05]"]}))
     home.at(10, lambda: home.reload(nodes={"hosts": ["node[01-04]"]}))
     home.pilot(15)
