@@ -1,7 +1,7 @@
 """bftrainer: neural network training on the nodes that a batch scheduler cannot fill (Liu et al. 2021).
 
 ``bftrainer.submit`` and the other names of ``bftrainer.client.public`` are imported when they are first used: training scripts
-import this package, too, and need none of them. ``__init__.pyi`` tells type checkers what they are.
+import this package as well, and need none of them. ``__init__.pyi`` tells type checkers what they are.
 """
 
 __version__ = "0.1.0"

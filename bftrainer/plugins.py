@@ -126,7 +126,7 @@ def _installed(group: str) -> dict[str, EntryPoint]:
 
 
 def _load(kind: str, name: str) -> Callable[..., Any]:
-    """The function of ``module:function``; as with ``python -m``, the working directory is searched, too."""
+    """The function of ``module:function``; as with ``python -m``, the working directory is searched as well."""
     module_name, _, function_name = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -52,7 +52,7 @@ class Gurobi:
 
     def solve(self, problem: Problem) -> Answer:
         """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
-        package, environment = self._package()  # first, so that a missing solver fails for an empty model, too
+        package, environment = self._package()  # first, so that a missing solver fails for an empty model as well
         milp = build(problem, native_sos=True)
         if (empty := without_variables(problem, milp, self.name)) is not None:
             return empty

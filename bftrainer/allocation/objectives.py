@@ -29,8 +29,8 @@ class Objective:
     ``weight(active, now_s)``, if present, multiplies the curve by a factor from the reports or the history of the trainer.
     ``unit`` is the unit of O_j(n) times seconds, for messages. ``needs`` is what a trainer must have for it.
 
-    With ``kappa``, nobody is refused, and a trainer counts as much as trainers wait for it (:mod:`bftrainer.policies.line`).
-    ``forward_s`` is the T_fwd that suits it.
+    With ``kappa``, no trainer is refused, and a trainer counts as much as trainers wait for it
+    (:mod:`bftrainer.policies.line`). ``forward_s`` is the T_fwd that suits it.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The costs of a rescale in the allocation problem, if old nodes train on while new ones start. Pure.
 
-A trainer stalls for s_j more seconds. A start takes S_j, a switch stalls everybody for W_j^up, shrinking stalls those that are
-left for W_j^dw. With x^+ = max(0, x), growth adds the stall w_j and delays what it gains by a_j; shrinking adds the stall d_j,
+A trainer stalls for s_j more seconds. A start takes S_j, a switch stalls all nodes for W_j^up, shrinking stalls the remaining
+nodes for W_j^dw. With x^+ = max(0, x), growth adds the stall w_j and delays what it gains by a_j; shrinking adds the stall d_j,
 at the size after it:
 
     a_j = (S_j + W_j^up - s_j)^+,  w_j = min(W_j^up, a_j),  d_j = (W_j^dw - s_j)^+

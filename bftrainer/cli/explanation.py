@@ -43,7 +43,7 @@ def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
 
 
 def headline(found: Explanation, *, has_ended: bool = False) -> str:
-    """The explanation in one sentence; two after the pilot's end (``has_ended``), since then nobody has nodes."""
+    """The explanation in one sentence; two after the pilot's end (``has_ended``), since then no trainer has nodes."""
     nodes, since = counted(found.share.after, "node"), clock_time(found.entry.event.at_s)
     if has_ended:
         return f"{found.trainer} had {nodes} from {since}: {found.why}. The pilot has ended; no trainer has nodes now."

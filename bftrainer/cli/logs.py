@@ -16,7 +16,7 @@ from bftrainer.system.regular import open_regular
 
 _POLL_S = 0.5
 _TAIL_BYTES = 64 << 20
-"""Most that is read at once; a worker's log is no longer, unless somebody else writes it."""
+"""Most that is read at once; a worker's log is no longer, unless another program writes it."""
 
 
 @click.command()

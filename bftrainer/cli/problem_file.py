@@ -20,7 +20,7 @@ from bftrainer.plugins import find_objective
 
 
 def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 8.0 is a count, too."""
+    """JSON has one kind of number: 8.0 is a count as well."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

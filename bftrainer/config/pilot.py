@@ -204,7 +204,7 @@ class MetricsConfig(ConfigTable):
     socket: bool = True
     """Serve on the Unix socket metrics.sock in the state directory, which only its owner can use."""
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    """Port to listen on, too. It needs token_file."""
+    """TCP port to serve on, in addition to the socket. It needs token_file."""
     address: str = "127.0.0.1"
     """Address of the port."""
     token_file: Path | None = None
@@ -226,14 +226,14 @@ class MetricsConfig(ConfigTable):
 
 
 class HintsConfig(ConfigTable):
-    """Hints to look at the scheduler at once: datagrams that Epilogs send (docs/hints.md). Anybody may send them."""
+    """Hints to poll the scheduler at once: datagrams that Epilogs send (docs/hints.md). Any host may send them."""
 
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """UDP port to listen on. Without it, there are no hints."""
     address: str = ""
     """Address to listen on. Empty: that of workers.interface. Only workers.allow_from may send."""
     looks_per_minute: Annotated[float, Field(gt=0, le=600)] = 30.0
-    """Maximum number of looks per minute that only a hint asks for. Each is charged to the budget of calls, too."""
+    """Maximum number of additional polls per minute because of hints. Each is charged to the budget of calls."""
     poll_s: Positive = 30.0
     """Interval between two polls while hints have announced the latest changes. At least times.poll_s is used."""
 

@@ -1,7 +1,7 @@
 """The equal split of idle nodes among users, which every pilot computes alike from what all show: no service, no set-up. Pure.
 
-Each user gets the same number of nodes, and nobody more than the user's pilots want (water-filling). A pilot requests no more
-than its part. It gives back what it holds above its part while another pilot is well below its own and finds no idle node: soon
+Each user gets the same number of nodes, and no user more than the user's pilots want (water-filling). A pilot requests no more
+than its part. It releases the nodes above its part while another pilot is well below its own and finds no idle node: soon
 if that one had half of it or less, else after a while, so that small differences move no node.
 
 What others show is not always so. A pilot that leaves nodes idle below its part counts with what it holds, for longer each time
@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 SOON_S, LATER_S = 3.0, 60.0
-"""Patience before nodes are given back: for a pilot that had half of its part or less, for another one."""
+"""Patience before nodes are released: for a pilot that had half of its part or less, for another one."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
 IN_VAIN_S = 45.0
@@ -27,7 +27,7 @@ ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
 TOLD_S = 120.0
 """A pilot that keeps nodes above its part for so long does not give them back."""
 SETTLES_S = 25.0
-"""A node on its way from one user to another is nobody's for a moment: the most nodes of so many seconds are divided."""
+"""A node on its way from one user to another belongs to no user for a moment: the most nodes within this time are divided."""
 
 Key = tuple[str, str]
 
@@ -92,7 +92,7 @@ class ShareMemory:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """``part``: what this pilot may hold (infinite: no other user wants any). It gives back ``gives`` of its nodes now, best
+    """``part``: what this pilot may hold (infinite: no other user wants any). It releases ``gives`` of its nodes now, best
     those of ``fits``, for ``reason``. ``is_short``: it lacks nodes and finds none. ``tells``: for the log of events.
     """
 
@@ -107,7 +107,7 @@ class Split:
 
 
 def equal_parts(nodes: int, wants: Mapping[str, int], holds: Mapping[str, int] | None = None) -> dict[str, int]:
-    """``nodes`` divided evenly, nobody above what it wants. Odd nodes stay with who holds more, else go by name. The sum is the
+    """``nodes`` divided evenly, no user above its demand. Odd nodes stay with who holds more, else go by name. The sum is the
     smaller of both sums. Cost: O(U log U).
     """
     level, left = 0, max(nodes, 0)
@@ -160,7 +160,7 @@ def split(
     own: Sharer, leaves: int, others: Sequence[Sharer], idle: Collection[str], most: float, was: ShareMemory, now_s: float,
     poll_s: float = 10.0,
 ) -> Split:  # fmt: skip
-    """``leaves``: nodes that this pilot has given back and not yet released. ``idle``: nodes that nobody holds and it may
+    """``leaves``: nodes that this pilot has decided to release and still holds. ``idle``: nodes that no pilot holds and it may
     take. ``most``: nodes that all pilots together may hold.
     """
     others = [c for c in others if c.holds or c.wants]

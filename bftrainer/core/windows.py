@@ -22,7 +22,7 @@ class PilotJobs:
 
     ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
     node in none of them cannot be held. ``shares_partitions``: preemption is by QOS, so main-queue jobs may wait in these
-    partitions, too. ``assume_window_s`` is the length of a window where the site hides other users' jobs.
+    partitions as well. ``assume_window_s`` is the length of a window where the site hides other users' jobs.
     """
 
     job_ids: frozenset[str] = frozenset()
@@ -72,7 +72,7 @@ class FreeNode:
 
 
 def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False) -> tuple[FreeNode, ...]:
-    """The free nodes, by name; with ``wakes`` those that are powered down, too.
+    """The free nodes, by name; with ``wakes`` those that are powered down as well.
 
     Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is assumed.
     """
@@ -94,7 +94,7 @@ def free_nodes(seen: Observation, ours: PilotJobs, wakes: bool = False) -> tuple
 
 
 def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
-    """The end of every node's window, idle or not: the ends count for held nodes, too."""
+    """The end of every node's window, idle or not: the ends count for held nodes as well."""
     ends = {node.name: _NEVER for node in seen.nodes}
     hidden = seen.hidden & {Hidden.JOBS, Hidden.RESERVATIONS}
     if hidden:

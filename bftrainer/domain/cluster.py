@@ -92,7 +92,7 @@ class PendingJob:
 
 @dataclass(frozen=True, slots=True)
 class LimitWait:
-    """A main-queue job that waits for a limit for which holders count, too. It needs the nodes of ``size`` holders."""
+    """A main-queue job that waits for a limit for which holders count as well. It needs the nodes of ``size`` holders."""
 
     job: str
     size: int

@@ -27,7 +27,7 @@ def job_of(fragment: str) -> str:
 
 
 def is_one_of_several(fragment: str) -> bool:
-    """Whether a batch system's holder job has other nodes, too."""
+    """Whether a batch system's holder job has other nodes as well."""
     return _OF_SEVERAL in id_of(fragment)
 
 

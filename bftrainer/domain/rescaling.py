@@ -3,7 +3,7 @@
 A rescale has two costs if the old nodes train on while new ones start. A *start* takes ``Trainer.start_s`` (S): the new nodes
 do nothing yet, and the old ones train on. Then comes the *switch*: all nodes stall for ``scale_up_s`` (W^up). Shrinking and
 losing nodes that train stall the others for ``scale_down_s`` (W^dw). Stalls overlap, and growth during a start postpones its
-switch: one switch serves both. A start from 0 nodes may take longer, since the trainer's driver starts, too
+switch: one switch serves both. A start from 0 nodes may take longer, since the trainer's driver starts as well
 (``Trainer.from_zero_s``). Without a start, S = 0: all nodes stall for R^up or R^dw.
 """
 

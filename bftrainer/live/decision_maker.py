@@ -24,7 +24,7 @@ from bftrainer.policies.needs import check_needs_of_all, refusal
 from bftrainer.policies.settings import PolicySettings
 
 PLACES = 10
-"""P_jmax where nobody decides how many trainers train: the paper's."""
+"""P_jmax where the policy does not decide how many trainers train: the paper's."""
 _TRIAL = Problem(1, 1.0, (TrainerDemand("trial", Curve((1,), (1.0,)), 1, 1, 0.0, 0.0),))
 
 

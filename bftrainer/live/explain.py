@@ -29,7 +29,7 @@ from bftrainer.policies.gather import GatheringArrivals
 from bftrainer.policies.line import key_s
 
 _NOTES = 1000
-"""So many notes are searched."""
+"""Number of notes that are searched."""
 
 
 @dataclass(frozen=True, slots=True)

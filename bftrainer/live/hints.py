@@ -1,4 +1,4 @@
-"""The pilot's ear for hints: datagrams that say "look now". Anybody may send them, so nothing in them is believed.
+"""Receives hints: datagrams that say "poll now". Any host may send them, so their content is ignored.
 
 UDP, and no Unix socket: an Epilog runs on another host; bash alone can send a datagram there; and its sender never waits, not
 for a pilot that is stopped, gone, or flooded. A datagram that is lost costs what polling costs.

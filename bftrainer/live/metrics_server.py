@@ -1,6 +1,6 @@
 """GET /metrics on a Unix socket in the state directory, and on a TCP port with a token.
 
-A port on loopback needs the token, too: every user of a login node can connect there, and the page names trainers.
+A port on loopback needs the token as well: every user of a login node can connect there, and the page names trainers.
 """
 
 from __future__ import annotations

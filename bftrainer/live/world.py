@@ -39,9 +39,9 @@ from bftrainer.persistence.spool import Request, RequestKind, Spool
 
 REQUESTS_AT_ONCE = 40
 REQUESTS_S = 0.05
-"""A tick takes so many requests from the spool, for so long at most."""
+"""Requests that a tick takes from the spool, and the seconds that it spends on them, at most."""
 QUEUED_TOLD = 100
-"""Of the queue, the core is told so many trainers beyond those that it may admit (if all: two for each node of the pool): its
+"""Trainers of the queue that the core is told beyond the ones that it may admit (if all: two for each node of the pool): its
 state is written at every decision."""
 
 
@@ -191,7 +191,7 @@ class LiveWorld:
         withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
         self._nodes.give_back(withheld, "a worker there was killed")
         timer.passed(TickStage.DRIVERS)
-        # Before anything that may take long: nodes that were given back do not wait for it.
+        # Before anything that may take long: released nodes do not wait for it.
         self._nodes.release(self._trainers.held(now_s))
         timer.passed(TickStage.RELEASES)
         if self._drains_since is None:

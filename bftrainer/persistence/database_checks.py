@@ -87,7 +87,7 @@ def guard(connection: sqlite3.Connection) -> None:
 
 @dataclass(slots=True)
 class _WorkLimit:
-    """Interrupts SQLite after so many steps."""
+    """Steps after which SQLite is interrupted."""
 
     left: float
 

@@ -29,7 +29,7 @@ _ADD_REPEATED = (
 class TrainerChange:
     """A change of one trainer, without times: its columns get the time at which it is written. None leaves a column as it is.
 
-    ``retry_s``: it may start again after so many seconds. ``finished``: it has ended for good, and its driver, too.
+    ``retry_s``: the seconds after which it may start again. ``finished``: it has ended for good, and its driver as well.
     """
 
     status: TrainerStatus | None = None

@@ -29,7 +29,7 @@ from bftrainer.system.users import name_of
 MAX_BYTES = 1 << 20
 MAX_FILES_AT_ONCE = 200
 MAX_FILES_LISTED = 50_000
-"""A listing takes some 30 ms for so many."""
+"""Files of one listing, which takes some 30 ms."""
 _SUFFIX = ".json"
 
 
@@ -255,7 +255,7 @@ def _check_folder(folder: Path, found: os.stat_result, *, is_state_dir: bool) ->
 
 
 def _names(folder: int) -> list[str]:
-    """The names of requests, oldest first; of very many files only so many are looked at."""
+    """The names of requests, oldest first; of very many files, a limited number."""
     with os.scandir(folder) as found:
         seen = [entry.name for entry in islice(found, MAX_FILES_LISTED)]
     return sorted(name for name in seen if name.endswith(_SUFFIX) and not name.startswith("."))

@@ -27,8 +27,8 @@ class CohortModel:
     A cohort of age a, at least ``youngest_s``, is hit after ``first_s`` + a seconds in the mean; beyond ``knee_s``, only
     ``late`` of the further age counts. Single nodes stay ``outlast`` times as long as their cohort. A trainer on one cohort of
     k nodes is hit, but rarely by the loss of some of its nodes: the larger the cohort, by ``at_once`` * ln k, the more often
-    all of it goes and nobody is left to stall. ``horizon_s`` is how far the policy looks ahead, ``successor_s`` how far ahead
-    a completion costs the start of the next trainer. Nodes that join within ``together_s`` are one cohort.
+    all of it goes and no worker is left to stall. ``horizon_s`` is how far the policy looks ahead, ``successor_s`` how far
+    ahead a completion costs the start of the next trainer. Nodes that join within ``together_s`` are one cohort.
     """
 
     first_s: float = 140.0
@@ -68,7 +68,7 @@ class CohortModel:
         return within_s / (self.mean_to_hit_s(age_s) + within_s)
 
     def partly(self, nodes: Array) -> Array:
-        """The share of the hits that leave something of a trainer on one cohort of so many nodes; 0 for one node."""
+        """The share of the hits that leave something of a trainer on one cohort, by its number of nodes; 0 for one node."""
         return 1.0 - 1.0 / (1.0 + self.at_once * np.log(np.maximum(nodes, 1.0)))
 
 

@@ -1,7 +1,7 @@
 """A policy that cannot fail: an error keeps the present counts, and names the trainers that cause it.
 
 An error is an exception of the policy, its objective or its solver, or counts or named nodes that break a rule. A live pilot
-decides through this wrapper, since a policy that raises must not end everybody's training; a replay does not, since there the
+decides through this wrapper, since a policy that raises must not end all training; a replay does not, since there the
 error is what the user wants to see.
 """
 
@@ -72,6 +72,6 @@ class Keeping:
 
 
 def _described(error: Exception) -> str:
-    """One line; the class tells more than the text of an error that nobody raised on purpose."""
+    """One line; the class tells more than the text of an error that was not raised on purpose."""
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, BFTrainerError) else f"{type(error).__name__}: {text}"

@@ -1,6 +1,6 @@
 """The line of all unfinished trainers, and the weight of each in Eqn 16: how many wait for it.
 
-Nobody is refused: which trainers of the queue train, and with how many nodes, is one optimization.
+No trainer is refused: which trainers of the queue train, and with how many nodes, is one optimization.
 
     m      unfinished trainers; M: the most since there was last none
     line   by submission plus remaining time on one node, the least first

@@ -14,7 +14,7 @@ class PolicySettings:
     """``forward_s`` is T_fwd in seconds; ``seed`` is for policies that break ties at random.
 
     ``options`` are parameters of the policy by name, as the user gave them. ``guard_h``, in hours, adds the starvation guard;
-    ``gather_s`` gathers nodes that join within so many seconds.
+    ``gather_s``: seconds within which joining nodes are gathered.
     """
 
     allocator: Allocator

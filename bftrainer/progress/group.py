@@ -95,7 +95,7 @@ class Group:
             client.close()
 
     def _failed(self, error: Exception) -> None:
-        """Close the connections: peers that do not know of the loss yet then see an error, too."""
+        """Close the connections: peers that do not know of the loss yet then see an error as well."""
         print(f"bftrainer: step {self.turn.step}: {error}; it is made again", flush=True)
         self.error = error
         self._peers.abort()

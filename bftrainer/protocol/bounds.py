@@ -60,7 +60,7 @@ def whole_or_none(value: object) -> int | None:
 
 
 def text(value: str, most: int = MAX_TEXT) -> str:
-    """At most so many characters, all of which can be encoded: JSON may contain halves of surrogate pairs."""
+    """A limited number of characters, all of which can be encoded: JSON may contain halves of surrogate pairs."""
     cut = value if len(value) <= most else f"{value[: most - 3]}..."
     return cut.encode("utf-8", "replace").decode()
 

@@ -77,7 +77,7 @@ def packed(message: Hello | NextStep | Turn | Keys) -> bytes:
 
 
 def unpacked(kind: type[T], data: bytes | bytearray) -> T:
-    """Raises :class:`SealError`: whoever knows the key speaks this language."""
+    """Raises :class:`SealError`: a peer that knows the key speaks this language."""
     try:
         return from_fields(kind, json.loads(data), kind.__name__)
     except (ValueError, InputFileError) as error:

@@ -217,5 +217,5 @@ def after_progress(
 
 
 def is_too_far(before: float | None, before_s: float, now: float, now_s: float) -> bool:
-    """Whether nobody can have processed these samples in this time; a fall to an earlier checkpoint is possible."""
+    """Whether no trainer can have processed these samples in this time; a fall to an earlier checkpoint is possible."""
     return before is not None and now - before > MAX_SAMPLES_PER_S * max(now_s - before_s, 1.0)

@@ -63,7 +63,7 @@ class TaskBoard:
             fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputFileError(str(results), "in use by another pool; give another file for the results") from None
-        except OSError as error:  # a file system without locks: then nobody can tell
+        except OSError as error:  # a file system without locks: unknown
             print(f"bftrainer: {results}: {error.strerror}", file=sys.stderr)
         for index, _ in self._logged(results, "result"):
             self._settled[index] = 1

@@ -10,7 +10,7 @@ from bftrainer.errors import UserError
 
 
 def try_lock(handle: int, path: Path) -> bool:
-    """Lock an open file, unless somebody else has; return whether it is locked now.
+    """Lock an open file, unless another process has; return whether it is locked now.
 
     Raises :class:`~bftrainer.errors.UserError` if the file system has no locks.
     """

@@ -46,7 +46,7 @@ def datagram_listener(address: str, port: int, networks: Iterable[IPv4Network | 
     """A socket for datagrams that never blocks; port 0: any. Raises ``OSError``.
 
     The kernel keeps a few datagrams and drops the others; where the address is IPv4, it drops those from outside of these
-    networks, too.
+    networks as well.
     """
     is_v6 = ":" in address
     listener = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_DGRAM)

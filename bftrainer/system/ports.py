@@ -104,7 +104,7 @@ class Connection:
     async def _run(self) -> None:
         with suppress(
             OSError, EOFError, asyncio.CancelledError
-        ):  # it has gone, or its time is over: nobody is there to tell
+        ):  # it has gone, or its time is over: no peer is there to tell
             await self._port.serve(self)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

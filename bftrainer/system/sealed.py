@@ -1,6 +1,6 @@
 """Messages between processes that share a key: both sides prove that they know it, and each message bears a code.
 
-What travels is not encrypted. Nobody without the key can send a message, change or repeat one, or answer in another's place.
+Messages are not encrypted. Without the key, no host can send a message, change or repeat one, or answer in another's place.
 
 Handshake: the client sends a nonce, the server a nonce and its proof, the client its proof. A message: its length (4 bytes),
 its bytes, and HMAC-SHA256 of direction, number and bytes.

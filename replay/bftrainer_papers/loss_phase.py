@@ -2,7 +2,7 @@
 
 The published times imply *effective* speeds (time to convergence, not iterations) on 1 to 4 devices. With a concave curve,
 3:1 cannot beat 2:2 in total time: while both run, the older task gains p(3) - p(2) and the younger loses p(2) - p(1), which is
-at least as much. That row is shown, too.
+at least as much. That row is shown as well.
 """
 
 from __future__ import annotations

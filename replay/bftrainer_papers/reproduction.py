@@ -21,7 +21,7 @@ class ResultVerdict(Enum):
 class PaperResult:
     """One row: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <= ``tolerance`` (None: nothing is claimed).
 
-    With ``signed``, the sign is a direction (better or worse) and must be right, too. Values without a direction (shares of
+    With ``signed``, the sign is a direction (better or worse) and must be right as well. Values without a direction (shares of
     jobs, numbers of nodes) are within or have failed. If the paper gives a direction and no value, ours must have the
     ``sign`` (+1 or -1).
     """

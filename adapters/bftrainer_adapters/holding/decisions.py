@@ -2,7 +2,7 @@
 
 Each function returns the fragments that have changed, and the steps to take. Fragments come with the others of their jobs.
 
-Of a holder job of several nodes, Slurm preempts all. Some may be given back, in two steps that a successor can do after a
+Of a holder job of several nodes, Slurm preempts all. Some may be released, in two steps that a successor can do after a
 crash: their payloads end, as their leases say; then the job is shrunk to the other nodes. Whatever fails, no node is kept that
 was released: the whole job ends.
 """
@@ -27,7 +27,7 @@ Fragments = Mapping[str, HolderFragment]
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """A holder job keeps these nodes and gives back the ``released`` fragments."""
+    """A holder job keeps these nodes without the ``released`` fragments."""
 
     job: str
     kept: tuple[str, ...]
@@ -207,7 +207,7 @@ def _give_up(draft: _Draft, held: HolderFragment, marks: Marks, rules: HolderRul
 
 
 def settled(fragments: Fragments, now_s: float) -> HoldingSteps:
-    """Give back the nodes of jobs for several that were released, or the whole job."""
+    """End the released nodes of jobs of several nodes, or the whole job."""
     draft, shrink = _Draft(fragments, now_s), []
     for job in sorted(draft.jobs):
         members = draft.members(job)

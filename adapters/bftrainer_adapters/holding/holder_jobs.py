@@ -168,7 +168,7 @@ class HolderJobs(Protocol[SettingsT_contra]):
         """Submit a holder for a node and a time, and for further nodes that are alike; its job id."""
 
     def shrink(self, job: str, nodes: list[str]) -> None:
-        """Give back all nodes of a job but these. Their payloads have ended. Raises if the job still has them."""
+        """Release all nodes of a job but these. Their payloads have ended. Raises if the job still has them."""
 
     def listed(self) -> Mapping[str, ListedJob]:
         """This pilot's holders by job id, recently ended ones included."""
@@ -179,7 +179,7 @@ class HolderJobs(Protocol[SettingsT_contra]):
         """
 
     def end(self, ids: list[str]) -> None:
-        """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends them, too."""
+        """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends them as well."""
 
     def end_workers(self, names: list[str]) -> None:
         """End all processes in these fragments except the payloads. Raises if a scheduler is needed and does not answer."""

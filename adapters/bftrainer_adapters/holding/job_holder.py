@@ -2,7 +2,7 @@
 
 The state of a fragment comes from three sources: the payload's marks (at every poll), the scheduler's list of holders (every
 ``poll_s``; more often while a fragment starts or leaves), and the requests. A job that is not listed is not necessarily gone:
-ended jobs are listed, too, and the scheduler is asked by id for a job that it no longer lists.
+ended jobs are listed as well, and the scheduler is asked by id for a job that it no longer lists.
 
 Facts are gathered and steps carried out here; :mod:`~bftrainer_adapters.holding.decisions` decides.
 """
@@ -187,7 +187,7 @@ class JobHolder(Generic[SettingsT]):
             self._lists = replace(self._lists, suspects=True)
 
     def release(self, names: frozenset[str]) -> None:
-        """End workers, then holders. The leases say it, too, in case the scheduler does not answer."""
+        """End workers, then holders. The leases say it as well, in case the scheduler does not answer."""
         now_s, known = self._clock.elapsed_s(), self._table.by_name.keys() & names
         self._carry_out(decisions.released(self._table.whole_jobs(known), known, now_s))
         self._settle(now_s)
@@ -257,7 +257,7 @@ class JobHolder(Generic[SettingsT]):
         for outcome in steps.outcomes:
             self._learn(outcome)
         if steps.end_workers and not self._jobs.wait_s(CallKind.TIDY):
-            with suppress(CommandError, SchedulerError):  # the payload's sweep ends them, too
+            with suppress(CommandError, SchedulerError):  # the payload's sweep ends them as well
                 self._jobs.end_workers(list(steps.end_workers))
         if steps.end:
             self._jobs.end(list(steps.end))

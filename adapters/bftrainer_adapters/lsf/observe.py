@@ -33,7 +33,7 @@ def hosts_argv(settings: LsfSettings) -> list[str]:
 
 
 def pending_argv() -> list[str]:
-    """All pending jobs of everybody."""
+    """All pending jobs of all users."""
     return ["bjobs", "-u", "all", "-p", "-o", lsf_text.PENDING_FIELDS, "-json"]
 
 

@@ -108,7 +108,7 @@ def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
             found.append(
                 f"{name} = {value} of {place} makes main jobs wait for holders; set {name} = 0 in {queue.name}"
             )
-    # A property of the preempting jobs, so their queues may set it, too; those are not checked.
+    # A property of the preempting jobs, so their queues may set it as well; those are not checked.
     if not _OFF.fullmatch(value := params.delays.get(PREEMPT_DELAY, "")):
         found.append(f"{PREEMPT_DELAY} = {value} of lsb.params makes main jobs wait for holders; remove it")
     return found

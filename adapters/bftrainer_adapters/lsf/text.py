@@ -58,7 +58,7 @@ def answer_of(output: Output) -> str | None:
     """What LSF says, wherever it says it; None if the command failed.
 
     "None found" is on stderr, with status 255, with 254 (the descendant Volclava 2.2) or with 0
-    (LSB_BJOBS_CONSISTENT_EXIT_CODE=N, IBM's default). A JSON document with status 255 is an answer, too: it has no records
+    (LSB_BJOBS_CONSISTENT_EXIT_CODE=N, IBM's default). A JSON document with status 255 is an answer as well: it has no records
     (Volclava 2.2), or those of unknown jobs.
     """
     out = without_waiting(output.out)

@@ -10,7 +10,7 @@ handlers have returned, 4 to 30 s later. docs/decisions/0007 says which processe
 
 SCRIPT_PID, if it is not 0, is the job script: it is signaled to end first, see holder.slurm. SCRIPT_NODE is given where the
 job has several nodes. Each has a payload then; the one on this node signals the script. A payload whose lease lapses ends with
-status 1, which ends the others, too.
+status 1, which ends the others as well.
 
 Nothing here may delay the signal. Threads read and write all files, and the main thread only waits for signals: a shared file
 system that hangs must not keep a node.

@@ -111,7 +111,7 @@ class SlurmCalls:
         return text
 
     def reconfigure(self, calls_per_minute: float) -> None:
-        """The pilot was told to read its configuration again; Slurm's is asked again, too."""
+        """The pilot was told to read its configuration again; Slurm's is asked again as well."""
         self._config.forget()
         if self.budget is not None:
             self.budget.configure(calls_per_minute)

@@ -59,7 +59,7 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
     def shared_limits(self) -> SharedLimits:
-        """Limits for which main-queue jobs count, too; called from the thread of observations."""
+        """Limits for which main-queue jobs count as well; called from the thread of observations."""
         return self._slurm.shared
 
     def claim(self, words: str) -> None:
@@ -168,7 +168,7 @@ class _Slurm:
 
     @property
     def nodes_per_job(self) -> int:
-        """As configured, where jobs can give back some of their nodes."""
+        """As configured, where jobs can release some of their nodes."""
         return self.settings.nodes_per_holder if self.shrinks_jobs else 1
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:

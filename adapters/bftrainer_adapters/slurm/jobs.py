@@ -207,7 +207,7 @@ def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
 
 
 def shrink_argv(job: str, nodes: Iterable[str]) -> list[str]:
-    """Give back all nodes of a job but these. No version gives back the node of the batch script (and 22.05.8 loses the nodes,
+    """Release all nodes of a job but these. No version releases the node of the batch script (and 22.05.8 loses the nodes,
     see several_nodes.py). NumNodes would choose the nodes itself.
     """
     return ["scontrol", "update", f"JobId={job}", f"ReqNodeList={','.join(sorted(nodes))}"]
@@ -234,14 +234,15 @@ class HolderSteps:
 def parse_steps(text: str, mark: str) -> HolderSteps:
     """Slurm's own steps (batch, extern) are left out.
 
-    Slurm's stepmgr hides the others from slurmctld, the payload's, too (SlurmctldParameters=enable_stepmgr; 24.11.5, 26.05.5).
+    Slurm's stepmgr hides the others from slurmctld, the payload's as well
+    (SlurmctldParameters=enable_stepmgr; 24.11.5, 26.05.5).
     """
     records = [record.split("|", 1) for record in parse_records(text, mark, _STEP_HEADER, "steps")]
     return _holder_steps((step, "".join(name)) for step, *name in records)
 
 
 def job_steps_argv(job: str) -> list[str]:
-    """All steps of one job. Unlike squeue, scontrol asks the node's stepmgr, too."""
+    """All steps of one job. Unlike squeue, scontrol asks the node's stepmgr as well."""
     return ["scontrol", "-o", "show", "step", job]
 
 

@@ -1,4 +1,4 @@
-"""Main-queue jobs that wait for a limit for which holders count, too: Slurm preempts for nodes, not for limits. Pure.
+"""Main-queue jobs that wait for a limit for which holders count as well: Slurm preempts for nodes, not for limits. Pure.
 
 ``squeue`` says that a job waits for a limit, and not for which one of several. All that could be meant count.
 """
@@ -27,7 +27,7 @@ _OF_ONE = re.compile(r"PerJob|PerNode|WallDuration|GrpWall|(?<!Run)Minutes|Submi
 class SharedLimit:
     """A limit for which holders and main-queue jobs of these accounts, or of a user, QOS or partition, count.
 
-    ``nodes`` is what it allows, if it counts nodes or what is in them; a larger job would wait without holders, too.
+    ``nodes`` is what it allows, if it counts nodes or what is in them; a larger job would wait without holders as well.
     """
 
     nodes: float
@@ -39,7 +39,7 @@ class SharedLimit:
 
 @dataclass(frozen=True, slots=True)
 class SharedLimits:
-    """All of them, and where holders run: other jobs there are of pilots, too."""
+    """All of them, and where holders run: other jobs there are of pilots as well."""
 
     limits: tuple[SharedLimit, ...] = ()
     own_qos: str = ""

@@ -35,7 +35,7 @@ def job_argv(job: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SlurmJobFacts:
-    """A line of squeue. ``options`` are the sbatch options that the successor gets, too."""
+    """A line of squeue. ``options`` are the sbatch options that the successor gets as well."""
 
     state: str
     ends_s: float | None

@@ -1,10 +1,10 @@
 """squeue's output as records that no user can forge. Pure.
 
 Slurm accepts any character but NUL in job names and comments: line breaks, bars, lines that look like another user's job
-(22.05.8: ``sbatch -J $'a\\nb'``; U+2028, U+0085 and form feed, too). Three rules keep them harmless. A decision rests on fields
-that only Slurm writes: ids, users, states, nodes, times. A format ends with a mark that is drawn at random for each call: only
-Slurm can end a record, and an answer without the last mark is truncated. Free text comes last in a record, after fields without
-bars.
+(22.05.8: ``sbatch -J $'a\\nb'``; U+2028, U+0085 and form feed as well). Three rules keep them harmless. A decision rests on
+fields that only Slurm writes: ids, users, states, nodes, times. A format ends with a mark that is drawn at random for each
+call: only Slurm can end a record, and an answer without the last mark is truncated. Free text comes last in a record, after
+fields without bars.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def check_settings(settings: SlurmSettings, site_max_nodes: int | None, where: s
 
 
 def shrinks_jobs(config: Mapping[str, str]) -> bool:
-    """Whether jobs of this Slurm can give back some of their nodes."""
+    """Whether jobs of this Slurm can release some of their nodes."""
     return parse_version(config["SLURM_VERSION"]) >= SHRINKS_SINCE
 
 

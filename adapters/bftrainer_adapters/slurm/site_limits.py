@@ -1,6 +1,6 @@
 """What limits holders on a Slurm site: their QOS, their partition and its QOS, their account and those above it. Pure.
 
-A limit that counts holders only caps the pilot. One that counts main-queue jobs, too, makes these wait: Slurm preempts for
+A limit that counts holders only caps the pilot. One that counts main-queue jobs as well, makes these wait: Slurm preempts for
 nodes, not for limits (seen with 22.05.8: AssocGrpNodeLimit, AssocMaxJobsLimit and QOSGrpNodeLimit beside held nodes).
 """
 
@@ -19,7 +19,7 @@ BY_QOS = "preempt/qos"
 
 @dataclass(frozen=True, slots=True)
 class LimitSource:
-    """One place where limits are set. ``beside`` are the main-queue jobs that count, too; empty: none does.
+    """One place where limits are set. ``beside`` are the main-queue jobs that count as well; empty: none does.
 
     ``of_...`` say which jobs those are: of an account and the accounts below it, of a user in it, of a QOS,
     or of a partition.

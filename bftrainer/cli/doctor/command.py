@@ -73,7 +73,7 @@ def _live(state: Path | None, keep: Path) -> list[Check]:
 
 
 def _site(name: str, keep: Path) -> list[Check]:
-    """What an installed site finds here without a configuration; a site that cannot be loaded is a finding, too."""
+    """What an installed site finds here without a configuration; a site that cannot be loaded is a finding as well."""
     from bftrainer.domain.checks import Check
     from bftrainer.errors import UserError
     from bftrainer.live.site import find_site

@@ -65,7 +65,7 @@ class ClusterView:
     seconds without an answer. ``error``: of the last failure, empty since a success. ``budget``: the limit of calls that first
     postponed a poll for long. ``complaint``: what was last said of peer pilots.
     ``rivals``: other pilots of the ``usable`` nodes, which are all that the configuration
-    allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, of held nodes, too.
+    allows. ``is_blind``: the site hides the rivals. ``window_ends``: (node, end) by the scheduler's plans, held nodes included.
     ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
     """
 

@@ -1,4 +1,4 @@
-"""Which nodes to request, which to give back, which to release: what is known in, steps out. Pure; no clock, no I/O.
+"""Which nodes to request, which to take from trainers, which to release: facts in, steps out. Pure; no clock, no I/O.
 
 A node goes in three steps, so that no trainer is cut off: it leaves the pool (:class:`GiveBack`), its trainer leaves it or
 runs out of time, its holder ends (:class:`Release`).

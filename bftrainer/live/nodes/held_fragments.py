@@ -1,6 +1,6 @@
-"""The fragments that this pilot holds or waits for, their audit in the registry, and when they have to be given back.
+"""The fragments that this pilot holds or waits for, their audit in the registry, and when they have to be released.
 
-A fragment is given back before the scheduler's plans need its node, and before its holder's time limit. That is in whole
+A fragment is released before the scheduler's plans need its node, and before its holder's time limit. That is in whole
 minutes, so it ends up to a minute before the window; and a site or a QOS may limit it to less than any window. What the
 scheduler ends at the limit costs a trainer its work since the last commit, as a preemption does.
 """

@@ -103,7 +103,7 @@ class NodeManager:
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
-        """(fragment, when it has to be given back) of the pool: by the scheduler's plan, or by a holder's time limit."""
+        """(fragment, when it has to be released) of the pool: by the scheduler's plan, or by a holder's time limit."""
         return self._earliest(self._planned_ends(), self._near_limit_ends())
 
     def _planned_ends(self) -> Ends:
@@ -169,7 +169,7 @@ class NodeManager:
             self._holder.observed(self._polls.view.without_a_job)
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
-        """Request nodes that trainers can use; give back those that they do not use or that the scheduler needs."""
+        """Request nodes that trainers can use; release nodes that they do not use or that the scheduler needs."""
         view = self._polls.view
         facts = NodeFacts(
             self._config.now,
@@ -232,7 +232,7 @@ class NodeManager:
         self._fragments.give_back(names, reason, self._clock.now_s())
 
     def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
-        """Release the holders of fragments that were given back and are no longer in use, or have been for too long."""
+        """Release the holders of fragments that are to be released and are no longer in use, or have been for too long."""
         if given_back := self._fragments.given_back():
             patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())

@@ -50,7 +50,7 @@ class LimitWaits:
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool, demand caps by class,
-    nodes that were left idle to save power, the observation of limits for which fragments were given back last, and how the
+    nodes that were left idle to save power, the observation of limits for which fragments were released last, and how the
     split among users went.
     """
 
@@ -66,7 +66,7 @@ class NodeFacts:
     """All that a decision depends on but the time.
 
     ``used`` are fragments that the core gave to trainers or that trainers still occupy. ``window_ends`` is (fragment, when it
-    has to be given back), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
+    has to be released), where the scheduler's plans are known; ``limit_ends`` is the same for the time limits of holders.
     ``peer_holders`` are the holder jobs of peer pilots, ``rivals`` the pilots that may use some of
     the ``usable`` nodes, all that the configuration allows; ``user`` runs this one.
     ``answers``: the last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or not.

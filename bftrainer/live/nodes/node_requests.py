@@ -12,7 +12,7 @@ MAX_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """One node's: no request before ``until_s``; it was preempted early so many ``times`` in a row."""
+    """One node's: no request before ``until_s``; it was preempted early ``times`` times in a row."""
 
     node: str
     until_s: PilotS

@@ -19,7 +19,7 @@ from bftrainer.config.pilot import PilotConfig
 REPEATS_S = (0.15, 1.5)
 """Polls after a hint, until one finds a newly idle node: the scheduler hears of an Epilog's end a moment after its hint."""
 BURST = 6.0
-"""So many hinted polls may follow one another; the allowance is full with them."""
+"""Hinted polls that may follow one another: the size of the allowance."""
 TRUSTED_AFTER = 3
 
 

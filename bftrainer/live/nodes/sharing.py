@@ -2,7 +2,7 @@
 
 No process coordinates pilots. Each shows its claims where all can read them (the ``PeerPilots`` port), and all follow the same
 rules: a host list that overlaps another one is refused, and of the holder jobs above the shared cap the latest ones, by job
-id, are given back by their pilots. Anybody can make a job that looks like a pilot's. So at its start, a pilot is refused by a
+id, are released by their pilots. Any user can make a job that looks like a pilot's. So at its start, a pilot is refused by a
 claim of its own user only; another user's is told, and the nodes are shared, first come, first served.
 """
 

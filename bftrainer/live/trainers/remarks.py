@@ -59,7 +59,7 @@ def refused_text(key: str, problem: str) -> str:
 
 
 def repeat_text(samples: float, lost_nodes: int, resumed_at: float) -> str:
-    """Work that was not in the checkpoint from which a trainer resumes, at so many samples."""
+    """Work that was not in the checkpoint from which a trainer resumes, in samples."""
     cause = f"lost {lost_nodes} node{'s' * (lost_nodes != 1)}" if lost_nodes else "restarted"
     if resumed_at < NO_CHECKPOINT * samples:
         return f"{cause}: all {samples:,.0f} samples are repeated; it has loaded no checkpoint (docs/recipes.md)"

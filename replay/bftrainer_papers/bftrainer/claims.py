@@ -201,10 +201,10 @@ WHY: Mapping[str, str] = {
     "alexnet-hours": "see the next row: even dedicated nodes would need more than 70 h, so the paper must have used "
     "other nodes",
     "alexnet-dedicated": "by Table 2, on a constant number of nodes equal to the mean number of idle nodes",
-    "u-densenet": "ours is higher. More scalable models do better here, too, in part because longer trials end less often, "
+    "u-densenet": "ours is higher. More scalable models do better here as well, in part because longer trials end less often, "
     "and the nodes of a completed trial stay idle until the pool changes: see the rows with decisions at completions",
     "u-dear": "the paper says slightly, without a figure; ours loses mostly to preemptions, which cost R_dw",
-    "u-dear-up": "the paper does not say whether preemptions cost more in Fig. 16, too; " + _AFTER,
+    "u-dear-up": "the paper does not say whether preemptions cost more in Fig. 16 as well; " + _AFTER,
     "sublinear": "the paper says much sublinearly; ours is below linear growth by this much only: see the row above",
     "poisson": "the authors' table has one trainer exactly every 36 s, from the log's start on",
     "all-events": "the authors' replayer leaves the nodes of a completed trainer idle until the pool changes",

@@ -65,7 +65,7 @@ def collect(
     *,
     trainers_from_table: bool = True,
 ) -> ExperimentResults:
-    """All results. The cells' results are in ``folder`` already; slow computations are stored there, too."""
+    """All results. The cells' results are in ``folder`` already; slow computations are stored there as well."""
     memo, store = Memo(folder), ResultStore(folder)
     rows = {row.cell: row for row in rows_of(plan.cells, inputs, store)}
     bins = store.get(task(TaskKind.STATIC_BINS, plan.base, inputs))

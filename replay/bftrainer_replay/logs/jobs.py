@@ -23,7 +23,7 @@ MOST_NAMES = 1_000_000
 PLACE_BYTES = 128
 """Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125). A job itself takes two."""
 LISTED = 10
-"""So many skipped lines are shown."""
+"""Number of skipped lines that are shown."""
 _What = ParamSpec("_What")
 
 

@@ -1,4 +1,4 @@
-"""Records that would bend every figure: jobs dated years away from all others, and jobs that nobody has recorded the end of."""
+"""Records that would bend every figure: jobs dated years away from all others, and jobs without a recorded end."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Source:
         self.read_again()
 
     def read_again(self) -> None:
-        """Forget what was collected: a reader begins anew."""
+        """Forget what was collected: a reader begins again."""
         self.rows = JobRows(str(self.path), self.options.max_bytes or MOST_BYTES)
         self.clock = LogClock(zone_of(self.options.timezone))
         self.tally = Tally(str(self.path), self.options.skip_bad)

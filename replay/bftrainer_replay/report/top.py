@@ -188,7 +188,7 @@ def without_silent(window: LogWindow) -> str:
 
 
 def without_empty(window: LogWindow, found: Characteristics) -> str:
-    """The times in which nearly nobody had a job: maintenance rather than nodes to be had."""
+    """The times in which nearly no node had a job: maintenance rather than nodes to be had."""
     pool = pool_sizes_of(window)
     empty = pool.nodes > _EMPTY * found.machine_nodes
     hours, node_h = pool.duration_s[empty].sum() / 3600, float(pool.nodes[empty] @ pool.duration_s[empty]) / 3600

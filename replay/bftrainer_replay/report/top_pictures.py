@@ -137,7 +137,7 @@ def _days_chart(days: Course) -> Chart:
 
 
 def number_picture(figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]) -> TopPicture:
-    """Work over the number of trainings or jobs; ``usable`` is the share that so many trainings can hold at most."""
+    """Work over the number of trainings or jobs; ``usable`` is the share that this number of trainings can hold at most."""
     work = [(row.cell.max_parallel, one_node_hours(row) / (UsedNodes.of(row).idle_node_h or 1.0)) for row in rows]
     plain = [(each.jobs, each.share) for each in figures.plain]
     least, most = min(n for n, _ in (*work, *plain)), max(n for n, _ in (*work, *plain))

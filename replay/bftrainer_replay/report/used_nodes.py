@@ -55,7 +55,7 @@ def times_larger(row: SweepRow, idle_node_h: float) -> float:
 
 
 def preemptions(row: SweepRow, idle_node_h: float) -> float:
-    """How often a job takes a node from training over the whole log, which has so many idle node-hours."""
+    """How often a job takes a node from training over the whole log, with this number of idle node-hours."""
     return float(row.result["preemptions"]) * times_larger(row, idle_node_h) * UsedNodes.of(row).correction
 
 
@@ -77,7 +77,7 @@ def used_spread(row: SweepRow) -> float:
 
 
 def usable_shares(row: SweepRow) -> tuple[float, ...]:
-    """For each piece, what training uses of the node-hours that so many trainers can use at most."""
+    """For each piece, what training uses of the node-hours that this number of trainers can use at most."""
     whole = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
     return tuple(nodes.used_node_h / (usable or nodes.idle_node_h or 1.0) for nodes, usable in whole)
 

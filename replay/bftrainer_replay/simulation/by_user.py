@@ -29,7 +29,7 @@ class Users(Enum):
     FIRST_COME = "first-come"
     """Idle nodes go to the user whose pilot polls first; no user gives any up for another."""
     EQUAL = "equal"
-    """Divided anew at every event."""
+    """Divided again at every event."""
     ONE_OWNER = "one-owner"
     """One pilot has all trainers."""
 

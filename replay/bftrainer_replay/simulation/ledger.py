@@ -55,7 +55,9 @@ class Ledger:
         self.decisions += 1
         if self.on_time is not None:
             self.on_time(event.at_s)
-        for active in reversed(state.active):  # those before one that was admitted earlier were admitted earlier, too
+        for active in reversed(
+            state.active
+        ):  # those before one that was admitted earlier were admitted earlier as well
             run = self.world.runs[active.trainer.id]
             if run.admitted_s is not None:
                 break

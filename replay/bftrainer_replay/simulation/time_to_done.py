@@ -3,7 +3,7 @@
 The *fluid bound*: all idle nodes work from their first second, at the best rate per node of each trainer, without rescale
 costs, on any number of trainers at once. Then the nodes are one server of varying speed, and the shortest remaining work
 first leaves the fewest trainers unfinished at any time: no policy has a smaller mean or an earlier last completion. A trainer
-alone at its best size bounds its own completion, too.
+alone at its best size bounds its own completion as well.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def _loaded(objective: NDArray[np.float64], upper: NDArray[np.float64], rows: _R
 def _maximum(solver: highspy.Highs) -> float | None:
     """The optimum, from the basis of the last solution; None if the program is infeasible.
 
-    HiGHS seldom gives up from a basis ("Unknown"); it then starts anew.
+    HiGHS seldom gives up from a basis ("Unknown"); it then starts again.
     """
     solver.run()
     if solver.getModelStatus() == highspy.HighsModelStatus.kUnknown:

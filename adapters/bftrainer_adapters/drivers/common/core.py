@@ -42,7 +42,7 @@ class Terms:
     ``elastic``: the group survives changes and losses of workers; else each of them needs a new incarnation. ``collective``:
     a worker can do nothing without the others, not even save. ``confirmed``: a group trains once the script has reported its
     size. ``stop_signal``: the signal that requests a stop, which kills a program without a handler; 0: none. ``samples``:
-    a script that has reported so many and exits with status 0 is done, although it was asked to stop; None: unknown.
+    a script that has reported this number and exits with status 0 is done, although it was asked to stop; None: unknown.
     ``independent``: workers form no group; one that fails is started again, and one that exits with status 0 has no work left.
     """
 
@@ -408,7 +408,7 @@ def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list
             return _withhold(it, member, f"a worker {end}")
         return []
     if end.status == 0 and not end.planned:
-        it.membership.leaving = True  # the training is complete: nobody joins any more
+        it.membership.leaving = True  # the training is complete: no worker joins
     if it.leaving is None and it.errors.ended(end, now_s):
         reason = f"workers of {MOST_ERRORS} groups in succession failed; the last one {end}"
         it.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)

@@ -50,7 +50,7 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so there is nobody to pass the weights on."""
+    """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so no worker can pass the weights on."""
 
     reason: str
 

@@ -1,7 +1,7 @@
 """Ends a dead driver's workers: a child of the driver that waits for the end of its standard input.
 
-A driver that is killed cannot end its workers, and nobody would tell them of changes of nodes. The kernel closes the pipe in
-any case. Lines: ``+ PID process`` or ``+ PID group`` (to be killed), ``- PID`` (has ended).
+A driver that is killed cannot end its workers, and no process would tell them of changes of nodes. The kernel closes the pipe
+in any case. Lines: ``+ PID process`` or ``+ PID group`` (to be killed), ``- PID`` (has ended).
 
 Run as ``python -m bftrainer_adapters.drivers.common.reaper``.
 """

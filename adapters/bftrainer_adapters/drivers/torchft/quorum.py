@@ -111,8 +111,8 @@ class Quorum:
     def _enough(self, now_s: float) -> bool:
         """Whether the first step can begin."""
         self._first_s = now_s if self._first_s is None else self._first_s
-        everybody = self.admitted - self.leaving <= self.asked.keys()
-        return everybody or (len(self.asked) >= self.least and now_s - self._first_s >= self.straggler_s)
+        everyone = self.admitted - self.leaving <= self.asked.keys()
+        return everyone or (len(self.asked) >= self.least and now_s - self._first_s >= self.straggler_s)
 
     def _released(self) -> set[str]:
         """Those that leave now: all that were dismissed, unless the others still need a copy of the latest weights."""
