@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from command_line import bftrainer
 from hostile_lines import DEEP, DIGITS_400, line, progress
 from live_machine import STEPPER, Machine, eventually, machine
 
@@ -33,9 +34,10 @@ def on(tmp_path: Path) -> Iterator[Machine]:
 def submit_without_a_rate(on: Machine, name: str) -> None:
     program = [sys.executable, str(STEPPER), f"{name}.json", f"{name}.steps", "1000000", "0.05"]
     fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 30"]
-    argv = ["--name", name, "--max-nodes", "1", "--cwd", str(on.work), *fast]
-    command = [sys.executable, "-m", "bftrainer", "submit", *argv, "--state", str(on.state), "--", *program]
-    subprocess.run(command, check=True, cwd=on.work, timeout=120)
+    ended = bftrainer(
+        "submit", "--name", name, "--max-nodes", 1, "--cwd", on.work, *fast, "--state", on.state, "--", *program
+    )
+    assert ended.status == 0, ended
 
 
 def both_train(on: Machine) -> subprocess.Popen[bytes]:

@@ -86,6 +86,7 @@ def test_mutated_profiles(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_mutated_real_files(tmp_path: Path) -> None:
     with gzip.open(data_file("dl-job-arrivals/sia_philly.csv.gz")) as lines:
         philly = b"".join(itertools.islice(lines, 60))

@@ -109,6 +109,7 @@ def test_mutated_examples(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*REAL, *IN_ARCHIVE])
 def test_mutated_real_logs(tmp_path: Path, name: str) -> None:
     if name in REAL:

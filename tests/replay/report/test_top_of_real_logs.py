@@ -29,13 +29,11 @@ THUNDER = "pwa-swf/LLNL-Thunder-2007-1.1-cln.swf.gz"  # every job starts as it i
 WAGAP = "wagap-2013-nodeids/wagap-2013.swf.gz"
 JOB_LOGS = (
     "mira-2018-weeks/wk1.log.gz",
-    "mira-2018-weeks/wk3.log.gz",
     "theta-lumos-2023/data_theta.csv.gz",
     "pwa-swf/KTH-SP2-1996-2.1-cln.swf.gz",
     THUNDER,
     WAGAP,
     "xdmod-sacct-nodelist/phillips.log.gz",
-    "xdmod-sacct-nodelist/pozidriv.log.gz",
 )
 OPTIONS = {SUMMIT: ("--machine-nodes", 4734), WAGAP: ("--skip-bad",)}
 
@@ -177,13 +175,11 @@ def plain_work_h(out: Path, end: float, jobs: int) -> float:
 WINDOWS = {
     SUMMIT: ("2021-02-18T00:00:00", 1),
     "mira-2018-weeks/wk1.log.gz": ("2018-01-22T00:00:00", 0.5),
-    "mira-2018-weeks/wk3.log.gz": ("2018-06-12T00:00:00", 1),
     "theta-lumos-2023/data_theta.csv.gz": ("2023-02-10T00:00:00", 3),
     "pwa-swf/KTH-SP2-1996-2.1-cln.swf.gz": ("1996-11-05T00:00:00", 12),
     THUNDER: ("2007-04-12T00:00:00", 2),
     WAGAP: ("2013-01-20T00:00:00", 48),
     "xdmod-sacct-nodelist/phillips.log.gz": ("2016-12-30T12:00:00", 12),
-    "xdmod-sacct-nodelist/pozidriv.log.gz": ("2016-12-30T12:00:00", 2),
 }
 """The start of each replay and its hours."""
 PLACES = 20

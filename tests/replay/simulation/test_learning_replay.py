@@ -190,6 +190,7 @@ def test_curves_by_file_and_by_word(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_summit_week_learning_is_within_two_points_of_knowing() -> None:
     start_s = parse_time("2021-02-10T20:21:15")
     names = data_file("summit-2021-02/summit-nodes-in-column-order.txt").read_text().split()[:1024]

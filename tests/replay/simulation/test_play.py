@@ -169,6 +169,7 @@ def efficiency(policy: Policy, **changes: object) -> float:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_summit_bftrainer_deciding_on_all_events() -> None:
     assert efficiency(BFTRAINER, decide_on=DecideOn.ALL) == pytest.approx(0.8946, abs=DIGIT)
     stalls = efficiency(BFTRAINER, decide_on=DecideOn.ALL, cost_model=CostModel.STALL)
@@ -176,6 +177,7 @@ def test_summit_bftrainer_deciding_on_all_events() -> None:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_summit_with_start_and_switch() -> None:
     """docs/results.md: torchft, 8 s in which new nodes start."""
     costs = {"start_s": 8.0, "scale_up_s": 0.12, "scale_down_s": 0.13}
@@ -185,11 +187,13 @@ def test_summit_with_start_and_switch() -> None:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_summit_no_cost_bound() -> None:
     assert no_cost_bound(summit()) / summit_static() == pytest.approx(0.9242, abs=DIGIT)
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_summit_start_bound() -> None:
     """An independent program found 90.9 %, and 78.8 % if rescaling costs ten times as much."""
     for factor, expected in ((1.0, 0.909), (10.0, 0.788)):
@@ -206,6 +210,7 @@ def costly(factor: float) -> Scenario:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_summit_name_order_cuts_preemptions_by_a_tenth_and_lifts_both_policies() -> None:
     """Deciding on pool changes. With names that say nothing, equal share reaches the paper's 75 percent."""
     for policy, efficiency_by_name in ((EqualShare(), 0.7636), (BFTRAINER, 0.8345)):
