@@ -14,7 +14,6 @@ OLDEST = "22.05.8"
 VERSIONS = tuple(sorted(path.name.partition("-")[2] for path in RECORDED.glob("slurm-*")))
 MARK = "0123456789abcdef"
 """That ends the records of squeue in these recordings; a pilot draws one for each call."""
-MOMENTS = ("after_preempt", "future_resv", "planned_with_placeholders", "pyslurm_moment")
 
 
 def recorded(name: str, version: str = OLDEST) -> str:

@@ -11,7 +11,6 @@ import pytest
 from fakes_live import START_S
 from live_house import House, house, spec
 
-from bftrainer.domain.cluster import PendingJob
 from bftrainer.domain.fragments import id_of
 from bftrainer.errors import StoreError
 from bftrainer.live.rerun import decide_again
@@ -47,23 +46,6 @@ def test_a_trainer_gets_idle_nodes_and_everything_is_let_go_at_the_end(home: Hou
     assert home.spool.pending() == ()
     assert home.status("a") == "waiting", "what was not done goes on when a pilot comes back"
     assert not any(decisions(home))
-
-
-def test_nothing_is_held_without_a_trainer(home: House) -> None:
-    home.cluster.give("n1", "n2")
-    home.pilot(20)
-    assert home.cluster.acquired == []
-
-
-def test_while_main_jobs_wait_a_node_is_taken_only_after_two_observations(home: House) -> None:
-    home.submit(spec("a"))
-    home.cluster.give("n1")
-    home.cluster.pending = [PendingJob("7", "u", ("main",), 3)]
-    seen: list[int] = []
-    home.after_tick = lambda: seen.append(home.cluster.observations) if not home.cluster.acquired else None
-    home.pilot(5)
-    assert max(seen) == 2 or home.cluster.acquired
-    assert seen[-1] >= 1
 
 
 def test_a_preempted_node_leaves_at_once_and_the_trainer_goes_on(home: House) -> None:
@@ -105,17 +87,6 @@ def test_the_same_node_back_a_second_later_is_another_fragment_and_backs_off(hom
     with closing(home.store()) as store:
         first, second = Registry(store).fragments()
     assert second.asked_s - (first.released_s or 0) >= 5.0, "a node that flaps is left alone for a while"
-
-
-def test_a_node_changes_hands_only_when_it_is_free(home: House) -> None:
-    home = House(home.path, {**home.tables, "decisions": {"objective": "throughput"}})  # b is worth all nodes
-    home.cluster.give(*(f"n{i}" for i in range(4)))
-    home.launcher.slow["a"] = 1.5
-    home.submit(spec("a", max_nodes=4))
-    home.at(8, lambda: home.submit(spec("b", max_nodes=4, samples_per_s=100.0)))
-    home.pilot(25)
-    assert not home.launcher.overlaps
-    assert any(what == "start" and name == "b" for what, name, _ in home.launcher.orders)
 
 
 def test_pause_and_resume(home: House) -> None:

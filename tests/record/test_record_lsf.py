@@ -83,20 +83,6 @@ def test_the_first_answer_of_all_is_not_understood(lab: Lab, tmp_path: Path) -> 
     assert "closed_Moon" in (tmp_path / "kept" / "lsf-bhosts-1.txt").read_text()
 
 
-def test_an_lsf_that_is_down_for_a_while(lab: Lab, tmp_path: Path) -> None:
-    out = tmp_path / "idle.csv"
-    recording = Recording(out, lab.env, (*LSF, "--slots-per-node", "4"))
-    recording.until(lambda log: len(idle_at_the_end(log)) == 4, "four idle nodes")
-    lab.fault("*", "down-at-once")
-    time.sleep(1.5)  # long enough for a look
-    before = len(out.read_text().splitlines())
-    lab.heal()
-    lab.main_job("node01")
-    recording.until(lambda log: len(out.read_text().splitlines()) > before, "the record to go on")
-    assert recording.end()[0] == 0
-    assert not read_event_log(out).gaps
-
-
 def test_no_lsf_at_all(lab: Lab, tmp_path: Path) -> None:
     for path in lab.bin.iterdir():
         path.unlink()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from slurm_lab import Lab, wait_until
+from slurm_lab import Lab
 
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import Recording, changes_of, idle_at_the_end
@@ -72,40 +71,3 @@ def _nodes_of(lab: Lab, job: str) -> str:
     found = re.search(r"^   NodeList=(\S+)", lab.run("scontrol", "show", "job", job), re.MULTILINE)
     assert found
     return found[1]
-
-
-def test_an_eligible_job_that_waits_is_in_the_record(lab: Lab, tmp_path: Path) -> None:
-    lab.submit("sleep 600", "-N3", "--exclusive")
-    lab.submit("true", "-N7", "--exclusive")
-    wait_until(lambda: lab.run("squeue", "-h", "-t", "PD", "-o", "%r").split() == ["Resources"], "the second to wait")
-    recording = Recording(tmp_path / "idle.csv", lab.env)
-    recording.until(lambda log: len(idle_at_the_end(log)) == 5, "five idle nodes")
-    assert recording.end()[0] == 0
-    found = characterize(cut(read_event_log(tmp_path / "idle.csv"))).idle_while
-    assert found is not None
-    assert found.shares()[IdleCause.TOO_LARGE] == 1
-
-
-def test_killed_and_started_again_and_a_slurm_that_does_not_answer(lab: Lab, tmp_path: Path) -> None:
-    out = tmp_path / "idle.csv"
-    recording = Recording(out, lab.env)
-    recording.until(lambda log: len(idle_at_the_end(log)) == 8, "eight idle nodes")
-    recording.kill()
-    lab.put_fake("squeue", "#!/bin/sh\necho garbage\n")
-    recording = Recording(out, lab.env)
-    kept = tmp_path / "idle.csv.answers" / "slurm-squeue-1.txt"
-    wait_until(kept.exists, "the answer to be kept")
-    (lab.root / "bin" / "squeue").unlink()
-    before = len(out.read_text().splitlines())
-    recording.until(
-        lambda log: len(out.read_text().splitlines()) > before and len(idle_at_the_end(log)) == 8, "the record to go on"
-    )
-    status, said, complaints = recording.end(signal.SIGINT)
-    assert status == 0
-    assert "squeue's header is 'garbage" in complaints
-    assert kept.read_text().startswith("$ squeue -a -t PD")
-    assert kept.read_text().endswith("garbage\n")
-    assert " failed, " in said
-    log = read_event_log(out)
-    assert len(idle_at_the_end(log)) == 8
-    assert not any(event.change.left for event in log.events if not log.gaps)

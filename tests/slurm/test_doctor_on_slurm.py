@@ -93,20 +93,6 @@ def test_planted_faults(plain_lab: Lab, tmp_path: Path) -> None:
     assert doctor(plain_lab, tmp_path)[0] == 0
 
 
-def test_a_wrong_configuration_of_holders(plain_lab: Lab, tmp_path: Path) -> None:
-    status, checks = doctor(plain_lab, tmp_path, CONFIG.replace('"scavenge"', '"scavange"'))
-    assert status == 1
-    assert checks["partition"]["detail"] == "partition 'scavange' does not exist; available: main, scavenge"
-    for line, name, words in (
-        ('options = ["--constraint=ib"]', "holder", "sbatch: exit status"),
-        ('holder_script = "/nowhere/holder.slurm"', "holder", "no holder script at /nowhere/holder.slurm"),
-        ('partitoin = "x"', "slurm", "did you mean 'partition'"),
-    ):
-        status, checks = doctor(plain_lab, tmp_path, f"{CONFIG}{line}\n")
-        assert (status, checks[name]["state"]) == (1, "BROKEN")
-        assert words in checks[name]["detail"]
-
-
 def test_a_slurm_that_does_not_answer_or_answers_strangely(plain_lab: Lab, tmp_path: Path) -> None:
     fakes = plain_lab.root / "bin"
     for program, script, name, words in (

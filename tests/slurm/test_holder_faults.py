@@ -109,7 +109,6 @@ def test_release_leaves_nothing_on_the_node(cluster: RealSlurm) -> None:
     assert list(holder.holders.glob("*#*")) == []
 
 
-@pytest.mark.every_slurm
 def test_released_while_slurmctld_is_down_the_payload_still_ends(cluster: RealSlurm) -> None:
     holder, held = hold(cluster, 1, timeout_s=2.0)
     fragment = held[cluster.nodes[0]]
@@ -150,7 +149,6 @@ def test_refusals_of_sbatch_are_told_with_its_words_and_back_off(cluster: RealSl
     assert 0 < waits[0] <= 11
 
 
-@pytest.mark.every_slurm
 def test_an_sbatch_that_never_says_what_it_has_submitted_leaves_no_holder_behind(cluster: RealSlurm) -> None:
     holder = cluster.holder(timeout_s=8.0)
     holder.poll()
