@@ -1,4 +1,4 @@
-"""The public API: what a policy, a launcher, a site, an importer, a notebook or a command of your own needs.
+"""The public API: the names for a policy, a launcher, a site, an importer, a notebook or a command of your own.
 
 These names stay compatible within a major version; a change is announced in CHANGELOG.md one minor version ahead. All other
 modules are internal, except :mod:`bftrainer.progress` and :mod:`bftrainer.scaling`, which training scripts import, and

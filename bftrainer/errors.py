@@ -34,7 +34,7 @@ _LONGEST_MESSAGE = 2400
 class BFTrainerError(Exception):
     """Root of the tree; ``exit_status`` is the exit status of the command line.
 
-    Messages quote what was found, and files and schedulers may hold anything: a very long message is shortened.
+    Messages quote files and scheduler output, which may hold anything: a very long message is shortened.
     """
 
     exit_status = 1
@@ -97,7 +97,7 @@ class DirectoryInUseError(StateDirError):
 
 
 class WindowsUnknownError(UserError):
-    """Free nodes and their windows cannot be determined; the message says what the site hides and what to set."""
+    """Free nodes and their windows cannot be determined; the message names the hidden facts and the remedy."""
 
 
 class TrainerFailedError(UserError):

@@ -78,9 +78,15 @@ class LearningRateRule(Enum):
 class LearningRate:
     """A learning rate that follows the global batch; it rises to a new value in ``warmup_steps`` equal steps.
 
-    ``base`` is the rate for a global batch of ``base_batch``. The rate depends on the global batch, the step, and what
-    :meth:`at` was last asked: the batch before, and the step at which it changed. Every worker has to know the same, and a
-    checkpoint has to contain it: give the object to ``progress.track(keep=...)``, or save its :meth:`state_dict`.
+    The rate depends on the global batch, the step, and the arguments of the latest call of :meth:`at` with another batch. This
+    memory must be the same on every worker, and in the checkpoint: pass the object to ``progress.track(keep=...)``, or save its
+    :meth:`state_dict`.
+
+    Args:
+        base: Rate for a global batch of ``base_batch``.
+        base_batch: Samples per step of all workers.
+        rule: How the rate follows the global batch.
+        warmup_steps: Steps in which the rate rises to a new value.
     """
 
     def __init__(
@@ -117,7 +123,7 @@ class LearningRate:
     def apply(self, optimizer: Any, batch: int, step: int) -> float:
         """Set the rate of all parameter groups of a torch optimizer; call it before each ``optimizer.step()``.
 
-        The rate that ``optimizer.load_state_dict`` restores is that of another size; this call replaces it.
+        ``optimizer.load_state_dict`` restores the rate of another size; this call replaces it.
         """
         rate = self.at(batch, step)
         for group in optimizer.param_groups:

@@ -27,7 +27,7 @@ class Objective:
     ``share_rate(trainer, n)``, if present, is a trainer's rate with an equal share of n nodes, by which its curve is divided,
     relative to the largest one: if all trainers are alike, their curves stay as they are, to the last bit.
     ``weight(active, now_s)``, if present, multiplies the curve by a factor from the reports or the history of the trainer.
-    ``unit`` is the unit of O_j(n) times seconds, for messages. ``needs`` is what a trainer must have for it.
+    ``unit`` is the unit of O_j(n) times seconds, for messages. ``needs`` are facts that a trainer must have for it.
 
     With ``kappa``, no trainer is refused, and a trainer counts as much as trainers wait for it
     (:mod:`bftrainer.policies.line`). ``forward_s`` is the T_fwd that suits it.

@@ -27,7 +27,7 @@ _PATH = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)*")
 class CommandEntry:
     """One command, or one group of commands.
 
-    ``path`` is what follows ``bftrainer`` ("replay run"), ``target`` the ``module:attribute`` of the click command; a group
+    ``path`` is the words after ``bftrainer`` ("replay run"), ``target`` the ``module:attribute`` of the click command; a group
     has none. ``help`` is the line in the list of commands, ``section`` its heading there (commands of the top level only).
     """
 

@@ -144,7 +144,7 @@ def results(
 
 
 def as_completed(handles: Iterable[TrainerHandle], timeout_s: float | None = None) -> Iterator[TrainerHandle]:
-    """Handles as their trainers end. One look at the state directory serves all of them."""
+    """Handles as their trainers end. One query of the state directory serves all of them."""
     waiting, began_s = list(handles), time.monotonic()
     while waiting:
         ended = _ended(waiting)

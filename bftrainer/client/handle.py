@@ -28,9 +28,9 @@ _LOG_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TrainerResult:
-    """What a trainer has left.
+    """Results of a trainer.
 
-    ``exit_status`` is 0 if the trainer is done, that of the failed worker if it has failed, and None if there is none
+    ``exit_status`` is 0 if the trainer is done, the failed worker's if it has failed, and None if there is none
     (canceled, rejected, killed). ``metrics`` has ``loss`` and the metrics that the script reported, each with its last,
     smallest and largest value. ``checkpoint`` is the last file that the script named in ``report.checkpointed(path)``.
     ``logs`` are the files of its last start.
@@ -144,7 +144,7 @@ class TrainerHandle:
         return view.status
 
     def result(self, timeout_s: float | None = None, *, check: bool = True) -> TrainerResult:
-        """Wait, and return what the trainer has left.
+        """Wait, and return the trainer's results.
 
         With ``check``, raises :class:`~bftrainer.errors.TrainerFailedError` if it is not done: failed, canceled or rejected.
         """
@@ -193,7 +193,7 @@ class TrainerHandle:
 
 
 class _Wait:
-    """Looks at a trainer until it is over or the time is."""
+    """Reads a trainer's status until it has ended or the time is over."""
 
     def __init__(self, handle: TrainerHandle, timeout_s: float | None) -> None:
         self._handle = handle

@@ -1,4 +1,4 @@
-"""Submit trainers and follow them from Python: what users write, over the same spool and registry as the commands."""
+"""Submit trainers and follow them from Python, over the same spool and registry as the commands."""
 
 from bftrainer.client.functions import (
     TrainerKeys,

@@ -18,7 +18,7 @@ from bftrainer.errors import WindowsUnknownError
 
 @dataclass(frozen=True, slots=True)
 class PilotJobs:
-    """What an observation shows of pilots themselves; it ends no window.
+    """Jobs and partitions of pilots themselves in an observation; they end no window.
 
     ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs are no main-queue jobs, and a
     node in none of them cannot be held. ``shares_partitions``: preemption is by QOS, so main-queue jobs may wait in these

@@ -16,7 +16,7 @@ from bftrainer.errors import InvalidValueError
 
 
 class Availability(Enum):
-    """What the scheduler does with a node, as far as the core has to know."""
+    """State of a node in the scheduler, as far as the core has to know."""
 
     FREE = "free"
     """Idle, and not kept for any job."""
@@ -110,7 +110,7 @@ class Reservation:
 
 
 class Hidden(Enum):
-    """What a site may hide from ordinary users although the ends of windows depend on it."""
+    """Facts that a site may hide from ordinary users, although the ends of windows depend on them."""
 
     JOBS = "jobs"
     NODES = "nodes"
@@ -119,7 +119,7 @@ class Hidden(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` that of its latest plans (None: unknown).
+    """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` the time of its latest plans (None: unknown).
 
     ``lists_pending``: the scheduler was asked for pending jobs, or can have none.
     """
@@ -158,7 +158,7 @@ class PeerPilot:
 class NodeRequest:
     """A request to hold a node, with all its ``gpus``, for ``window_s`` seconds at most (infinite: no plan is known).
 
-    ``useful_s`` is what trainers need of a window before it is worth anything: a rescale.
+    ``useful_s`` is the shortest window that trainers can use: one rescale.
     """
 
     node: str
@@ -189,8 +189,8 @@ class FragmentPhase(Enum):
 class Fragment:
     """One node for as long as one holder has it. ``name`` is ``node#id``, so a node that returns is a new fragment.
 
-    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is what ended it. ``release_s`` is
-    how long nodes of its class take to be idle again after their release, as measured: an Epilog is a part of it.
+    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is the reason of its end. ``release_s``
+    is how long nodes of its class take to be idle again after their release, as measured: an Epilog is a part of it.
     ``reached`` are instants of its start that its holder knows, by this host's clock.
     """
 

@@ -146,7 +146,7 @@ class Trainer:
         return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s
 
     def starts_s(self, nodes: int) -> float:
-        """S_j on ``nodes`` nodes that train meanwhile; on 0, what a start takes before the switch."""
+        """S_j on ``nodes`` nodes that train meanwhile; on 0, the seconds of a start before the switch."""
         if nodes or self.from_zero_s is None:
             return self.start_s or 0.0
         return max(self.from_zero_s - self.scale_up_s, 0.0)

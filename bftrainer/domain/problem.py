@@ -39,7 +39,7 @@ class TrainerDemand:
     lists the legal counts (0 only if listed); without it they are 0 and min_nodes .. max_nodes (Eqn 3).
 
     If old nodes train on while new ones start (:mod:`~bftrainer.allocation.two_costs`), the trainer stalls for ``stalled_s``
-    more seconds (s_j) whatever is decided, and what growth gains comes ``ramp_s`` later (a_j); ``scale_up_s`` and
+    more seconds (s_j) under any decision, and the gain of growth comes ``ramp_s`` later (a_j); ``scale_up_s`` and
     ``scale_down_s`` are then w_j and d_j. Both 0: Eqn 16.
     """
 

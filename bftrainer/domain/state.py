@@ -38,8 +38,8 @@ class Active:
     """An admitted trainer: its nodes (none: it waits) and its reports up to the last event.
 
     ``run_s`` is its training time so far (seconds with at least one node), ``node_s`` its node-seconds. With learning,
-    ``trainer`` has the estimated curve and costs, ``submitted`` those of the user. ``sized_s`` is the time of its last change
-    of size. ``rescaling`` is what is expected to be left of its rescales.
+    ``trainer`` has the estimated curve and costs, ``submitted`` the user's. ``sized_s`` is the time of its last change
+    of size. ``rescaling`` is the rest of its rescales, as expected.
     """
 
     trainer: Trainer

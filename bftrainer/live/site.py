@@ -25,7 +25,7 @@ from bftrainer.plugins import load_site, site_names
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a pilot runs on. ``driver`` is what drivers find in driver.json, such as the prefix that starts a worker.
+    """The scheduler and the nodes of a pilot. ``driver``: keys of driver.json, such as the prefix that starts a worker.
 
     ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that wait for the next start.
     """
@@ -47,7 +47,7 @@ class JobNodes:
 
 
 class BatchSystem(Protocol):
-    """What a site with a scheduler can tell besides: of jobs that pilots run in, and of a cluster that is only observed."""
+    """Further parts of a site with a scheduler: jobs in which pilots run, and a cluster that is only observed."""
 
     def job_id(self, environment: Mapping[str, str]) -> str:
         """The job that this process runs in; empty outside of any."""
@@ -66,8 +66,8 @@ class BatchSystem(Protocol):
     ) -> ObservedSite:
         """The cluster for ``bftrainer record``, from the configuration (of file ``where``) or from nothing at all.
 
-        No node is held, so a hidden window counts as endless. ``slots_per_node`` is for schedulers that do not tell what a
-        whole node is. Raises :class:`~bftrainer.errors.SchedulerError` where the scheduler is asked for it in vain.
+        No node is held, so a hidden window counts as endless. ``slots_per_node`` is for schedulers that do not report the
+        size of a whole node. Raises :class:`~bftrainer.errors.SchedulerError` where the scheduler gives no answer.
         """
 
 
@@ -80,7 +80,7 @@ class SitePlugin(Protocol):
 
     @property
     def init_values(self) -> Mapping[str, object]:
-        """What ``bftrainer init`` sets for this site, by ``table_key``."""
+        """Values that ``bftrainer init`` sets for this site, by ``table_key``."""
 
     @property
     def runs_here(self) -> bool:
@@ -96,7 +96,7 @@ class SitePlugin(Protocol):
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         """Whether a pilot with this configuration (of file ``where``) could work here; reads only.
 
-        Without a configuration: what holds for every pilot here; nothing where the site's commands are not installed. Output
+        Without a configuration: checks for every pilot here; nothing where the site's commands are not installed. Output
         that is not understood is kept in the folder ``keep``.
         """
 

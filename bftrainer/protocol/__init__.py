@@ -1,4 +1,4 @@
-"""The trainer directory: what the pilot, the drivers and training scripts exchange (docs/trainer-directory.md).
+"""The trainer directory: messages of the pilot, the drivers and training scripts (docs/trainer-directory.md).
 
 Its file names, messages and event words are defined here, once. ``bftrainer.progress`` imports this package in training
 scripts: everything in it needs the standard library only.

@@ -50,8 +50,8 @@ class Source:
     """The argument of an importer, which reads ``lines``, fills ``rows`` and counts records in ``tally``.
 
     ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does. ``remarks``:
-    what to tell the user, such as guesses. ``facts``: what the log records of each job besides times, size and nodes.
-    ``dialect``: what the format calls them.
+    notes for the user, such as guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
+    ``dialect``: the format's names for them.
     """
 
     path: Path
@@ -71,7 +71,7 @@ class Source:
         self.read_again()
 
     def read_again(self) -> None:
-        """Forget what was collected: a reader begins again."""
+        """Forget all rows and counts: a reader begins again."""
         self.rows = JobRows(str(self.path), self.options.max_bytes or MOST_BYTES)
         self.clock = LogClock(zone_of(self.options.timezone))
         self.tally = Tally(str(self.path), self.options.skip_bad)

@@ -40,7 +40,7 @@ _ALLOCATIONS = 20_000  # between two collections
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The input of a replay: nodes, trainers, the number admitted at once (P_jmax), and what a rescale costs.
+    """The input of a replay: nodes, trainers, the number admitted at once (P_jmax), and the cost of a rescale.
 
     P_jmax None: the policy decides how many train; a policy that cannot gets :func:`enough_trainers`.
 
@@ -162,7 +162,7 @@ def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> floa
     """A_s in samples: the queue on N_eq constant nodes, equal share, no costs; a fraction of a node is interpolated.
 
     The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated to the end, so that A_s is
-    what the nodes could have done, not what the workload let them do.
+    the capacity of the nodes, not the work that there was.
     """
     return _static(scenario, equivalent_nodes(scenario.window), on_time)
 

@@ -61,8 +61,8 @@ def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
 class ReplayedTrainer:
     """A trainer's progress: a line that bends only at rescales, so nothing is computed between them.
 
-    What depends on the line alone is kept from one bend to the next: ``rate`` (samples per second on its present nodes after
-    any stall), ``steady_s`` (max(since_s, ready_s)) and ``finishes_s`` (when it reaches its samples or ends by itself, if
+    Values that depend on the line alone are kept from one bend to the next: ``rate`` (samples per second on its present nodes
+    after any stall), ``steady_s`` (max(since_s, ready_s)) and ``finishes_s`` (when it reaches its samples or ends by itself, if
     nothing changes; infinity if never).
 
     Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per second between

@@ -17,7 +17,7 @@ from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
 
 class DecideOn(Enum):
-    """What triggers a decision: pool changes, submissions and completions, or pool changes only (the authors' replayer)."""
+    """Events that cause a decision: pool changes, submissions and completions, or pool changes only (the authors' replayer)."""
 
     ALL = "all"
     POOL = "pool"
@@ -27,7 +27,7 @@ class DecideOn(Enum):
 class Arrival:
     """A trainer and when it is submitted, in the log's time.
 
-    ``trainer`` is what its user specifies. ``actual_samples`` is the number of samples that it really takes (None: as
+    ``trainer`` is as its user specifies it. ``actual_samples`` is the number of samples that it really takes (None: as
     specified), ``stops_after_s`` when it ends by itself after its first start, ``losses`` how its evaluation function falls.
     ``actual`` has its true curve and costs if its user does not know them; ``user`` is the name of the latter, if there is one.
     """
