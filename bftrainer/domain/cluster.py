@@ -189,8 +189,8 @@ class FragmentPhase(Enum):
 class Fragment:
     """One node for as long as one holder has it. ``name`` is ``node#id``, so a node that returns is a new fragment.
 
-    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is the reason of its end. ``release_s``
-    is how long nodes of its class take to be idle again after their release, as measured: an Epilog is a part of it.
+    ``ends_s`` is the end of its time limit (scheduler's epoch; None while unknown); ``why`` is the reason of its end.
+    ``release_s``: measured seconds from the release of nodes of its class until they are idle, an Epilog included.
     ``reached`` are instants of its start that its holder knows, by this host's clock.
     """
 

@@ -101,7 +101,7 @@ class EventLog:
     """Idle nodes over time. The first event's joins are the nodes idle at the start of the record.
 
     Invariants (the importers keep them): times strictly increase; a node joins only when out and leaves only when in.
-    ``note`` names facts that are not as recorded (for example, nodes placed by simulation) and goes with every result. ``queue``
+    ``note`` names facts that are not as recorded (such as nodes placed by simulation) and goes with every result. ``queue``
     is None where the log does not record waiting jobs. ``machine_nodes`` is the size of the cluster if the log has it.
     Idle periods and waits shorter than ``debounce_s`` were dropped (0: none). ``gaps`` are periods (start, end) without data;
     the pool is empty in them, and the changes of the pool at their edges did not happen on the cluster. ``clock`` names the
