@@ -9,6 +9,17 @@ from typing import Any
 from bftrainer.progress.reporter import CONTROL_EVERY_S, Reporter
 
 
+def from_rank_0(value: object, size: int) -> Any:
+    """Rank 0's value on each of ``size`` workers, over ``torch.distributed``; the value itself if there is one worker."""
+    if size == 1:
+        return value
+    import torch.distributed as dist
+
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
 class Agreement:
     """Lets all workers stop at the same step: all call :meth:`to_stop` after each step.
 
@@ -27,13 +38,7 @@ class Agreement:
     @classmethod
     def of_torch(cls, reporter: Reporter, distributed: ModuleType) -> Agreement:
         """Over the module ``torch.distributed``, whose process group has been initialized."""
-
-        def broadcast(value: object) -> Any:
-            box = [value]
-            distributed.broadcast_object_list(box, src=0)
-            return box[0]
-
-        return cls(reporter, broadcast)
+        return cls(reporter, lambda value: from_rank_0(value, distributed.get_world_size()))
 
     def begin(self) -> None:
         """Begin with a new group: the next call broadcasts."""

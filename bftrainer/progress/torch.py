@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bftrainer.progress.agreement import Agreement
+from bftrainer.progress.agreement import Agreement, from_rank_0
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
@@ -94,7 +94,7 @@ class Training:
         self._load()
         self.report = reporter or Reporter(rank=self.rank)
         self.report.watch(self._bare(), optimizer, sampler=self.sampler, rate=self.rate)
-        self._agreement = Agreement(self.report, self._broadcast)
+        self._agreement = Agreement(self.report, lambda value: from_rank_0(value, self.size))
         self._saved_at = time.monotonic()
 
     def epochs(self, count: int) -> Iterator[int]:
@@ -196,15 +196,6 @@ class Training:
 
     def _weighted(self, loss: torch.Tensor) -> torch.Tensor:
         return loss * self.batches.weight(self.rank, self.size)
-
-    def _broadcast(self, value: object) -> Any:
-        if self.size == 1:
-            return value
-        import torch.distributed as dist
-
-        box = [value]
-        dist.broadcast_object_list(box, src=0)
-        return box[0]
 
     def _barrier(self) -> None:
         if self.size > 1:
