@@ -34,7 +34,7 @@ def events(last: int, state: Path, as_json: bool) -> None:
     rows: list[tuple[float, str, str]] = [
         (e.event.at_s, "decision", describe_decision(e.event, e.plan, e.took_s)) for e in decisions
     ]
-    rows += [(n.at_s, n.kind, f"{n.subject}: {n.text}" if n.subject else n.text) for n in notes]
+    rows += [(n.at_s, n.kind, n.line) for n in notes]
     rows = sorted(rows, key=lambda row: row[0])[-last:]
     if as_json:
         show_json([{"time": at_s, "kind": kind, "text": text} for at_s, kind, text in rows])

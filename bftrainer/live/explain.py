@@ -128,9 +128,7 @@ def _obstacle(store: Store, at_s: float) -> str:
     kinds = {"refused": "latest refusal", "poll failed": "latest failed poll"}
     notes = (note for note in reversed(Registry(store).notes(_NOTES)) if note.kind in kinds and note.at_s <= at_s)
     note = next(notes, None)
-    if note is None:
-        return ""
-    return f"{kinds[note.kind]}: {note.subject}: {note.text}" if note.subject else f"{kinds[note.kind]}: {note.text}"
+    return "" if note is None else f"{kinds[note.kind]}: {note.line}"
 
 
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:

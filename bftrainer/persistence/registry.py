@@ -114,6 +114,11 @@ class Note:
     subject: str
     text: str
 
+    @property
+    def line(self) -> str:
+        """The text, with what it is about."""
+        return f"{self.subject}: {self.text}" if self.subject else self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -78,7 +78,7 @@ class Board:
         """Add a snapshot."""
         self.last = look
         happened = [(d.at_s, "decision", d.text) for d in look.decisions]
-        happened += [(n.at_s, n.kind, n.text) for n in look.notes]
+        happened += [(n.at_s, n.kind, n.line) for n in look.notes]
         self.events.extend(sorted(happened, key=lambda one: one[0]))
         for decided in look.decisions:
             self._pool, self._used = decided.pool, decided.used

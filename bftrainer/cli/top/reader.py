@@ -12,7 +12,7 @@ from bftrainer.client.state_dir import pilot_has_ended
 from bftrainer.domain.events import PoolChanged
 from bftrainer.domain.state import State
 from bftrainer.persistence.journal import JournalEntry, entries, last_state
-from bftrainer.persistence.registry import Registry, TrainerRecord
+from bftrainer.persistence.registry import Note, Registry, TrainerRecord
 from bftrainer.persistence.spool import Spool, open_state_dir
 from bftrainer.persistence.store import DB_NAME, Holder, Store, open_store
 from bftrainer.system.processes import is_alive
@@ -29,15 +29,6 @@ class DecisionLine:
     at_s: float
     pool: int
     used: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A note of the pilot."""
-
-    at_s: float
-    kind: str
     text: str
 
 
@@ -60,7 +51,7 @@ class Snapshot:
     held: int = 0
     pending: int = 0
     decisions: tuple[DecisionLine, ...] = ()
-    notes: tuple[Noted, ...] = ()
+    notes: tuple[Note, ...] = ()
     requests: tuple[tuple[str, str], ...] = ()
 
 
@@ -123,13 +114,12 @@ class Reader:
         (row,) = self._store.read(query)
         return int(row["taken"]), int(row["n"] - row["taken"])
 
-    def _notes(self) -> tuple[Noted, ...]:
+    def _notes(self) -> tuple[Note, ...]:
         assert self._store is not None
         query = "SELECT * FROM (SELECT * FROM notes WHERE number > ? ORDER BY number DESC LIMIT ?) ORDER BY number"
         rows = self._store.read(query, self._note, NOTES)
         self._note = rows[-1]["number"] if rows else self._note
-        lines = ((r["at_s"], r["kind"], f"{r['subject']}: {r['text']}" if r["subject"] else r["text"]) for r in rows)
-        return tuple(Noted(*line) for line in lines)
+        return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
     def _decisions(self) -> tuple[DecisionLine, ...]:
         """New rows of the journal. They lack the pool's size: it is counted back from the state after the last one."""
