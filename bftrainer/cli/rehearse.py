@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -94,19 +94,14 @@ WIDTH = 110
 def rehearse(
     file: Path,
     assignments: tuple[str, ...],
-    quick: bool,
-    in_place: bool,
     slots: int | None,
-    steps: int,
-    patience_s: float,
-    window_s: float,
     copy_mb: int,
-    allow_stock_horovodrun: bool,
     state: Path | None,
     curves: Path | None,
     node_type: str | None,
     keep: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Test a trainer on this host with stop requests, growth, moves, loss of all nodes and kill -9 of workers, then print a
     verdict.
@@ -133,16 +128,7 @@ def rehearse(
 
     spec = _spec(file, assignments)
     folder = None if state is None else open_state_dir(state)
-    options = Options(
-        quick,
-        in_place,
-        slots or spec.slots or 1,
-        steps,
-        window_s,
-        patience_s,
-        copy_mb * 1_000_000,
-        allow_stock_horovodrun,
-    )
+    options = Options(slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **given)
     elsewhere, began_s = outside(spec), time.time()
     with _scratch(keep) as scratch, _ended_by_signals(), _status_line() as tell:
         record = play(spec, options, scratch, tell, str(file))
