@@ -26,9 +26,9 @@ class TimeLine:
     instants: dict[NodeStage, HostS] = field(default_factory=dict)
 
 
-def time_lines(registry: Registry, *, open_only: bool = False, last: int = MOST) -> tuple[TimeLine, ...]:
+def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine, ...]:
     """The time lines, oldest first. Those of an earlier version contain what its audit says."""
-    found = {it.name: _from_audit(it) for it in registry.fragments(open_only=open_only, last=last)}
+    found = {it.name: _from_audit(it) for it in registry.fragments(open_only=open_only, last=MOST)}
     trainers: dict[str, str] = {}
     for it in _instants(registry.store, found):
         found[it.fragment].instants[it.stage] = it.at_s

@@ -28,10 +28,10 @@ class NotRegularError(OSError):
         return f"{self.filename}: is not a regular file"
 
 
-def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+def open_regular(path: str | Path, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file. Raises :class:`NotRegularError`, or another ``OSError`` as ``os.open`` does."""
     try:
-        handle = os.open(path, flags | _FLAGS, mode)
+        handle = os.open(path, flags | _FLAGS, 0o600)
     except OSError as error:
         # A link; a pipe without a reader, or a socket; a folder opened for writing.
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):

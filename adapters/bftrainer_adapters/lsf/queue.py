@@ -25,8 +25,6 @@ class QueueFacts:
     status: str
     preemptable: bool
     """PREEMPTION has PREEMPTABLE."""
-    preempted_by: tuple[str, ...]
-    """The only queues whose jobs may preempt; empty: all of higher priority."""
     terminate_when: frozenset[str]
     suspend: str
     terminate: str
@@ -87,13 +85,11 @@ def parse_queue(text: str, name: str) -> QueueFacts:
     if status is None or not re.search(r"^HOSTS:.*\n", text, re.MULTILINE):
         raise SchedulerError(f"bqueues: the output about {name} is truncated: ...{text[-60:]!r}")
     policies = " ".join(re.findall(r"^(?:SCHEDULING POLICIES|PREEMPTION)\s*[:=](.*)$", text, re.MULTILINE))
-    only = re.search(r"PREEMPTABLE\s*\[([^\]]*)\]", policies)
     stops = [word for line in re.findall(r"^\s*loadStop(.*)$", text, re.MULTILINE) for word in line.split()]
     return QueueFacts(
         name=name,
         status=status[0],
         preemptable="PREEMPTABLE" in policies,
-        preempted_by=tuple(only[1].split()) if only else (),
         terminate_when=frozenset(_setting(text, "TERMINATE_WHEN").upper().split()),
         suspend=_action(text, "SUSPEND"),
         terminate=_action(text, "TERMINATE"),

@@ -47,7 +47,10 @@ class Callbacks:
 
 
 class RendezvousServer:
-    """The object that ElasticDriver calls ``init`` and ``stop`` on."""
+    """The object that ElasticDriver calls ``init`` and ``stop`` on, and what its port serves.
+
+    Nothing is logged: the path holds the token.
+    """
 
     def __init__(self, address: str, networks: Sequence[str]) -> None:
         self.token = secrets.token_urlsafe(24)
@@ -59,7 +62,7 @@ class RendezvousServer:
         self.lock = threading.Lock()
         listener = tcp_listener(address, 0, _BACKLOG)
         self.address, self.port = listener.getsockname()[:2]
-        self._http = PortServer("rendezvous", [http_port(listener, _Requests(self), LIMITS)])
+        self._http = PortServer("rendezvous", [http_port(listener, self, LIMITS)])
 
     @property
     def address_for_workers(self) -> str:
@@ -129,25 +132,8 @@ class RendezvousServer:
             if scope not in self.planned_scopes:
                 self.values.pop((scope, key), None)
 
-
-def _worker(key: str) -> tuple[str, int]:
-    host, colon, rank = key.rpartition(":")
-    if not (colon and host and rank.isdecimal()):
-        raise InvalidValueError(f"not a worker: {key!r}")
-    return host, int(rank)
-
-
-@dataclass(frozen=True, slots=True)
-class _Requests:
-    """The port's view of the server. Nothing is logged: the path holds the token."""
-
-    rendezvous: RendezvousServer
-
-    def welcomes(self, host: str) -> bool:
-        return self.rendezvous.welcomes(host)
-
     def refusal(self, head: HttpRequest) -> HttpAnswer | None:
-        return HttpAnswer(403) if self.rendezvous.split(head.target) is None else None
+        return HttpAnswer(403) if self.split(head.target) is None else None
 
     def blocks(self, request: HttpRequest) -> bool:
         """Ranks are known only when all workers have left the last group."""
@@ -159,12 +145,12 @@ class _Requests:
         try:
             match request.method:
                 case "GET":
-                    value = self.rendezvous.get(scope, key)
+                    value = self.get(scope, key)
                     return HttpAnswer(404) if value is None else HttpAnswer(200, value)
                 case "PUT":
-                    self.rendezvous.put(scope, key, request.body)
+                    self.put(scope, key, request.body)
                 case "DELETE":
-                    self.rendezvous.delete(scope, key)
+                    self.delete(scope, key)
                 case _:
                     return HttpAnswer(403)
         except InvalidValueError:
@@ -172,6 +158,13 @@ class _Requests:
         return HttpAnswer(200)
 
     def _place(self, request: HttpRequest) -> tuple[str, str]:
-        place = self.rendezvous.split(request.target)
+        place = self.split(request.target)
         assert place is not None, "refused otherwise"
         return place
+
+
+def _worker(key: str) -> tuple[str, int]:
+    host, colon, rank = key.rpartition(":")
+    if not (colon and host and rank.isdecimal()):
+        raise InvalidValueError(f"not a worker: {key!r}")
+    return host, int(rank)
