@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.cli.node_time_lines import show_time_lines
 from bftrainer.cli.output import clock_time, json_option, show_json, show_rows
 from bftrainer.cli.state import state_option
 from bftrainer.client.state_dir import opened_registry
+from bftrainer.domain.node_stages import SUMMARIES, TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds, whole_seconds
 
 if TYPE_CHECKING:
     from bftrainer.persistence.registry import FragmentRecord
+    from bftrainer.persistence.time_lines import TimeLine
 
 _COLUMNS = ("fragment", "trainer", "taken", "release requested", "seen released", "took, s", "why")
+_HEADS = {
+    NodeStage.JOB_STARTED: "job", NodeStage.PAYLOAD_READY: "payload", NodeStage.WORKER_STARTED: "worker",
+    NodeStage.IMPORTS_DONE: "imports", NodeStage.GROUP_SWITCHED: "group", NodeStage.FIRST_STEP: "step",
+    NodeStage.WORKERS_GONE: "gone", NodeStage.RELEASED: "seen over",
+}  # fmt: skip
+_CHAINS = ((TO_TRAINING, "idle to step"), (TO_RELEASE, "release"))
 
 
 @click.command()
@@ -41,7 +48,7 @@ def nodes(everything: bool, timeline: bool, state: Path, as_json: bool) -> None:
       bftrainer nodes --timeline --all
     """
     if timeline:
-        show_time_lines(state, everything, as_json)
+        _show_time_lines(state, everything, as_json)
         return
     from bftrainer.persistence.journal import last_state
 
@@ -73,4 +80,50 @@ def _as_dict(f: FragmentRecord, user: str | None) -> dict[str, object]:
     return {
         "fragment": f.name, "node": f.node, "trainer": user if f.released_s is None else None, "asked_s": f.asked_s,
         "taken_s": f.taken_s, "asked_back_s": f.asked_back_s, "released_s": f.released_s, "reason": f.reason,
+    }  # fmt: skip
+
+
+def _show_time_lines(state: Path, everything: bool, as_json: bool) -> None:
+    """Print the time lines of held nodes, or of all."""
+    from bftrainer.persistence.time_lines import time_lines
+
+    with opened_registry(state) as registry:
+        lines = time_lines(registry, open_only=not everything)
+    if as_json:
+        show_json([_line_as_dict(line) for line in lines])
+        return
+    heads = [head for chain, whole in _CHAINS for head in (*map(_stage_head, chain[1:]), whole)]
+    cells = [(line, [value for chain, _ in _CHAINS for value in _values(line, chain)]) for line in lines]
+    columns = list(zip(*(values for _, values in cells), strict=True)) or [()] * len(heads)
+    rows = [(line.fragment, line.trainer, *map(_shown, values)) for line, values in cells]
+    for name, of in SUMMARIES:
+        found = [[value for value in values if value is not None] for values in columns]
+        rows.append((name, "", *(_shown(of(values) if values else None) for values in found)))
+    show_rows(("s", "trainer", *heads), rows, right=heads)
+
+
+def _values(line: TimeLine, chain: tuple[NodeStage, ...]) -> list[float | None]:
+    seconds = stage_seconds(line.instants, chain)
+    return [*(seconds.get(stage) for stage in chain[1:]), whole_seconds(line.instants, chain)]
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _stage_head(stage: NodeStage) -> str:
+    return _HEADS.get(stage, stage.value)
+
+
+def _line_as_dict(line: TimeLine) -> dict[str, object]:
+    seconds = {
+        stage.value: round(value, 4)
+        for chain, _ in _CHAINS
+        for stage, value in stage_seconds(line.instants, chain).items()
+    }
+    instants = {stage.value: line.instants[stage] for stage in NodeStage if stage in line.instants}
+    return {
+        "fragment": line.fragment, "node": line.node, "trainer": line.trainer or None, "instants_s": instants,
+        "stage_s": seconds, "idle_to_step_s": whole_seconds(line.instants, TO_TRAINING),
+        "release_s": whole_seconds(line.instants, TO_RELEASE),
     }  # fmt: skip
