@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -39,17 +39,17 @@ class TrainerResult:
     name: str
     status: SubmissionStatus
     reason: str
-    exit_status: int | None
-    parameters: Mapping[str, str]
-    samples: float
-    step: int | None
-    metrics: Mapping[str, Metric]
-    checkpoint: Path | None
-    logs: tuple[Path, ...]
-    node_hours: float
-    submitted_s: float | None
-    started_s: float | None
-    finished_s: float | None
+    exit_status: int | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    samples: float = 0.0
+    step: int | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    checkpoint: Path | None = None
+    logs: tuple[Path, ...] = ()
+    node_hours: float = 0.0
+    submitted_s: float | None = None
+    started_s: float | None = None
+    finished_s: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -175,9 +175,7 @@ class TrainerHandle:
             )
         record, latest = view.record, self.progress()
         if record is None:
-            return TrainerResult(
-                self.name, view.status, view.reason, None, {}, 0.0, None, {}, None, (), 0.0, None, None, None
-            )
+            return TrainerResult(self.name, view.status, view.reason)
         with opened_registry(self.state) as registry:
             metrics = registry.metrics(self.name).get(self.name, ())
         status = 0 if view.status is SubmissionStatus.DONE else None

@@ -18,9 +18,9 @@ from bftrainer.core.node_classes import parts
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.domain.state import ClassMemories, State
-from bftrainer.errors import RejectedAnswerError, UserError
+from bftrainer.errors import UserError
 from bftrainer.live.decision_maker import policy_of
-from bftrainer.live.rerun import observed
+from bftrainer.live.rerun import Recorded, observed
 from bftrainer.persistence.journal import JournalEntry, RecordingAllocator
 from bftrainer.persistence.registry import Registry
 from bftrainer.persistence.store import Store
@@ -86,18 +86,14 @@ class Explanation:
 
 
 @dataclass(slots=True)
-class _Witness:
-    """An allocator that returns the journal's recorded answers and keeps the problems that they solve."""
+class _Witness(Recorded):
+    """Keeps the problems that the recorded answers solve. The pilot validated these answers."""
 
-    answers: list[Answer]
     asked: list[tuple[Problem, Answer]] = field(default_factory=list)
-    name: str = "journal"
 
     def solve(self, problem: Problem) -> Answer:
         """The next recorded answer."""
-        if not self.answers:
-            raise RejectedAnswerError("the policy calls a solver more often than it did live")
-        self.asked.append((problem, self.answers.pop(0)))
+        self.asked.append((problem, self.next_answer()))
         return self.asked[-1][1]
 
 

@@ -47,9 +47,7 @@ class Recorded:
 
     def solve(self, problem: Problem) -> Answer:
         """The next recorded answer; raises :class:`RejectedAnswerError` if it is not valid."""
-        if not self.answers:
-            raise RejectedAnswerError("the policy calls a solver more often than it did live")
-        answer = checked(problem, self.answers.pop(0))
+        answer = checked(problem, self.next_answer())
         best = Exact().solve(problem)
         if answer.solver == Exact().name and answer.counts != best.counts:
             raise RejectedAnswerError(f"exact gave {answer.counts} live, but gives {best.counts} now")
@@ -58,6 +56,12 @@ class Recorded:
                 f"{answer.solver} claims {answer.objective_value}, but the optimum is {best.objective_value}"
             )
         return answer
+
+    def next_answer(self) -> Answer:
+        """Raises :class:`RejectedAnswerError` if there is none."""
+        if not self.answers:
+            raise RejectedAnswerError("the policy calls a solver more often than it did live")
+        return self.answers.pop(0)
 
 
 def recorded_policy(settings: Settings, allocator: RecordingAllocator, may_import: Collection[str]) -> Policy:
