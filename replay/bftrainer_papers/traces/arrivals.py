@@ -64,7 +64,7 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
         raise InputFileError(
             f"{text.where}:1", f"columns are {','.join(header)!r:.80}, expected the columns of a trace: {known}"
         )
-    tally = Tally(text.where, skip_bad)
+    tally = Tally(lambda: text.where, skip_bad)
     jobs: dict[str, TracedJob] = {}
     for line, cells in rows_of(text):
         tally.read += 1

@@ -37,6 +37,7 @@ class SharedNodes:
     """Idle hours by kind: cores first, then devices."""
 
     jobs_per_busy_node: float
+    is_told: bool
     kinds: tuple[IdleResource, ...]
 
     def sentence(self) -> str:
@@ -53,8 +54,17 @@ class SharedNodes:
             if each.idle_h
         )
         return (
-            f"{'; '.join(words)}. A pilot holds whole nodes only, so it can hold {held}. (The capacity of a node is the "
-            f"most that was in use on it at once; {self.jobs_per_busy_node:.1f} jobs share a busy node.)"
+            f"{'; '.join(words)}. A pilot holds whole nodes only, so it can hold {held}. ({self.has}; "
+            f"{self.jobs_per_busy_node:.1f} jobs share a busy node.)"
+        )
+
+    @property
+    def has(self) -> str:
+        """Where the capacity of a node is from."""
+        return (
+            "The capacity of a node is that of --node-info"
+            if self.is_told
+            else "The capacity of a node is the most that was in use on it at once, so it may be more: see --node-info"
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -93,7 +103,7 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
         down_h = float(np.dot(has[window.site.down], window.site.down_h(window.start_s, window.end_s)))
         parts_h = max(0.0, float(has.sum()) * span_h - used_h - whole_h - down_h)
         kinds.append(IdleResource(kind, whole_h, parts_h, used_h, down_h))
-    return SharedNodes(facts.jobs_per_busy_node, tuple(kinds))
+    return SharedNodes(facts.jobs_per_busy_node, facts.is_told, tuple(kinds))
 
 
 def _hours(kind: str) -> str:

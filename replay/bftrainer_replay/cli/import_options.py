@@ -33,7 +33,9 @@ OPTIONS = (
     ),
     click.option("--cluster", metavar="NAME", help="Use only the jobs of this cluster (sacct's column Cluster)."),
     click.option(
-        "--columns", metavar="A,B,...", help="Column names, if sacct --parsable2 output has no header. Implies --format sacct.",
+        "--columns", metavar="A,B,...",
+        help="Column names, if sacct --parsable2 output has no header; or, for any table with a header, which of its columns "
+        "are read: start=BEGAN,end=FINISHED,nodes=COUNT or nodelist=NAMES, and submit, job, user, partition, limit ...",
     ),
     click.option(
         "--processors-per-node", type=int, metavar="P",
@@ -76,6 +78,10 @@ OPTIONS = (
         "format=Name,TimeStart,TimeEnd,NodeNames`: reserved nodes do not count as idle.",
     ),
     click.option(
+        "--node-info", type=click.Path(path_type=Path), metavar="FILE",
+        help="Output of `scontrol show node`: the cores and devices of each node.  [default: the most in use on it at once]",
+    ),
+    click.option(
         "--outliers", type=click.Choice(["drop", "keep"]), default="drop", show_default=True,
         help="Jobs dated far away from all others.",
     ),
@@ -91,7 +97,7 @@ OPTIONS = (
 )  # fmt: skip
 NAMES = (
     "format", "timezone", "skip_bad", "most_bad", "cluster", "columns", "processors_per_node", "debounce_s", "warm_up_h",
-    "cool_down_h", "outages", "node_events", "reservations", "outliers", "runaways", "max_bytes",
+    "cool_down_h", "outages", "node_events", "reservations", "node_info", "outliers", "runaways", "max_bytes",
 )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.import_options import NAMES, import_options, with_import_options
+from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
@@ -43,7 +46,7 @@ class LogChoice:
     partition: str | None = None
 
 
-_LOG_ARGUMENT = click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
+_LOG_ARGUMENT = click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG...")
 _LOG_OPTION = click.option(
     "--log",
     required=True,
@@ -102,7 +105,7 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
     @functools.wraps(function)
     def with_choice(
         *,
-        log: Path,
+        log: Path | tuple[Path, ...],
         start: str | None,
         hours: float | None,
         nodes: int | None,
@@ -112,10 +115,28 @@ def _with_choice(function: Callable[..., Any], log_parameter: Callable[..., Any]
         **others: Any,
     ) -> Any:
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
-        return function(choice=LogChoice(log, start, hours, nodes, node_list, importing, partition), **others)
+        files = [_on_disk(each, importing.max_bytes) for each in (log if isinstance(log, tuple) else (log,))]
+        importing = replace(importing, more_files=tuple(files[1:]))
+        return function(choice=LogChoice(files[0], start, hours, nodes, node_list, importing, partition), **others)
 
     decorated = with_window_options(with_import_options(with_choice))
     return log_parameter(decorated)  # type: ignore[no-any-return]  # click's decorators keep the type
+
+
+def _on_disk(log: Path, most: int | None) -> Path:
+    """The file; for ``-`` a copy of standard input, which is read more than once, until the program ends."""
+    if str(log) != "-":
+        return log
+    folder = tempfile.TemporaryDirectory(prefix="bftrainer-")
+    click.get_current_context().call_on_close(folder.cleanup)
+    copy, left = Path(folder.name) / "stdin", most or MOST_BYTES
+    with copy.open("wb") as file:
+        while piece := sys.stdin.buffer.read(1 << 20):
+            file.write(piece)
+            left -= len(piece)
+            if left < 0:
+                raise UserError("standard input has more bytes than --max-bytes allows")
+    return copy
 
 
 def with_window_options(function: Callable[..., Any]) -> Callable[..., Any]:

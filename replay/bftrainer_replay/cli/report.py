@@ -130,7 +130,9 @@ def report(
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])
-    origin = Origin(choice.log.name, _sha256(choice.log), command, f"{date.today()}", __version__)
+    origin = Origin(
+        choice.log.name, _sha256(choice.log, *choice.importing.more_files), command, f"{date.today()}", __version__
+    )
     page, figures = log_page(
         window, found, plan, sample, rows,
         Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
@@ -152,9 +154,11 @@ def report(
     click.echo(f"{out / 'report.html'}: {size / 1e6:.1f} MB, {len(tasks):,} replays, {took}")
 
 
-def _sha256(log: Path) -> str:
+def _sha256(*files: Path) -> str:
+    """Of the files one after another."""
     found = hashlib.sha256()
-    with log.open("rb") as file:
-        while piece := file.read(1 << 20):
-            found.update(piece)
+    for each in files:
+        with each.open("rb") as file:
+            while piece := file.read(1 << 20):
+                found.update(piece)
     return found.hexdigest()

@@ -40,20 +40,27 @@ def _fields(line: str) -> list[str]:
 def read(source: Source) -> None:
     """Adds all rows."""
     names: list[str] = []
+    head = ""
     job: Callable[[Source, dict[str, str]], None] = _lumos
     for number, line in source.lines:
         if not line.strip():
             continue
         if not names:
-            names = _fields(line)
+            names, head = _fields(line), line
             if not recognizes(line):
                 problem = f"is not a header with {','.join(_LUMOS)} or {','.join(_PUBLIC)}"
                 raise InputFileError(f"{source.path}:{number}", problem)
+            if not any("job" in name for name in names):
+                source.tally.seen = None
             job = _lumos if all(name in names for name in _LUMOS) else _public
             if "gpu_num" in names:
                 source.remarks.append("job sizes are from node_num, which counts GPUs in Lumos's log of ThetaGPU")
             continue
-        source.tally.take(number, _row, source, line, names, job)
+        if line == head:  # the next of several files
+            source.tally.read += 1
+            source.tally.ignore("repeated headers")
+            continue
+        source.tally.take(number, line, _row, source, line, names, job)
 
 
 def _row(source: Source, line: str, names: list[str], job: Callable[[Source, dict[str, str]], None]) -> None:

@@ -14,6 +14,7 @@ from bftrainer_replay.logs.logged_nodes import facts_of
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, SiteFacts
 from bftrainer_replay.logs.needs import Fact
 from bftrainer_replay.logs.node_events import read_events, read_reservations
+from bftrainer_replay.logs.node_info import with_node_info
 from bftrainer_replay.logs.plausible import with_ends, without_outliers
 from bftrainer_replay.logs.resource_use import use_of
 from bftrainer_replay.logs.silent import remark_on_silence, sum_h
@@ -32,8 +33,9 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     rows, tally = source.rows, source.tally
     if source.lines.cut:
         source.remarks.append("the last line does not end with a newline; the file may be truncated")
-    if not len(rows):
-        raise InputFileError(tally.path, f"looks like {format_name}, but none of its {tally.read:,} records is a job")
+    if not len(rows) and not (source.options.cluster and not source.clusters):
+        raise InputFileError(source.name, f"looks like {format_name}, but none of its {tally.read:,} records is a job")
+    source.check_whose()
     table = rows.table()
     _remark_on_times(source, table)
     table = with_ends(source, without_outliers(source, table))
@@ -43,7 +45,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
     if rows.without_ids:
         if len(table.members):
-            raise InputFileError(tally.path, f"names the nodes of some jobs, but not of {rows.without_ids:,} others")
+            raise InputFileError(source.name, f"names the nodes of some jobs, but not of {rows.without_ids:,} others")
         table, size = _simulate(source, table, size)
         note = NOTE
     else:
@@ -62,16 +64,17 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         source.remarks.append(_on_skipped(source, idle.length_h.sum() / (size * sum_h(span))))
     silent = None if note else remark_on_silence(source, idle, table.names, size, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
+    source.remarks += source.warnings
     if source.options.debounce_s:
         source.remarks.append(
             f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored (--debounce-s)"
         )
-    name = f"{source.path} ({NOTE.partition(':')[0]})" if note else str(source.path)
+    name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
     site = NO_FACTS if note else replace(_site(source, table, span, lost), silent=silent)
     return EventLog(
         events,
         name,
-        note,
+        "; ".join(filter(None, (note, *source.warnings))),
         queue_of(table, source.facts, source.dialect),
         size,
         source.options.debounce_s,
@@ -115,7 +118,7 @@ def _unavailable(source: Source, table: JobTable, span: TrustedSpan, *, is_simul
 
 
 def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods) -> SiteFacts:
-    facts = facts_of(table, span.end_s)
+    facts = with_node_info(source, facts_of(table, span.end_s))
     use = use_of(table, span.start_s, span.end_s, span.outages)
     if facts.left_out:
         source.remarks.append(f"{facts.left_out:,} rare partitions and constraints are treated as all nodes")

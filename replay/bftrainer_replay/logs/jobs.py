@@ -24,6 +24,8 @@ PLACE_BYTES = 128
 """Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125). A job itself takes two."""
 LISTED = 10
 """Number of skipped lines that are shown."""
+MOST_SEEN = 4_000_000
+"""Number of records that are remembered to find equal ones, at 70 bytes each."""
 _What = ParamSpec("_What")
 
 
@@ -33,19 +35,32 @@ class BadLineError(ValueError):
 
 @dataclass
 class Tally:
-    """Counts records: each one is used, ignored for a named reason, or skipped as bad. None is dropped silently."""
+    """Counts records of the file ``where()``: each is used, ignored for a named reason, or skipped as bad; none silently."""
 
-    path: str
+    where: Callable[[], object]
     skip_bad: bool
     read: int = 0
     used: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
+    seen: set[int] | None = field(default_factory=set)
 
-    def take(self, line: int, job: Callable[_What, str | None], *what: _What.args, **more: _What.kwargs) -> None:
-        """Count one record; ``job`` adds it to the rows, returns why it is ignored, or raises ValueError."""
+    def take(
+        self, line: int, text: str, job: Callable[_What, str | None], *what: _What.args, **more: _What.kwargs
+    ) -> None:
+        """Count one record; ``job`` adds it to the rows, returns why it is ignored, or raises ValueError.
+
+        A record with the same text as an earlier one is ignored, as of months that overlap; ``seen`` is None where records have
+        no job ids, so that equal ones are different jobs.
+        """
         self.read += 1
+        if self.seen is not None and self.read <= MOST_SEEN:
+            before = len(self.seen)
+            self.seen.add(hash(text))
+            if len(self.seen) == before:
+                self.ignore("that are in the log twice")
+                return
         try:
             reason = job(*what, **more)
         except (ValueError, RecursionError) as problem:  # the latter from deeply nested JSON
@@ -65,26 +80,30 @@ class Tally:
         # Quoted parts of the line may hold bytes that are not text and must not reach a terminal.
         problem = " ".join(str(problem).encode("utf-8", "backslashreplace").decode().split())
         if not self.skip_bad:
-            raise InputFileError(f"{self.path}:{line}", f"{problem} (--skip-bad skips and counts such lines)")
+            raise InputFileError(f"{self.where()}:{line}", f"{problem} (--skip-bad skips and counts such lines)")
         self.skipped += 1
         if len(self.examples) < LISTED:
-            self.examples.append(f"skipped {self.path}:{line}: {problem}")
+            self.examples.append(f"skipped {self.where()}:{line}: {problem}")
 
     @property
     def bad_share(self) -> float:
         """Of the records that say something of nodes or the queue, those that were skipped."""
         return self.skipped / max(self.skipped + self.used, 1)
 
-    def remarks(self, format_name: str) -> list[str]:
+    def remarks(self, format_name: str, name: str = "") -> list[str]:
         """The totals, then the first of the skipped lines."""
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
-            f"{self.path} is {format_name}: {self.read:,} records read, {self.used:,} used, "
+            f"{name or self.where()} is {format_name}: {self.read:,} records read, {self.used:,} used, "
             f"{sum(self.ignored.values()):,} ignored{f' ({reasons[2:]})' if reasons else ''}, "
             f"{self.skipped:,} skipped as bad"
         )
         more = self.skipped - len(self.examples)
-        return [total, *self.examples, *([f"skipped {more:,} more"] if more > 0 else [])]
+        unseen = f"only the first {MOST_SEEN:,} records were checked for records that are in the log twice"
+        return [
+            total, *self.examples, *([f"skipped {more:,} more"] if more > 0 else []),
+            *([unseen] if self.seen is not None and self.read > MOST_SEEN else []),
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +253,10 @@ class JobRows:
             else:
                 self._members.extend(nodes)
         self._first.append(len(self._members))
+
+    def finish(self, job: int, end_s: float | None = None) -> None:
+        """A later record tells the end of a job that was running, or (None) that one that was waiting is in it again."""
+        self._times[3][job] = self._times[1][job] if end_s is None else end_s
 
     def table(self) -> JobTable:
         """All jobs as arrays that share memory with these rows: no job can be added afterwards."""

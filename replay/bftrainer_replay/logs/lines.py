@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
@@ -19,11 +19,13 @@ class Lines:
 
     Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes that are not UTF-8 become
     surrogates, which no time, number or node name may contain. After the last line, ``cut`` tells whether its line end is
-    missing. ``most`` is the limit of the content in bytes.
+    missing. ``most`` is the limit of the content in bytes. The files ``more`` follow; ``path`` is the one
+    that is read.
     """
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
+    def __init__(self, path: Path, most: int | None = None, more: Sequence[Path] = ()) -> None:
         self.path = path
+        self._paths = (path, *more)
         self._most = most
         self.cut = False
 
@@ -35,6 +37,11 @@ class Lines:
 
     def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
         """(line number, text), with lines cut into pieces of at most ``longest`` characters; line ends are kept."""
+        for path in self._paths:
+            self.path = path
+            yield from self._pieces(longest)
+
+    def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
         number, whole = 0, True
         with open_bytes(self.path, self._most) as raw:
             file = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n")

@@ -20,7 +20,7 @@ NodeMask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoggedNodes:
-    """Arrays over ``names``. ``cores`` and ``devices``: the most that were in use at once, so at least what a node has.
+    """Arrays over ``names``. ``cores`` and ``devices``: what a node has if ``is_told``, else the most in use on it at once.
 
     ``jobs_per_busy_node``: jobs on a node, on average over the time in which it has any. ``left_out`` counts partitions and
     constraints beyond the limit, for which every node counts.
@@ -33,6 +33,7 @@ class LoggedNodes:
     devices: Mapping[str, NDArray[np.float64]]
     jobs_per_busy_node: float = 1.0
     left_out: int = 0
+    is_told: bool = False
 
     def of_partition(self, text: str) -> NodeMask:
         """The nodes of a partition, or of any in a list."""
@@ -82,8 +83,7 @@ def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
     partitions, more = _sets([each.partition for each in table.all_needs], needs, table.members, names, most)
     constraints, others = _sets([each.constraint for each in table.all_needs], needs, table.members, names, most)
     alone = {name: nodes for name, nodes in partitions.items() if "," not in name}
-    start = table.start_s[job]
-    end = np.minimum(table.end_s[job], finish_s)
+    start, end = np.minimum(table.start_s[job], finish_s), np.minimum(table.end_s[job], finish_s)
     timeline = _Timeline.of(table.members, start, end)
     cores = np.array([use.cores for use in table.all_uses])
     kinds = sorted({device for use in table.all_uses for device, _ in use.devices})[:16]

@@ -32,7 +32,7 @@ def read(source: Source) -> None:
     per_host: dict[int, int] = {}
     for number, line in source.lines:
         if line and not line.startswith("#"):
-            source.tally.take(number, _record, source, line, per_host, waiting)
+            source.tally.take(number, line, _record, source, line, per_host, waiting)
     slots = max(per_host, key=lambda each: (per_host[each], each), default=1)
     for submit_s, eligible_s, end_s, processors in waiting:
         source.rows.add(submit_s, eligible_s, math.nan, end_s, -(-processors // slots), ())

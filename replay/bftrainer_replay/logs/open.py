@@ -48,7 +48,11 @@ FORMATS = (
     LogFormat("alcf", alcf_csv.NAME, alcf_csv.recognizes, alcf_csv.read, dialect.ALCF),
     LogFormat("swf", swf.NAME, swf.recognizes, swf.read, dialect.SWF),
 )
+TABLE = LogFormat("columns", "a table with --columns", lambda head: False, slurm_sacct.read, dialect.GENERIC)
+"""A table whose columns the user names."""
 EVENTS = "events"
+_SINGLE = (EVENTS, "swf", "sacct-json", "bhist")
+"""Formats whose files begin with what holds for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,16 @@ class OpenedLog:
 def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
     """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file and line."""
     options = options or ImportOptions()
-    found = options.format or ("sacct" if options.columns else _format_of(path))
+    table = TABLE.name if "=" in (options.columns or "") else "sacct" if options.columns else None
+    found = options.format or table or _format_of(path)
+    for each in options.more_files:
+        if (other := options.format or table or _format_of(each)) != found:
+            raise UserError(f"{each}: is a log of format {other}, but {path} is {found}; expected files of one log")
+    if options.more_files and found in _SINGLE:
+        raise UserError(f"{path}: only one file of format {found} is read at a time, got {1 + len(options.more_files)}")
     if found == EVENTS:
         return _events(path, read_event_log(path, options.max_bytes))
-    form = next((each for each in FORMATS if each.name == found), None)
+    form = next((each for each in (*FORMATS, TABLE) if each.name == found), None)
     if form is None:
         raise UnknownNameError("format", found, FORMAT_NAMES)
     source = Source(path, options, form.dialect)
@@ -83,7 +93,7 @@ def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
             f"{tally.examples[0]}"
         )
     log = event_log_of(source, form.title)
-    return OpenedLog(log, tuple(source.tally.remarks(form.title)), tuple(source.remarks))
+    return OpenedLog(log, tuple(source.tally.remarks(form.title, source.name)), tuple(source.remarks))
 
 
 def _events(path: Path, log: EventLog) -> OpenedLog:

@@ -81,7 +81,7 @@ def _read(source: Source, *, names: bool) -> _Reader:
     reader = _Reader(source, names)
     for number, line in source.lines:
         if line:
-            source.tally.take(number, reader.record, line, running)
+            source.tally.take(number, line, reader.record, line, running)
     for run in running.values():
         run.add(source, math.inf)
     return reader

@@ -14,8 +14,8 @@ from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.source import Source
 
 SACCT_COLUMNS = (
-    "JobID,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NodeList,State,Partition,QOS,Reason,ReqTRES,AllocTRES,"
-    "Constraints,Flags"
+    "JobID,Cluster,User,Account,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NodeList,State,Partition,QOS,Reason,"
+    "ReqTRES,AllocTRES,Constraints,Flags"
 )
 SACCT_COMMAND = f"sacct -a -X -P -S 2026-01-01 -E 2026-07-01 -o {SACCT_COLUMNS}"
 NEEDED = ("start", "end")
@@ -29,6 +29,11 @@ _XDMOD_BEFORE = [name for name in _XDMOD if name not in ("reqtres", "alloctres")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|Unknown|None|\d{9,10}")
 _XDMOD_TIMES = range(10, 14)
 _RULE = re.compile(r"\s*-{2,}(?:\s+-{2,}){2,}\s*$")
+_OURS = {
+    "start": "start", "end": "end", "nodes": "nnodes", "nodelist": "nodelist", "submit": "submit", "job": "jobid",
+    "user": "user", "account": "account", "qos": "qos", "partition": "partition", "limit": "timelimit", "state": "state",
+}  # fmt: skip
+"""Names in ``--columns NAME=COLUMN``, and what they are in sacct."""
 _DELIMITERS = "|,;\t"
 
 
@@ -122,11 +127,36 @@ def given(columns: str) -> Layout:
     return Layout(tuple(name.strip().lower().partition("%")[0] for name in columns.replace("|", ",").split(",")))
 
 
+def renamed(source: Source, number: int, line: str) -> Layout:
+    """The layout of a table whose header this is: ``--columns start=began,end=finished,nodes=n``. Others are not read."""
+    ours: dict[str, str] = {}
+    for pair in (source.options.columns or "").split(","):
+        name, _, theirs = (part.strip() for part in pair.partition("="))
+        if name.lower() not in _OURS or not theirs:
+            raise UserError(f"--columns {pair!r:.60}: expected NAME=COLUMN with NAME one of {', '.join(_OURS)}")
+        ours[theirs] = _OURS[name.lower()]
+    delimiter = max(_DELIMITERS, key=line.count)
+    found = [name.strip() for name in Layout((), delimiter).split(line)]
+    if strange := [name for name in ours if name not in found]:
+        raise InputFileError(
+            f"{source.path}:{number}", f"has no column {strange[0]!r:.60}; its columns are {', '.join(found):.300}"
+        )
+    return Layout(
+        tuple(ours.get(name, f"other {place}") for place, name in enumerate(found)), delimiter, is_header=True
+    )
+
+
 def check(source: Source, layout: Layout) -> None:
     """Raises :class:`UserError` if columns are missing or named twice."""
     names = [name for name in layout.names if name]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"{source.path}: duplicate column {twice[0]}")
+    if "=" in (source.options.columns or ""):
+        if not set(NEEDED) <= set(names) or not {"nodelist", "nnodes"} & set(names):
+            raise UserError(
+                f"{source.path}: --columns lacks start, end, or one of nodes (a number) and nodelist (names)"
+            )
+        return
     missing = [name for name in (*NEEDED, "submit") if name not in names]
     if missing or not {"nodelist", "nnodes", "allocnodes"}.intersection(names):
         lacks = ", ".join(missing) or "NodeList or NNodes"

@@ -31,7 +31,7 @@ def read(source: Source) -> None:
     for number, line in source.lines:
         if not line or line.startswith("#"):
             continue
-        tally.take(number, _job, source, line)
+        tally.take(number, line, _job, source, line)
 
 
 def _value(line: str, key: str, default: str | None = None) -> str:

@@ -36,7 +36,7 @@ def recognizes(head: str) -> bool:
 def read(source: Source) -> None:
     """Adds all jobs."""
     for number, text in _objects(source):
-        source.tally.take(number, _job, source, text)
+        source.tally.take(number, text, _job, source, text)
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -121,6 +121,9 @@ def _number(value: object) -> float:
 
 def _job(source: Source, text: str) -> str | None:
     job = _parse(text)
+    whose = [value if isinstance(value := job.get(key), str) else "" for key in ("cluster", "user")]
+    if source.is_of_another(*whose):
+        return "of other clusters"
     times = job.get("time")
     if not isinstance(times, dict):
         raise BadLineError('a job has no "time", expected the output of sacct --json')

@@ -33,10 +33,6 @@ _FACTS = {
     Fact.CONSTRAINT: ("constraints",),
     Fact.USE: ("alloctres",),
 }
-_MANY_USERS = 2
-_FEW_JOBS = 20
-_MOST_SEEN = 4_000_000
-"""Runs of jobs that are remembered, at 70 bytes each."""
 _MOST_KNOWN = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 
@@ -49,23 +45,27 @@ def recognizes(head: str) -> bool:
 def read(source: Source) -> None:
     """Adds all lines."""
     columns: _Columns | None = None
-    if source.options.columns is not None:
-        columns = _Columns(source, slurm_columns.given(source.options.columns))
+    asked = source.options.columns
+    if asked is not None and "=" not in asked:
+        columns = _Columns(source, slurm_columns.given(asked))
     tally, head = source.tally, ""
     for number, line in source.lines:
         if not line or line.startswith("#"):
             continue
         if columns is None:
-            layout = slurm_columns.layout_of(source, number, line)
+            layout = (slurm_columns.renamed if asked else slurm_columns.layout_of)(source, number, line)
             columns = _Columns(source, layout)
             if layout.is_header:
                 head = line
                 continue
-        if line == head:  # months that were written one after another
-            tally.read += 1
+        if line[:5].lower() == head[:5].lower() and (line == head or (asked is None and slurm_columns.header(line))):
+            tally.read += 1  # months that were written one after another
             tally.ignore("repeated headers")
+            if line != head:
+                columns.finish()
+                columns, head = _Columns(source, slurm_columns.layout_of(source, number, line)), line
             continue
-        tally.take(number, columns.job, line)
+        tally.take(number, line, columns.job, line)
     if columns is not None:
         columns.finish()
 
@@ -84,7 +84,7 @@ class _Columns:
         free = [names.index(name) for name in _FREE_TEXT if name in names]
         self._free = free[0] if len(free) == 1 else None
         at = {name: place for place, name in enumerate(names)}
-        self._submit, self._start, self._end = at["submit"], at["start"], at["end"]
+        self._submit, self._start, self._end = at.get("submit", at["start"]), at["start"], at["end"]
         self._eligible = at.get("eligible", self._submit)
         self._id = at.get("jobid", at.get("jobidraw"))
         self._state, self._list = at.get("state"), at.get("nodelist")
@@ -97,13 +97,14 @@ class _Columns:
         self._asked = [self._count if place is None else place for place in asked]  # one empty field is added
         self._flags = at.get("flags")
         self._cluster, self._user = at.get("cluster"), at.get("user")
-        self._clusters, self._users = Counter[str](), set[str]()
-        self._seen: set[int] | None = set()
+        if self._id is None:
+            source.tally.seen = None
         if source.options.cluster is not None and self._cluster is None:
             raise UserError(f"{source.path}: --cluster needs the column Cluster; run sacct with it")
         self._qos = at.get("qos")
         self._started, self._backfilled = 0, 0
         self._limited: Counter[str] = Counter()
+        self._unfinished: dict[str, tuple[int, float]] = {}
         self._known: dict[str, Sequence[int]] = {}
         self._known_needs: dict[tuple[str, ...], tuple[int, bool]] = {}
         self._known_uses: dict[tuple[str, int], int] = {}
@@ -119,15 +120,10 @@ class _Columns:
             if "." in job_id:
                 return "steps"
             tasks = _tasks(job_id)
-        if self._cluster is not None:
-            cluster = fields[self._cluster]
-            if self._source.options.cluster not in (None, cluster):
-                return "of other clusters"
-            self._clusters[cluster[:64]] += 1
-        if self._is_known(line):
-            return "that are in the log twice"
-        if self._user is not None and len(self._users) < _MANY_USERS:
-            self._users.add(fields[self._user])
+        if self._source.is_of_another(
+            "" if self._cluster is None else fields[self._cluster], "" if self._user is None else fields[self._user]
+        ):
+            return "of other clusters"
         elapsed = self._ran_s(fields[self._elapsed]) if self._elapsed is not None else None
         texts = (fields[self._submit], fields[self._eligible], fields[self._start], fields[self._end])
         submit_s, eligible_s, start_s, end_s = self._clock.in_order(texts, elapsed)
@@ -137,6 +133,12 @@ class _Columns:
                 end_s = math.inf
             elif never_started(state):
                 start_s, end_s = math.nan, math.inf
+        if self._id is not None and (before := self._unfinished.pop(fields[self._id], None)) is not None:
+            if before[1] == start_s and math.isfinite(end_s):
+                self._rows.finish(before[0], end_s)
+                return "that were running in an earlier record"
+            if math.isnan(before[1]):
+                self._rows.finish(before[0])
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
         if ran and elapsed is not None:
             self._clock.compare(start_s, end_s, elapsed)
@@ -160,37 +162,14 @@ class _Columns:
         if limited and len(self._limited) < _MOST_KNOWN:
             self._limited[fields[self._qos] if self._qos is not None else ""] += 1
         eligible_s = eligible_from(eligible_s, start_s)
+        if self._id is not None and math.isinf(end_s) and tasks == 1 and len(self._unfinished) < _MOST_KNOWN:
+            self._unfinished[fields[self._id]] = (len(self._rows), start_s)
         for _ in range(tasks):
             self._rows.add(submit_s, eligible_s, start_s, end_s, asked, nodes, longest_s, needs, use)
         return None
 
-    def _is_known(self, line: str) -> bool:
-        """Whether the same line came before: months that overlap, or a file that was written twice."""
-        if self._id is None or self._seen is None:
-            return False
-        if len(self._seen) >= _MOST_SEEN:
-            self._seen = None
-            return False
-        before = len(self._seen)
-        self._seen.add(hash(line))
-        return len(self._seen) == before
-
     def finish(self) -> None:
-        """Remarks on what was counted; an error if the log holds several clusters."""
-        if len(self._clusters) > 1:
-            found = ", ".join(f"{name} ({jobs:,})" for name, jobs in self._clusters.most_common(5))
-            raise UserError(
-                f"{self._source.path}: has jobs of {len(self._clusters)} clusters: {found}; choose one with --cluster"
-            )
-        if self._users and len(self._users) == 1 and len(self._source.rows) >= _FEW_JOBS:
-            self._source.remarks.append(
-                f"all jobs belong to user {min(self._users)[:32]}: nodes with jobs of others count as idle; as an ordinary "
-                "user, run sacct with -a, if the site shows you all jobs"
-            )
-        if self._seen is None:
-            self._source.remarks.append(
-                f"only the first {_MOST_SEEN:,} jobs were checked for jobs that are in it twice"
-            )
+        """Remarks on what was counted."""
         if self._started:
             self._source.remarks.append(
                 f"{self._backfilled / self._started:.0%} of the jobs that ran were started by backfill (column Flags)"
@@ -256,7 +235,7 @@ class _Columns:
             return ()
         if not ran:
             return ()  # some versions name nodes for canceled jobs
-        nodes = self._rows.ids(expand(text))
+        nodes = self._rows.ids(expand(text.replace(" ", ",")))
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         if len(text) < 64:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bftrainer.errors import UserError
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
@@ -20,6 +22,9 @@ KEEP = "keep"
 """The value of ``--outliers`` and ``--runaways`` that takes such records as they are."""
 DEBOUNCE_S = 10.0
 """The paper removes idle nodes between two jobs, which "usually appears only in one bslots record" of 10 s (section 2.1)."""
+
+_MANY_USERS = 2
+_FEW_JOBS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class ImportOptions:
     reservations: Path | None = None
     outliers: str = "drop"
     runaways: str = "limit"
+    node_info: Path | None = None
+    more_files: tuple[Path, ...] = ()
 
 
 @dataclass
@@ -51,7 +58,8 @@ class Source:
 
     ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where it does. ``remarks``:
     notes for the user, such as guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
-    ``dialect``: the format's names for them.
+    ``dialect``: the format's names for them. ``clusters`` and ``users``: of the jobs, where the log has them. ``warnings``:
+    remarks that go with every result.
     """
 
     path: Path
@@ -65,13 +73,50 @@ class Source:
     machine_why: str = ""
     remarks: list[str] = field(init=False, default_factory=list)
     facts: set[Fact] = field(init=False, default_factory=set)
+    clusters: Counter[str] = field(init=False, default_factory=Counter)
+    users: set[str] = field(init=False, default_factory=set)
+    warnings: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.lines = Lines(self.path, self.options.max_bytes)
+        self.lines = Lines(self.path, self.options.max_bytes, self.options.more_files)
         self.read_again()
+
+    @property
+    def name(self) -> str:
+        """The file, and how many more are read as one log."""
+        more = len(self.options.more_files)
+        return f"{self.path}{f' and {more} more' if more else ''}"
+
+    def is_of_another(self, cluster: str, user: str) -> bool:
+        """Whether a job is of another cluster than --cluster names; counts it if not. Empty: not known."""
+        if cluster and self.options.cluster not in (None, cluster):
+            return True
+        if cluster:
+            self.clusters[cluster[:64]] += 1
+        if len(self.users) < _MANY_USERS:
+            self.users.add(user)
+        return False
+
+    def check_whose(self) -> None:
+        """Raises :class:`UserError` if there are jobs of several clusters; a remark if all are of one user."""
+        if self.options.cluster is not None and not self.clusters:
+            raise UserError(
+                f"{self.path}: has no jobs of a cluster {self.options.cluster!r:.60} (sacct's column Cluster)"
+            )
+        if len(self.clusters) > 1:
+            found = ", ".join(f"{name} ({jobs:,})" for name, jobs in self.clusters.most_common(5))
+            raise UserError(
+                f"{self.path}: has jobs of {len(self.clusters)} clusters: {found}; choose one with --cluster"
+            )
+        user = min(self.users, default="")
+        if user and len(self.users) == 1 and len(self.rows) >= _FEW_JOBS:
+            self.warnings.append(
+                f"all jobs belong to user {user[:32]}: nodes with jobs of others count as idle; as an ordinary user, run "
+                "sacct with -a, if the site shows you all jobs"
+            )
 
     def read_again(self) -> None:
         """Forget all rows and counts: a reader begins again."""
         self.rows = JobRows(str(self.path), self.options.max_bytes or MOST_BYTES)
         self.clock = LogClock(zone_of(self.options.timezone))
-        self.tally = Tally(str(self.path), self.options.skip_bad)
+        self.tally = Tally(lambda: self.lines.path, self.options.skip_bad)

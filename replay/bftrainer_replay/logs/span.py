@@ -61,7 +61,7 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     ran = table.end_s > table.start_s
     if not ran.any():
-        raise InputFileError(source.tally.path, "has no job that ran for any time")
+        raise InputFileError(source.name, "has no job that ran for any time")
     starts, ends, asked = table.start_s[ran], table.end_s[ran], table.asked[ran]
     over = ends[np.isfinite(ends)]
     running = len(over) < len(ends)

@@ -42,7 +42,7 @@ def read(source: Source) -> None:
             _header_line(source, header, number, line)
             continue
         reader = reader or _Rows(source, header)
-        tally.take(number, reader.row, line)
+        tally.take(number, line, reader.row, line)
 
 
 def _header_line(source: Source, header: dict[str, int], number: int, line: str) -> None:

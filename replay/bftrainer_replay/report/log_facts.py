@@ -61,8 +61,7 @@ def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
     table = PageTable(
         "shared-nodes",
         "Idle cores and devices",
-        "Read: the first three columns add up to the total, less the nodes out of service. The capacity of a node is "
-        "estimated as the most that was in use on it at once.",
+        f"Read: the first three columns add up to the total, less the nodes out of service. {shared.has}.",
         ("hours of", "in use", "idle on nodes without a job", "idle on nodes with a job", "all idle", "of the total"),
         tuple(
             (

@@ -1,0 +1,66 @@
+"""What nodes have, from ``scontrol show node``: a log only shows the most that its jobs used at once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from bftrainer.errors import InputFileError, UserError
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
+from bftrainer_replay.logs.needs import JobUse
+from bftrainer_replay.logs.slurm_needs import use_of
+from bftrainer_replay.logs.source import Source
+from bftrainer_replay.text_files import read_text
+
+_NODE = re.compile(r"^NodeName=(\S+)", re.MULTILINE)
+_TRES = re.compile(r"\bCfgTRES=(\S*)")
+_GRES = re.compile(r"\bGres=(\S*)")
+_DEVICE = re.compile(r"([\w.+-]+(?::[\w.+-]*[A-Za-z_][\w.+-]*)?):(\d{1,9})(?:\(|,|$)")
+
+
+def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
+    """The facts with the cores and devices of ``--node-info``; raises :class:`UserError` if it has other nodes."""
+    path = source.options.node_info
+    if path is None:
+        return facts
+    text = read_text(path)
+    starts = [found.start() for found in _NODE.finditer(text)]
+    if not starts:
+        raise InputFileError(str(path), "has no line NodeName=..., expected the output of scontrol show node")
+    records = (text[begin:end] for begin, end in zip(starts, [*starts[1:], len(text)], strict=True))
+    has = {_NODE.match(record)[1]: _of(record) for record in records}  # type: ignore[index]  # it begins there
+    missing = [name for name in facts.names if name not in has]
+    if len(missing) == len(facts.names):
+        raise UserError(
+            f"none of the nodes in --node-info {path} is in {source.name}; its nodes have names like {facts.names[0]}, those "
+            f"have names like {next(iter(has))}"
+        )
+    if missing:
+        source.remarks.append(
+            f"{len(missing):,} nodes, such as {missing[0]}, are not in --node-info: what they have is the most that was in use"
+        )
+    known = np.array([name in has for name in facts.names])
+    uses = [has.get(name, JobUse()) for name in facts.names]
+    names = sorted({device for use in uses for device, _ in use.devices} | set(facts.devices))
+    devices = {
+        name: np.where(
+            known, [dict(use.devices).get(name, 0.0) for use in uses], facts.devices.get(name, np.zeros(len(uses)))
+        )
+        for name in names
+    }
+    cores = np.where(known, [use.cores for use in uses], facts.cores)
+    return replace(facts, cores=cores, devices=devices, is_told=True)
+
+
+def _of(record: str) -> JobUse:
+    tres = found[1] if (found := _TRES.search(record)) else ""
+    use = use_of(tres, 1)
+    if use.devices or not (gres := _GRES.search(record)):
+        return use
+    devices: dict[str, float] = {}
+    for name, count in _DEVICE.findall(gres[1]):
+        for each in {name, name.partition(":")[0]}:
+            devices[each] = devices.get(each, 0.0) + int(count)
+    return JobUse(use.cores, tuple(sorted(devices.items())[:8]))
