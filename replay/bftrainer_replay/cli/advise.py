@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from bftrainer import __version__
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
@@ -49,8 +51,8 @@ def advise(
     """Recommend T_fwd, P_jmax, the objective, the shortest window and the holders' time limit, based on LOG.
 
     Prints the recommended settings and how much worse other values of T_fwd, P_jmax and the objective do. Writes
-    DIR/bftrainer.toml (lines for the pilot's configuration), DIR/advice.json, DIR/losses.png (how much worse other values
-    do), DIR/cohorts.png (how long nodes that joined together stay), and the figures of the underlying replays.
+    DIR/bftrainer.toml (a pilot's configuration, for its state directory), DIR/advice.json, DIR/losses.png (how much worse other
+    values do), DIR/cohorts.png (how long nodes that joined together stay), and the figures of the underlying replays.
 
     \b
     Example:
@@ -64,6 +66,8 @@ def advise(
     from bftrainer_replay.figures.cohorts import cohorts_figure
     from bftrainer_replay.figures.style import png
     from bftrainer_replay.figures.sweep_results import pictures
+    from bftrainer_replay.logs.dialect import LSF
+    from bftrainer_replay.report.words import dates
     from bftrainer_replay.simulation.play import enough_trainers
     from bftrainer_replay.simulation.progress import CostModel, too_long_s
     from bftrainer_replay.sweep.cell import Cell, tasks_of
@@ -91,7 +95,8 @@ def advise(
     if (model := fitted(hits)) is not None:
         advice = dataclasses.replace(advice, cohort=policy_name(model))
     text = json.dumps(dataclasses.asdict(advice), indent=2)
-    lines = config_lines(advice)
+    origin = f"bftrainer advise {__version__}, {date.today()}: {choice.log.name}, {dates(window)}"
+    lines = config_lines(advice, origin, lsf=window.queue is not None and window.queue.dialect is LSF)
     try:
         for name, data in pictures(tuple(rows.values())).items():
             write_atomically(out / name, data)

@@ -101,15 +101,34 @@ def holder_limit_s(window: LogWindow) -> float:
     return min(max(math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S, _HOUR_S), _DAY_S)
 
 
-def config_lines(advice: Advice) -> str:
-    """The advice as lines of the pilot's configuration, with the losses of other values as comments."""
+_SLURM_CONF = """\
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=YOURS     Nodes=ALL PriorityTier=10 PreemptMode=OFF    Default=YES
+PartitionName=scavenger Nodes=ALL PriorityTier=1  PreemptMode=CANCEL GraceTime=30 OverSubscribe=EXCLUSIVE MaxTime=1-00:00:00
+Epilog=/bin/true
+SlurmctldParameters=preempt_send_user_signal
+KillWait=5
+SchedulerParameters=bf_interval=10,bf_continue,preempt_youngest_first"""
+"""docs/site-setup.md, "Preemption by partition"; a test compares them."""
+
+
+def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
+    """The advice as a pilot's configuration, with the losses of other values as comments; ``origin`` says of what log."""
     objective, forward, parallel = (advice.choice(name) for name in ("objective", "forward_s", "max_parallel"))
     cohort = "" if advice.cohort is None else f'# if rescales cost a minute and more:\n# policy = "{advice.cohort}"\n'
+    site = (
+        f'[lsf]\n# the queue of docs/lsf.md, "Queue configuration"\nqueue = "idle"\nlongest_s = {advice.longest_s!r}\n'
+        if lsf
+        else "[slurm]\n# With preemption by QOS instead: qos and account, and no partition (docs/site-setup.md).\n"
+        f'partition = "scavenger"\nlongest_s = {advice.longest_s!r}\n\n# In slurm.conf (docs/site-setup.md):\n'
+        + "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
+    )
     return (
-        f'[decisions]\n{cohort}# {objective.others}\nobjective = "{objective.value}"\n'
+        f'# {origin}\n\n[decisions]\n{cohort}# {objective.others}\nobjective = "{objective.value}"\n'
         f"# {forward.others}\nforward_s = {float(forward.value)!r}\n"
-        f"# {parallel.others}\nmax_parallel = {parallel.value}\n\n[nodes]\nmin_window_s = {advice.min_window_s!r}\n\n"
-        f'# with holder = "slurm":\n# [slurm]\n# longest_s = {advice.longest_s!r}\n'
+        f"# {parallel.others}\nmax_parallel = {parallel.value}\n\n"
+        f'[nodes]\nholder = "{"lsf" if lsf else "slurm"}"\nmin_window_s = {advice.min_window_s!r}\n\n{site}'
     )
 
 

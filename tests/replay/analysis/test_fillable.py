@@ -55,8 +55,8 @@ class Site:
         ran = 0 if start is None else int(60 * (end - start))
         state = "CANCELLED" if start is None else "COMPLETED"
         job = (
-            len(self.lines), clock(submit), clock(eligible), begin, clock(end), ran, limit, nodes, names, state, partition,
-            "normal", reason, tres, tres if start is not None else "", constraint, "SchedMain",
+            len(self.lines), "site", f"u{len(self.lines)}", "a", clock(submit), clock(eligible), begin, clock(end), ran, limit,
+            nodes, names, state, partition, "normal", reason, tres, tres if start is not None else "", constraint, "SchedMain",
         )  # fmt: skip
         self.lines.append("|".join(map(str, job)))
 

@@ -16,7 +16,8 @@ DOCS = Path(__file__).parents[3] / "docs"
 TEXT = SACCT.decode()
 DAY = "2026-02-01T0"
 FULL = "".join(
-    f"{k}|{DAY}0:00:00|{DAY}0:00:00|{DAY}{k}:00:00|{DAY}{k + 1}:00:00|3600|60|1|n1|COMPLETED|p|q|None|cpu=1|cpu=2||SchedMain\n"
+    f"{k}|c|u{k}|a|{DAY}0:00:00|{DAY}0:00:00|{DAY}{k}:00:00|{DAY}{k + 1}:00:00|3600|60|1|n1|COMPLETED|p|q|None|cpu=1|cpu=2|"
+    "|SchedMain\n"
     for k in range(3)
 )
 # Slurm 22.05.8, without -P.
