@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,42 +105,57 @@ def test_only_the_trainer_s_networks_reach_it() -> None:
         host.close_store()
 
 
-# 64 keys of 7 MB, then as many unfinished messages, then a wait for every number.
+# Each way of making the store keep something, by itself: a full store refuses the next one.
 FILLS = """
 import socket, struct, sys
 text = lambda data: struct.pack("<q", len(data)) + data
-def connect():
+def sends(data, magic=struct.pack("<BI", 0, 0x3C85F7CE)):
     made = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60)
-    made.sendall(struct.pack("<BI", 0, 0x3C85F7CE))
-    return made
-def sends(data):
-    connection = connect()
     try:
-        connection.sendall(data)
+        made.sendall(magic + data)
     except OSError:
         pass
-    return connection
-kept = [sends(b"\\1" + text(b"%d" % i) + text(b"x" * (7 << 20))) for i in range(64)]
-kept += [sends(b"\\1" + text(b"u") + struct.pack("<q", 8 << 20) + b"x" * (7 << 20)) for i in range(64)]
-many = b"".join(text(b"key-%d" % i) for i in range(50_000))
-kept += [sends(b"\\6" + struct.pack("<q", 50_000) + many) for _ in range(64)]
-kept += [sends(bytes([command]) + b"\\xff" * 4096) for command in range(256)]
+    return made
+large, many = text(b"x" * (7 << 20)), 50_000
+names = b"".join(text(b"%05d" % i) for i in range(many))
+kept = {
+    "keys": lambda: [sends(b"\\1" + text(b"%d" % i) + large) for i in range(64)],
+    "unfinished messages": lambda: [sends(b"\\1" + text(b"u") + struct.pack("<q", 8 << 20) + large[8:]) for i in range(64)],
+    "waits": lambda: [sends(b"\\6" + struct.pack("<q", many) + names) for _ in range(64)],
+    "unfinished lists": lambda: [sends(b"\\12" + struct.pack("<q", many + 1) + names) for _ in range(64)],
+    "unread answers": lambda: [sends(b"\\1" + text(b"k") + large)] + [sends(b"\\3" + text(b"k")) for _ in range(64)],
+    "unread lists": lambda: [sends(b"".join(b"\\1" + text(b"%d" % i) + text(b"") for i in range(many)))]
+    + [sends(b"\\21") for _ in range(200)],
+    "queues": lambda: [sends(b"".join(b"\\16" + text(b"%d" % i) + text(b"") for i in range(300_000)))],
+    "no messages": lambda: [sends(bytes([command]) + b"\\xff" * 4096) for command in range(256)],
+}[sys.argv[2]]()
 print("full", flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.mark.root
-def test_a_stranger_s_keys_take_no_more_memory_than_the_limit(store: StoreHost) -> None:
+@pytest.mark.parametrize(
+    "what",
+    [
+        "keys", "unfinished messages", "waits", "unfinished lists", "unread answers", "unread lists", "queues", "no messages",
+    ],
+)  # fmt: skip
+def test_a_stranger_makes_the_store_keep_no_more_than_the_limit(store: StoreHost, what: str) -> None:
     port = store.open()
     before = psutil.Process().memory_info().rss
     with subprocess.Popen(
-        as_stranger(sys.executable, "-I", "-S", "-c", FILLS, str(port)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        as_stranger(sys.executable, "-I", "-S", "-c", FILLS, str(port), what),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as stranger:
         assert stranger.stdin is not None
         assert stranger.stdout is not None
         assert stranger.stdout.readline() == b"full\n"
-        assert psutil.Process().memory_info().rss - before < 256 << 20
+        with socket.create_connection((store.address, port), timeout=60) as last:  # what came earlier is read by then
+            last.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE) + b"\x0d1234")
+            assert last.recv(4) in (b"1234", b"")
+        assert psutil.Process().memory_info().rss - before < 200 << 20
         stranger.stdin.close()
     assert store.open() != port
 

@@ -5,7 +5,7 @@ port, which keeps late workers of the last incarnation out. Nothing here unpickl
 
 torch's clients know no password. Connections from outside of the trainer's networks are closed before a byte is read; inside
 them, anyone who reaches the port can read and change keys, and so stop or disturb the training (docs/security.md). All that
-clients make this process keep is counted, stored or not: one more byte than ``MOST_BYTES``, and the connection is closed.
+clients make this process keep is counted, stored, unread or unsent. The connection that asks for more than ``MOST_BYTES`` ends.
 
 The messages are those of torch 2.0 to 2.13 (torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp).
 """
@@ -28,6 +28,10 @@ _BACKLOG = 1024
 _KEY_BYTES, _VALUE_BYTES, _MOST_KEYS = 8 << 10, 8 << 20, 128 << 10  # of a message, as in torch
 _EACH_BYTES = 200
 """What Python needs for a key beside its bytes."""
+_QUEUE_BYTES = 1000
+"""For a queue beside its values."""
+_CLIENT_BYTES = 4 << 10
+"""For a connection."""
 _OPEN = b"\0open"
 _MAGIC = struct.pack("<BI", 0, 0x3C85F7CE)
 _YES, _NO = b"\0", b"\1"  # to CHECK; to WAIT: the keys are there; the wait was canceled
@@ -94,7 +98,7 @@ class TorchStore:
         self._left = most_bytes
         self._values: dict[bytes, bytes] = {}
         self._queues: dict[bytes, deque[bytes]] = {}
-        self._waiting: dict[_Client, list[bytes]] = {}
+        self._waiting: dict[_Client, frozenset[bytes]] = {}
 
     async def serve(self, connection: Connection) -> None:
         """One client, from accept to close."""
@@ -102,6 +106,7 @@ class TorchStore:
         try:
             if await client.take(len(_MAGIC)) == _MAGIC and connection.admit():
                 connection.due(None)
+                client.begin()
                 while True:
                     client.forget()
                     await self._answer(client, (await client.take(1))[0])
@@ -157,10 +162,10 @@ class TorchStore:
             case Command.LENGTH:
                 await client.send_number(len(self._queues.get(await client.key(), ())))
             case Command.LIST:
-                keys = list(self._values)
-                await client.send_number(len(keys))
-                for key in keys:
-                    await client.send_bytes(key)
+                answer = b"".join(struct.pack("<q", len(key)) + key for key in self._values)
+                client.hold(len(answer))
+                await client.send_number(len(self._values))
+                await client.send(answer)
             case Command.BARRIER:
                 key, size = await client.key(), await client.number()
                 if self._add(key, 1) >= size:
@@ -193,7 +198,7 @@ class TorchStore:
         return total
 
     def _push(self, key: bytes, value: bytes) -> None:
-        self.keep(len(key) + len(value) + _EACH_BYTES)
+        self.keep(len(value) + _EACH_BYTES + (0 if key in self._queues else len(key) + _QUEUE_BYTES))
         self._queues.setdefault(key, deque()).append(value)
         self._wake(key)
 
@@ -202,9 +207,10 @@ class TorchStore:
         await client.send_number(len(queue))
         if queue:
             value = queue.popleft()
-            self.keep(-len(key) - len(value) - _EACH_BYTES)
+            self.keep(-len(value) - _EACH_BYTES)
             if not queue:
                 del self._queues[key]
+                self.keep(-len(key) - _QUEUE_BYTES)
             await client.send_bytes(value)
 
     def _has(self, keys: Iterable[bytes]) -> bool:
@@ -216,8 +222,9 @@ class TorchStore:
         if self._has(keys):
             await client.send(_YES)
             return
-        self.keep(sum(map(len, keys)) + len(keys) * _EACH_BYTES)
-        self._waiting[client] = keys
+        wanted = frozenset(keys)
+        self.keep(sum(map(len, wanted)) + len(wanted) * _EACH_BYTES)
+        self._waiting[client] = wanted
 
     def _wake(self, key: bytes) -> None:
         for client, keys in list(self._waiting.items()):
@@ -226,7 +233,7 @@ class TorchStore:
                 client.send_now(_YES)
 
     def _stop_waiting(self, client: _Client) -> None:
-        keys = self._waiting.pop(client, [])
+        keys = self._waiting.pop(client, frozenset())
         self.keep(-sum(map(len, keys)) - len(keys) * _EACH_BYTES)
 
 
@@ -237,7 +244,12 @@ class _Client:
         self._store = store
         self._connection = connection
         self._unread = bytearray()
-        self._message_bytes = 0
+        self._message_bytes = self._own_bytes = 0
+
+    def begin(self) -> None:
+        """It is a client's: from now on the connection counts."""
+        self._store.keep(_CLIENT_BYTES)
+        self._own_bytes = _CLIENT_BYTES
 
     async def take(self, count: int) -> bytes:
         while len(self._unread) < count:
@@ -249,6 +261,11 @@ class _Client:
         self._message_bytes += count
         return found
 
+    def hold(self, count: int) -> None:
+        """Count bytes until the message is answered."""
+        self._store.keep(count)
+        self._message_bytes += count
+
     def forget(self) -> None:
         """The message is answered."""
         self._store.keep(-self._message_bytes)
@@ -256,7 +273,7 @@ class _Client:
 
     def end(self) -> None:
         self.forget()
-        self._store.keep(-len(self._unread))
+        self._store.keep(-len(self._unread) - self._own_bytes)
 
     async def number(self, most: int = 1 << 63) -> int:
         (found,) = struct.unpack("<q", await self.take(8))
@@ -271,7 +288,11 @@ class _Client:
         return await self._bytes(_VALUE_BYTES)
 
     async def keys(self) -> list[bytes]:
-        return [await self.key() for _ in range(await self.number(_MOST_KEYS))]
+        found = []
+        for _ in range(await self.number(_MOST_KEYS)):
+            self.hold(_EACH_BYTES)
+            found.append(await self.key())
+        return found
 
     async def _bytes(self, most: int) -> bytes:
         count = await self.number(most)
@@ -286,7 +307,9 @@ class _Client:
         await self.send(struct.pack("<q", number))
 
     async def send_bytes(self, data: bytes) -> None:
-        await self.send(struct.pack("<q", len(data)) + data)
+        self.hold(len(data))  # until the client has read it, whatever becomes of the key
+        await self.send_number(len(data))
+        await self.send(data)
 
     def send_now(self, data: bytes) -> None:
         """To a client that waits for this, from another one's task."""
