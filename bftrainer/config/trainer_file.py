@@ -52,7 +52,7 @@ class TrainerSpec(ConfigTable):
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     """Command of a worker, as a list (no shell). Shell lines go into ``setup``."""
     launcher: str = "restart"
-    """How workers are started: restart, horovod, horovodrun, torchrun or another installed launcher."""
+    """How workers are started: restart, horovod, horovodrun, torchrun, torchft, pool or another installed launcher."""
     min_nodes: Count = 1
     max_nodes: Count
     sizes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
@@ -71,6 +71,8 @@ class TrainerSpec(ConfigTable):
     start_s: NotNegative | None = None
     """Time in which new nodes start while the old ones train on; ``scale_up_s`` is then the stall at the switch."""
     priority: NotNegative = 1.0
+    fill: bool = True
+    """Launcher ``pool``: take only nodes that no training uses. ``false``: share them with the trainings, by ``priority``."""
     requested_nodes: Count | None = None
     """Nodes it would request from an ordinary queue. Policies with fixed sizes allocate this many."""
     reports_loss: bool = False
@@ -184,8 +186,8 @@ class TrainerSpec(ConfigTable):
             curve=self._curve(),
             min_nodes=self.min_nodes,
             max_nodes=self.max_nodes,
-            scale_up_s=self.scale_up_s,
-            scale_down_s=self.scale_down_s,
+            scale_up_s=0.0 if self.is_pool else self.scale_up_s,
+            scale_down_s=0.0 if self.is_pool else self.scale_down_s,
             samples_total=self.samples_total,
             priority=self.priority,
             sizes=self.sizes,
@@ -193,9 +195,15 @@ class TrainerSpec(ConfigTable):
             requested_nodes=self.requested_nodes,
             reports_loss=self.reports_loss,
             node_class=self.node_class,
-            start_s=self.start_s,
+            start_s=self.scale_up_s if self.is_pool and self.start_s is None else self.start_s,
+            fill=self.is_pool and self.fill,
             learning=Learning(blank=True) if self.is_blank else None,
         )
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether its workers form no group: a node that joins costs a start, and no other node stalls."""
+        return self.launcher == "pool"
 
     @property
     def is_blank(self) -> bool:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from bftrainer.allocation.placement import NEVER, NameOrder, check_placement
 from bftrainer.allocation.window_ends import drop_unprofitable_growth
 from bftrainer.core import node_classes
+from bftrainer.core.fill import filled, trainings
 from bftrainer.domain.events import Event, ParallelChanged, PoolChanged, TimerDue, TrainerFinished, TrainerSubmitted
 from bftrainer.domain.model import Trainer
 from bftrainer.domain.ports import Policy
@@ -40,6 +41,7 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
             for a in active
         ]
     )
+    fill: list[Trainer] = []  # admitted at once: they take no place
     new: list[Trainer] = []  # a workload may submit thousands at once: appended to the queue together
     for change in event.changes:
         match change:
@@ -50,7 +52,7 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
                 if change.left:
                     active = tuple([_without(a, change.left, event.at_s) for a in active])
             case TrainerSubmitted(trainer):
-                new.append(trainer)
+                (fill if trainer.fill else new).append(trainer)
             case TrainerFinished(trainer_id):
                 queue, new = _enqueued(active, queue, new, queued), []
                 active, queue = _finished(trainer_id, active, queue)
@@ -59,8 +61,12 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
             case TimerDue():
                 pass
     queue = _enqueued(active, queue, new, queued)
-    places = len(queue) if max_parallel is None else max(max_parallel - len(active), 0)
+    trained = sum(not a.trainer.fill for a in active)
+    places = len(queue) if max_parallel is None else max(max_parallel - trained, 0)
     admitted, queue = queue[:places], queue[places:]
+    if fill:
+        _enqueued(active, (*queue, *admitted), fill, QueuedIds())  # checks their ids
+        admitted = (*admitted, *fill)
     active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
     after = State(
         max_parallel=max_parallel,
@@ -81,12 +87,20 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
 
 
 def decide(state: State, policy: Policy, event: Event, order: NameOrder | None = None) -> Plan:
-    """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
-
-    Trainers whose nodes the policy names get these; the others get theirs by name order.
+    """Decide on the trainings, and give the rest to the pools that fill (:mod:`~bftrainer.core.fill`).
 
     Every node class is decided independently. ``order`` saves a caller with many events the sorting of a large pool. Raises
     :class:`~bftrainer.errors.RejectedAnswerError` for a decision that breaks a rule.
+    """
+    without = trainings(state)
+    plan = _decide(without, policy, event, order)
+    return plan if without is state else filled(state, plan)
+
+
+def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
+    """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth that cannot pay off.
+
+    Trainers whose nodes the policy names get these; the others get theirs by name order.
     """
     parts = node_classes.parts(state)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)

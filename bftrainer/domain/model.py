@@ -108,7 +108,8 @@ class Trainer:
     ``samples_total`` is its length (None: unknown). ``sizes``, if given, lists the only legal counts besides 0; a trainer may
     always wait at 0 nodes. ``requested_nodes`` is the size of the same training as an ordinary job; ``reports_loss`` says that
     its progress reports include the value of its evaluation function. ``node_class`` is the only node class that it runs on
-    (None: any, but one at a time). With ``learning``, curve and costs are estimates; without, they are as submitted.
+    (None: any, but one at a time). ``fill``: a pool of independent workers, on nodes that no training uses. With ``learning``,
+    curve and costs are estimates; without, they are as submitted.
     """
 
     id: str
@@ -127,6 +128,7 @@ class Trainer:
     learning: Learning | None = None
     start_s: float | None = None
     from_zero_s: float | None = None
+    fill: bool = False
 
     def __post_init__(self) -> None:
         if not self.id or any(c.isspace() for c in self.id):

@@ -152,8 +152,17 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     if mine.before == mine.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
         why = f"nodes have just joined; running trainers are moved once, after {until_s - state.at_s:.1f} s (gather_s)"
         return Explanation(trainer, entry, pool, len(state.queue), None, mine, shares, None, why)
-    stake = _stake(entry, state, trainer)
     j = shares.index(mine)
+    if state.active[j].trainer.fill:
+        trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
+        why = (
+            f"it takes what no training gains from: of {pool} nodes, trainings have {trained}, and pools that fill share the "
+            f"other {pool - trained}, up to max_nodes (fill)"
+        )
+        return Explanation(
+            trainer, entry, pool, len(state.queue), None, mine, shares, None, why, state.active[j].trainer
+        )
+    stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, j) or (_in_line(state, j) if stake is None and not mine.after else "")
     why = why or _why(mine, stake, shares, _of_class(state, mine), entry)
     told = next(a.trainer for a in state.active if a.trainer.id == trainer)
@@ -187,7 +196,7 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
 def _in_line(state: State, j: int) -> str:
     """The reason of a trainer that is too far back in the line to be chosen; empty if there is none."""
     key = key_s(state.active[j])
-    before = sum(key_s(a) < key for a in state.active)
+    before = sum(key_s(a) < key for a in state.active if not a.trainer.fill)
     if not state.pool or state.max_parallel is not None or not before:
         return ""
     return f"it waits: with these nodes, {before} trainer{'s' * (before > 1)} before it would finish sooner"

@@ -17,6 +17,7 @@ from bftrainer.allocation.check_decision import check_counts
 from bftrainer.allocation.exact import Exact
 from bftrainer.allocation.placement import check_placement
 from bftrainer.core.coordinator import adopt, decide, observe
+from bftrainer.core.fill import trainings
 from bftrainer.core.node_classes import parts
 from bftrainer.domain.ports import Policy
 from bftrainer.domain.problem import Answer, Problem
@@ -157,13 +158,15 @@ def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
 
 def _compare_kept(entry: JournalEntry, before: State) -> str:
     """The error that the policy made live may not come again. No trainer may have grown for it in a class of its own."""
-    plan = entry.plan
+    given = zip(before.active, entry.plan.nodes, strict=True)
+    nodes = tuple(nodes for a, nodes in given if not a.trainer.fill)
+    before, counts = trainings(before), tuple(map(len, nodes))
     present = present_counts(before)
     try:
-        check_counts([a.trainer for a in before.active], len(before.pool), plan.decision.counts)
-        check_placement(before.pool, [a.nodes for a in before.active], plan.decision.counts, plan.nodes)
+        check_counts([a.trainer for a in before.active], len(before.pool), counts)
+        check_placement(before.pool, [a.nodes for a in before.active], counts, nodes)
     except RejectedAnswerError as error:
         return str(error)
-    if len(parts(before)) == 1 and plan.decision.counts != present:
-        return f"the live decision kept {plan.decision.counts}, but the counts before were {present}"
+    if len(parts(before)) == 1 and counts != present:
+        return f"the live decision kept {counts}, but the counts before were {present}"
     return ""

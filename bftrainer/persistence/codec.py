@@ -82,7 +82,7 @@ ADDED: Mapping[type, frozenset[str]] = {
     state.Decision: frozenset({"kept", "blamed", "nodes"}),
     state.State: frozenset({"kept", "blamed"}),
     state.Active: frozenset({"rescaling"}),
-    model.Trainer: frozenset({"start_s", "from_zero_s"}),
+    model.Trainer: frozenset({"start_s", "from_zero_s", "fill"}),
     events.StallSeen: frozenset({"start_s", "from_zero"}),
     measurements.Measurements: frozenset({"starts", "from_zero"}),
 }

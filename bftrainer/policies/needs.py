@@ -37,6 +37,8 @@ def _lacks(trainer: Trainer, need: Need) -> bool:
 
 def refusal(policy: Policy, trainer: Trainer) -> str | None:
     """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a replay before the start."""
+    if trainer.fill:  # no policy decides on it
+        return None
     for need in sorted(getattr(policy, "needs", frozenset()), key=lambda need: need.name):
         if _lacks(trainer, need):
             return f"trainer {trainer.id}: {_who(policy, need)} requires {need.value}"

@@ -18,7 +18,7 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     """
     spec = record.spec
     trainer = spec.trainer()
-    if not (config.measure or spec.is_blank):
+    if trainer.fill or not (config.measure or spec.is_blank):
         return trainer
     of_class = f" on {spec.node_class}" if spec.node_class else ""
     key = f"model {spec.model} of {record.owner}{of_class}" if spec.model else ""
@@ -38,7 +38,8 @@ def wanted_nodes(
 ) -> tuple[tuple[int, str | None], ...]:
     """(``max_nodes``, class; None: any) of the first ``most`` trainers; ``classes`` are those of the nodes of ``names``."""
     class_of = dict(zip(names, classes, strict=True))
-    first = list(core.values())[:most]
+    fill = [r for r in core.values() if r.spec.is_pool and r.spec.fill]
+    first = [*[r for r in core.values() if r not in fill][:most], *fill]
     return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
 
 

@@ -224,6 +224,8 @@ def _percent(fraction: float | None) -> str:
 
 _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("work per idle node-hour", lambda s: _percent(s.work_share)),
+    ("  of pools, beside it", lambda s: _percent(s.pool_share)),
+    ("  of as many plain one-node jobs instead", lambda s: _percent(s.plain_share)),
     ("hours until a trainer is done, mean", lambda s: s.done.text(s.done.mean_h)),
     ("  95th percentile / last", lambda s: f"{s.done.text(s.done.p95_h)} / {s.done.text(s.done.last_h)}"),
     ("efficiency U", lambda s: _percent(s.efficiency)),

@@ -24,7 +24,7 @@ from bftrainer.domain.problem import Problem, TrainerDemand
 from bftrainer.domain.sizes import sizes_of
 from bftrainer.policies.bftrainer import BFTrainer
 from bftrainer_replay.analysis.fragments import PoolSizes, pool_sizes_of, sizes_once_started
-from bftrainer_replay.simulation.play import OnTime, Scenario, free_of_costs, play, ran_out_s
+from bftrainer_replay.simulation.play import OnTime, Scenario, free_of_costs, play, ran_out_s, trainings_of
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.upper_bound import upper_bound
 from bftrainer_replay.simulation.world import DecideOn
@@ -41,7 +41,8 @@ class Bounds:
 
 def bounds_of(scenario: Scenario, *, on_time: OnTime | None = None) -> Bounds:
     """Both bounds."""
-    return replace(without_costs(scenario, on_time=on_time), start=start_bound(scenario))
+    trained = trainings_of(scenario)
+    return replace(without_costs(trained, on_time=on_time), start=start_bound(trained))
 
 
 def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float:

@@ -112,10 +112,16 @@ def play(
     )
 
 
+def trainings_of(scenario: Scenario) -> Scenario:
+    """The scenario without pools that fill."""
+    return replace(scenario, arrivals=tuple(a for a in scenario.arrivals if not a.trainer.fill))
+
+
 def _places(policy: Policy, scenario: Scenario) -> int | None:
     if is_unlimited(policy) or (scenario.max_parallel is None and has_line(policy)):
         return None
-    return scenario.max_parallel or enough_trainers(scenario.window, [a.trainer for a in scenario.arrivals])
+    trained = [a.trainer for a in trainings_of(scenario).arrivals]
+    return scenario.max_parallel or enough_trainers(scenario.window, trained)
 
 
 def enough_trainers(window: LogWindow, trainers: Sequence[Trainer]) -> int:
@@ -129,7 +135,10 @@ def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival,
     start_s = getattr(policy, "start_s", None)
     if start_s is None:
         return arrivals
-    return tuple(replace(a, trainer=replace(a.trainer, scale_up_s=start_s, start_s=None)) for a in arrivals)
+    return tuple(
+        a if a.trainer.fill else replace(a, trainer=replace(a.trainer, scale_up_s=start_s, start_s=None))
+        for a in arrivals
+    )
 
 
 @contextmanager
@@ -164,7 +173,7 @@ def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> floa
     The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated to the end, so that A_s is
     the capacity of the nodes, not the work that there was.
     """
-    return _static(scenario, equivalent_nodes(scenario.window), on_time)
+    return _static(trainings_of(scenario), equivalent_nodes(scenario.window), on_time)
 
 
 def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float, ...]:
@@ -199,8 +208,8 @@ def _static(scenario: Scenario, nodes: float, on_time: OnTime | None) -> float:
 
 def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
     """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work lasted, or without P_jmax."""
-    admitted = [r.admitted_s for r in outcome.runs if r.admitted_s is not None]
-    if scenario.max_parallel is None or not admitted or len(admitted) < len(scenario.arrivals):
+    admitted = [r.admitted_s for r in outcome.runs if r.admitted_s is not None and not r.trainer.fill]
+    if scenario.max_parallel is None or not admitted or len(admitted) < len(trainings_of(scenario).arrivals):
         return None
     places = min(scenario.max_parallel, len(admitted))
     finished = sorted(r.finished_s for r in outcome.runs if r.finished_s is not None)

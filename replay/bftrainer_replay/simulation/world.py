@@ -13,6 +13,7 @@ from bftrainer.domain.state import Nodes, Rescale, State
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.losses import LossCurve
 from bftrainer_replay.simulation.meter import Meter
+from bftrainer_replay.simulation.pool import ReplayedPool
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
 
@@ -94,6 +95,7 @@ class ReplayWorld:
         self._all_joined = False
         self._done: dict[str, float] = {}  # samples of every started trainer at ``now_s``
         self._ended = False
+        self._pools = 0
         self._ends = 0  # trainers that have finished
         self._finished = ReplayTotals()
         self.runs: dict[str, ReplayedTrainer] = {}
@@ -106,7 +108,7 @@ class ReplayWorld:
         change_s = self._change_time()
         at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
         if self._decide_on is DecideOn.ALL:
-            if len(self.runs) - self._ends < self._places:
+            if len(self.runs) - self._pools - self._ends < self._places:
                 at_s = min(at_s, self._arrival_time())
             at_s = min(at_s, min([run.finishes_s for run in self._started.values()], default=math.inf))
         if at_s > self._window.end_s:
@@ -137,10 +139,11 @@ class ReplayWorld:
 
     def totals(self) -> ReplayTotals:
         """Outcome and costs up to now, over all trainers. A stall is counted when it ends or is cut short."""
-        done, runs = self._finished, self._started.values()
+        done = self._finished
+        pairs = [(self._done[name], run) for name, run in self._started.items() if not run.trainer.fill]
+        runs = [run for _, run in pairs]
         return ReplayTotals(
-            done.samples
-            + sum([min(samples, run.total) for samples, run in zip(self._done.values(), runs, strict=True)]),
+            done.samples + sum([min(samples, run.total) for samples, run in pairs]),
             done.lost_to_preemption + sum([run.lost_to_preemption for run in runs]),
             done.lost_to_rescale + sum([run.lost_to_rescale for run in runs]),
         )
@@ -181,7 +184,8 @@ class ReplayWorld:
         return change
 
     def _finish_due(self, at_s: float) -> list[TrainerFinished]:
-        due = [name for name, run in self._started.items() if run.finishes_s <= at_s or self._done[name] >= run.total]
+        started = ((name, run) for name, run in self._started.items() if not run.trainer.fill)
+        due = [name for name, run in started if run.finishes_s <= at_s or self._done[name] >= run.total]
         for name in due:
             run = self._started.pop(name)
             run.finish(at_s)
@@ -201,6 +205,11 @@ class ReplayWorld:
         while self._arrival_time() <= at_s:
             arrival = self._arrivals[self._next_arrival]
             self._next_arrival += 1
+            if arrival.trainer.fill:
+                self.runs[arrival.trainer.id] = ReplayedPool(arrival.trainer, self._cost_model, at_s)
+                self._pools += 1
+                submitted.append(TrainerSubmitted(arrival.trainer))
+                continue
             told = self._cost_model.costs_of(arrival.trainer)
             if told.learning is not None:
                 self._meter.add(told.id, told.learning.window_s)
@@ -217,4 +226,7 @@ class ReplayWorld:
         self._ended = True
         for name, run in self._started.items():
             run.settle(self.now_s)
+            if run.trainer.fill:
+                run.samples = self._done[name] = run.samples_at(self.now_s)
+                continue
             run.samples = self._done[name] = min(run.samples, run.total)

@@ -17,8 +17,9 @@ from bftrainer_replay.simulation.world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2, find_curve
 
 # The authors' column names: R_up, R_dw, N_min, N_max, samples, submission; Tstart is the time of a start, S.
+# ``pool``: 1 for a pool that fills, of one-node work that lasts; it uses neither the model, nor Tcdw and Pmax.
 REQUIRED = ("job", "Tcup", "Tcdw", "Jmin", "Jmax", "Pmax", "Tsub")
-OPTIONAL = ("model", "priority", "Tstart", "user")
+OPTIONAL = ("model", "priority", "Tstart", "user", "pool")
 SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
 
 
@@ -67,6 +68,11 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
         problem = f"Tsub is {row.text('Tsub')!r:.40}, expected a time like 2021-02-10 20:21:15"
         raise InputFileError(row.where, problem) from error
     try:
+        if "pool" in row.cells and row.number("pool"):
+            most = row.count("Jmax")
+            start_s = row.number("Tstart" if "Tstart" in row.cells else "Tcup")
+            curve = Curve((1, most), (1.0, float(most))) if most > 1 else Curve((1,), (1.0,))
+            return Arrival(at_s, Trainer(row.text("job"), curve, 1, most, 0.0, 0.0, start_s=start_s, fill=True))
         trainer = Trainer(
             id=row.text("job"),
             curve=find_curve(name, curves),
