@@ -133,14 +133,22 @@ def _reported(state: Path, trainer: str) -> dict[str, object]:
     from bftrainer.client.history import latest_progress
     from bftrainer.persistence.spool import open_state_dir
     from bftrainer.protocol.paths import TrainerDirectory
+    from bftrainer.protocol.task_board import TaskCounts
+    from bftrainer.protocol.typed_json import read_json
 
     directory = TrainerDirectory.of(open_state_dir(state), trainer)
+    tasks: dict[str, object] = {}
+    if directory.tasks.exists():
+        it = read_json(TaskCounts, directory.tasks)
+        tasks = {"tasks": it.tasks, "tasks_done": it.done, "tasks_running": it.running, "tasks_failed": it.failed,
+                 "tasks_per_hour": it.per_hour, "left_h": None if it.left_s is None else it.left_s / 3600,
+                 "results": it.results, "failures_log": it.failures}  # fmt: skip
     latest, logs = latest_progress(directory), directory.latest_logs()
     return {
         "step": latest and latest.step, "loss": latest and latest.loss, "metrics": {} if latest is None else latest.metrics,
         "samples_per_s": latest and latest.samples_per_s, "reported_s": latest and latest.at_s,
         "checkpoint": latest and latest.checkpoint, "log": str(logs[0]) if logs else None,
-        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None,
+        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None, **tasks,
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from horovod_trainer import CHECKOUT, Trainer
+from needs import need_package
 
 from bftrainer.errors import UserError
 from bftrainer.progress.tasks import tasks
@@ -212,3 +213,22 @@ def test_other_results_are_not_taken_for_those_of_this_list(tmp_path: Path) -> N
     (tmp_path / "out.jsonl").write_text('{"task": 2, "result": 1}\n')
     with pytest.raises(UserError, match=r"out.jsonl:1: expected results of the tasks in .*in.txt, found"):
         TaskBoard(TaskSource(tmp_path / "in.txt"), tmp_path / "out.jsonl", tmp_path / "failures.jsonl")
+
+
+@pytest.mark.slow
+def test_the_example_of_batch_inference_gives_the_same_answers_on_any_nodes(tmp_path: Path) -> None:
+    need_package("transformers")
+    for name in ("alone", "pool"):
+        (tmp_path / name).mkdir()
+        lines = "".join(json.dumps({"prompt": f"question {n}"}) + "\n" for n in range(40))
+        (tmp_path / name / "prompts.jsonl").write_text(lines)
+    command = [sys.executable, str(CHECKOUT / "docs/examples/pool_generate.py")]
+    subprocess.run(command, cwd=tmp_path / "alone", check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    with Trainer(tmp_path / "pool", command, driver="pool") as trainer:
+        trainer.start("a:1:1 b:1:2")
+        trainer.until("it has begun", lambda: trainer.directory.tasks.exists())
+        trainer.hosts("b:1:2")
+        assert trainer.wait() == 0
+    alone, pool = (results(tmp_path / name / "answers.jsonl") for name in ("alone", "pool"))
+    assert len(alone) == 40
+    assert pool == alone
