@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
