@@ -145,7 +145,7 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
         detail = f"{name} has {address}, and workers.allow_from has {', '.join(networks)}: no worker could connect"
         return [Check.broken("interface", detail, "set workers.allow_from to the nodes' networks")]
     if not site.runs_here and ipaddress.ip_address(address).is_loopback:
-        detail = f"{name} is {address}: Horovod workers on other hosts could not connect"
+        detail = f"{name} is {address}: workers on other hosts could not connect"
         remedy = "set workers.interface and workers.allow_from to the nodes' network"
         return [Check.warning("interface", detail, remedy)]
     checked = "other addresses are refused when they connect (no packet filter)"
