@@ -30,7 +30,8 @@ WIDTH = 110
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml|SCRIPT.py")
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
 @click.option(
     "--set",
     "assignments",
@@ -93,6 +94,7 @@ WIDTH = 110
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def rehearse(
     file: Path,
+    arguments: tuple[str, ...],
     assignments: tuple[str, ...],
     slots: int | None,
     copy_mb: int,
@@ -110,8 +112,11 @@ def rehearse(
     rehearsal ran to completion and no check failed, 2 if the trainer file is invalid, 1 otherwise. The verdict "cannot
     tell" is not a failure.
 
+    SCRIPT.py runs with its arguments on 1 to 4 nodes, and its launcher is guessed from its text, as by `bftrainer submit`.
+
     \b
     Example:
+      bftrainer rehearse train.py -- --lr 0.1
       bftrainer rehearse digits.toml
       bftrainer rehearse digits.toml --quick --json
       bftrainer rehearse digits.toml --quick --curves curves.csv --node-type "4 A100 GPUs"
@@ -126,7 +131,7 @@ def rehearse(
     from bftrainer.rehearsal.stamp import note
     from bftrainer.rehearsal.verdicts import has_passed, judge
 
-    spec = _spec(file, assignments)
+    spec = _spec(file, arguments, assignments)
     folder = None if state is None else open_state_dir(state)
     options = Options(slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **given)
     elsewhere, began_s = outside(spec), time.time()
@@ -156,17 +161,22 @@ def rehearse(
         raise click.exceptions.Exit(1)
 
 
-def _spec(file: Path, assignments: tuple[str, ...]) -> TrainerSpec:
+def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
+    from bftrainer.client.gate import draft, script_draft
     from bftrainer.config.trainer_file import TrainerSpec, fill, settle
-    from bftrainer.config.validation import check_table, load_toml, parse_toml
+    from bftrainer.config.validation import check_table
+    from bftrainer.errors import UserError
     from bftrainer.plugins import driver_module
 
-    table = load_toml(file)
-    for text in assignments:
-        table |= parse_toml(text, f"--set {text}")
-    spec = check_table(table, TrainerSpec, str(file))
+    if file.suffix == ".py":
+        made = script_draft(file, arguments, {"max_nodes": 4}, assignments)
+    elif arguments:
+        raise UserError(f"rehearse: {file}: arguments are for a script; expected `command` in the file or by --set")
+    else:
+        made = draft(file, {}, assignments)
+    spec = check_table(dict(made.table), TrainerSpec, str(file))
     driver_module(spec.launcher, str(file))
-    return settle(fill(spec, str(file)), str(file), file.absolute().parent, os.environ)
+    return settle(fill(spec, str(file)), str(file), made.home, os.environ)
 
 
 @contextmanager

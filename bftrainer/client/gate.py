@@ -54,9 +54,7 @@ def _python() -> str:
 def script_draft(script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]) -> Draft:
     """The submission of a Python script: it is named after its file, and the launcher is guessed from its text."""
     if (text := text_of(Path(given.get("cwd") or "", script))) is None:
-        raise UserError(
-            f"submit: {script} does not exist, or cannot be read; expected a Python script or a trainer file"
-        )
+        raise UserError(f"{script} does not exist, or cannot be read; expected a Python script or a trainer file")
     table = {"name": re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:64] or "script"}
     found = clue(text)
     table["launcher"] = "restart" if found is None else found.launcher

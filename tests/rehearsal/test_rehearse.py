@@ -160,7 +160,20 @@ def test_a_table_for_people_with_what_to_do(tmp_path: Path) -> None:
     shutil.rmtree(kept)
 
 
+def test_a_script_needs_no_trainer_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(
+        "import sys\n# init_process_group\nraise SystemExit(f'no data set {sys.argv[1]}')\n"
+    )
+    ended = bftrainer("rehearse", "train.py", "--", "mnist")
+    assert ended.status == 1
+    assert "train, launcher torchrun" in ended.out
+    assert "no data set mnist" in " ".join(ended.out.split())
+
+
 def test_mistakes_are_one_line_and_nothing_is_played(tmp_path: Path) -> None:
+    assert "does not exist" in complaint(bftrainer("rehearse", tmp_path / "nope.py"))
+    assert "arguments are for a script" in complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"]), "--", "x"))
     assert "no_such_key" in complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"], no_such_key=1)))
     (tmp_path / "data.bin").write_bytes(b"x" * 1_100_000)
     text = complaint(bftrainer("rehearse", trainer_file(tmp_path, ["x.py"]), "--copy-mb", "1"))
