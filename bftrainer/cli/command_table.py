@@ -1,4 +1,4 @@
-"""What the command line knows of a command before it imports it.
+"""A command as the command line knows it before the import.
 
 A package contributes commands by an entry point of the group ``bftrainer.commands`` that names a tuple of
 :class:`CommandEntry`::

@@ -1,4 +1,4 @@
-"""What ``bftrainer pilot`` prints: one line per decision and per other event, as text or as JSON."""
+"""The output of ``bftrainer pilot``: one line per decision and per other event, as text or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a submission has to pass, whether it comes from the command line or from Python. There is no other way in."""
+"""The checks of every submission, from the command line and from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trainer's directory tells of its course: its latest report, and its whole history, thinned to a bounded size."""
+"""A trainer's course, read from its directory: its latest report, and its whole history, thinned to a bounded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How submissions stand: one look at the spool and the registry for any number of them."""
+"""Statuses of submissions: one query of the spool and the registry for any number of them."""
 
 from __future__ import annotations
 

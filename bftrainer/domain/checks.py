@@ -1,4 +1,4 @@
-"""What ``bftrainer doctor`` finds out about one part of an installation or a site."""
+"""A finding of ``bftrainer doctor`` about one part of an installation or a site."""
 
 from __future__ import annotations
 

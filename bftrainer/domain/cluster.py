@@ -1,4 +1,4 @@
-"""What any batch scheduler shows of its cluster, and the fragments that a pilot holds there. Frozen, no I/O.
+"""A cluster as any batch scheduler shows it, and the fragments that a pilot holds there. Frozen, no I/O.
 
 Times are seconds of the *scheduler's* epoch. Differences are taken against ``Observation.at_s``, so a pilot whose own clock
 is wrong still gets lengths right.

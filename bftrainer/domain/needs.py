@@ -1,4 +1,4 @@
-"""What a policy or an objective must know of a trainer, beyond what every trainer file contains."""
+"""Facts that a policy or an objective needs of a trainer, beyond the keys of every trainer file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pilot writes down, as one stream of typed facts for its log, its metrics and its notices.
+"""The pilot's records, as one stream of typed facts for its log, its metrics and its notices.
 
 Times are those of the host's clock. Subscribers of the :mod:`~bftrainer.live.recorder` get a fact once it is on disk.
 """

@@ -1,4 +1,4 @@
-"""What a pilot is made of, and how it reloads its configuration."""
+"""The parts of a pilot, and the reload of its configuration."""
 
 from __future__ import annotations
 

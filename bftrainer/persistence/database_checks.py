@@ -1,4 +1,4 @@
-"""What is checked of a database file before and while it is read: it may have been copied from anywhere.
+"""Checks of a database file before and while it is read: it may have been copied from anywhere.
 
 SQLite carries out what a file says. A view or trigger in place of a table runs for as long as its author likes. The rollback
 journal beside the file can name any other file, which SQLite deletes after it has rolled back (3.40.1). Pages that share their

@@ -1,4 +1,4 @@
-"""What nodes are worth to a trainer while their cohorts last: the model behind the policy ``cohort``. Pure arithmetic.
+"""The worth of nodes to a trainer while their cohorts last: the model behind the policy ``cohort``. Pure arithmetic.
 
 A cohort is the set of nodes that joined the pool together. A *hit* takes nodes of it, usually all that are left. The mean time
 to the next hit grows with the age of the cohort: a job that has left nodes idle for an hour is likely to be followed by another

@@ -1,4 +1,4 @@
-"""What a policy must know of a trainer. Checked at submission, where a trainer can still be rejected with a reason, and for all
+"""Facts that a policy needs of a trainer. Checked at submission, where a trainer can still be rejected with a reason, and for all
 trainers before a pilot starts or applies a new configuration.
 """
 

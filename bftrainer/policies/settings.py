@@ -1,4 +1,4 @@
-"""What a policy is built from; each takes what it needs."""
+"""The settings from which policies are built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every rank reports of itself: a digest of its weights, its learning rate, and in a rehearsal its samples.
+"""Reports of every rank: a digest of its weights, its learning rate, and in a rehearsal its samples.
 
 Cheap: a digest reads at most 4,096 values of each tensor, at the first step of a group of workers and then after 2, 4, 8, ...
 steps. In a rehearsal, which reports every step, every step is checked.

@@ -1,4 +1,4 @@
-"""What may stand in a line of a trainer: each value is finite, of its type and within bounds, or it is refused. Pure.
+"""Bounds of the values in a trainer's lines: each value is finite, of its type and within bounds, or it is refused. Pure.
 
 Training scripts write these lines, in any language, and so may anything else that runs as the user. One trainer's line must
 not reach the arithmetic of a decision, the registry or a terminal unchecked.

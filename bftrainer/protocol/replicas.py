@@ -1,4 +1,4 @@
-"""What the driver of a torchft trainer and its replicas say to each other: JSON objects over a sealed connection.
+"""Messages of the driver of a torchft trainer and its replicas: JSON objects over a sealed connection.
 
 A replica's connection begins with :class:`Hello`. The first one of a replica asks for its steps (:class:`NextStep`, answered by
 :class:`Turn`); a second one sets and gets the keys by which the group's members find each other (:class:`Keys`).

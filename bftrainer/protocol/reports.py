@@ -1,4 +1,4 @@
-"""What a driver has reported of its trainer, as one value: a fold over ``events.jsonl`` and ``progress.jsonl``. Pure."""
+"""A driver's reports on its trainer, as one value: a fold over ``events.jsonl`` and ``progress.jsonl``. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tasks of a pool are: the lines of a file, or the files of a folder."""
+"""The tasks of a pool: the lines of a file, or the files of a folder."""
 
 from __future__ import annotations
 

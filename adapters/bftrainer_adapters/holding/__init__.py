@@ -1,1 +1,1 @@
-"""What the holders of both schedulers share: one preemptible one-node job per fragment."""
+"""Shared by the holders of both schedulers: one preemptible one-node job per fragment."""

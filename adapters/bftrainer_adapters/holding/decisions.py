@@ -1,4 +1,4 @@
-"""What a holder does next: fragments, marks, the scheduler's list, settings and the time in, steps out. No clock, no I/O.
+"""The next steps of a holder: fragments, marks, the scheduler's list, settings and the time in, steps out. No clock, no I/O.
 
 Each function returns the fragments that have changed, and the steps to take. Fragments come with the others of their jobs.
 

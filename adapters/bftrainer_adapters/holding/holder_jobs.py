@@ -1,4 +1,4 @@
-"""What the common holder (job_holder.py) needs of a scheduler: its commands, traits, settings and job script."""
+"""The part of a scheduler in the common holder (job_holder.py): its commands, traits, settings and job script."""
 
 from __future__ import annotations
 

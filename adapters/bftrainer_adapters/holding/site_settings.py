@@ -1,4 +1,4 @@
-"""What both schedulers' sites do alike: name the pilot, check its times, apply a configuration table that was read again."""
+"""Shared by both schedulers' sites: name the pilot, check its times, apply a configuration table that was read again."""
 
 from __future__ import annotations
 

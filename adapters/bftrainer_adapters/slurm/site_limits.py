@@ -1,4 +1,4 @@
-"""What limits holders on a Slurm site: their QOS, their partition and its QOS, their account and those above it. Pure.
+"""Limits of holders on a Slurm site: their QOS, their partition and its QOS, their account and those above it. Pure.
 
 A limit that counts holders only caps the pilot. One that counts main-queue jobs as well, makes these wait: Slurm preempts for
 nodes, not for limits (seen with 22.05.8: AssocGrpNodeLimit, AssocMaxJobsLimit and QOSGrpNodeLimit beside held nodes).

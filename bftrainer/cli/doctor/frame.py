@@ -1,4 +1,4 @@
-"""What every check of doctor's shares: a guard around it, and how it is printed."""
+"""Shared by all checks of doctor: a guard around each, and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of this installation works: Python, packages, solvers, job scripts."""
+"""Working parts of this installation: Python, packages, solvers, job scripts."""
 
 from __future__ import annotations
 

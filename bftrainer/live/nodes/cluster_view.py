@@ -1,4 +1,4 @@
-"""What polls of the scheduler have shown: a frozen view of the cluster, and the view after one more poll. Pure."""
+"""The result of the polls so far: a frozen view of the cluster, and the view after one more poll. Pure."""
 
 from __future__ import annotations
 

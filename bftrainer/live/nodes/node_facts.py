@@ -1,4 +1,4 @@
-"""What a decision about nodes depends on. Frozen."""
+"""The input of a decision about nodes. Frozen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a driver's report means for the status of its trainer: (row of the registry, what the driver says) -> change. Pure."""
+"""A driver's report and the status of its trainer: (row of the registry, report) -> change. Pure."""
 
 from __future__ import annotations
 

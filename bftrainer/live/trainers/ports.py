@@ -1,4 +1,4 @@
-"""What the manager of trainers needs from others: a launcher, and the classes of fragments."""
+"""Ports of the manager of trainers: a launcher, and the classes of fragments."""
 
 from __future__ import annotations
 

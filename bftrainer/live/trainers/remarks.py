@@ -1,4 +1,4 @@
-"""What a user should know of a trainer that runs, in one line: the column ``remark`` of ``bftrainer list``. Pure."""
+"""Remarks on a running trainer, in one line: the column ``remark`` of ``bftrainer list``. Pure."""
 
 from __future__ import annotations
 

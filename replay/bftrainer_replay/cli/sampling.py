@@ -1,4 +1,4 @@
-"""What ``report`` and ``advise`` replay of a log, how long that takes, and the replays themselves."""
+"""The pieces of a log that ``report`` and ``advise`` replay, how long that takes, and the replays themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report assumes: every guess of the importer, and every choice of the replay, with the option that changes it."""
+"""Assumptions of a report: every guess of the importer, and every choice of the replay, with the option that changes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job log knows besides idle nodes, as chapters of its report: waiting jobs, partitions, shared nodes."""
+"""Facts of a job log besides idle nodes, as chapters of its report: waiting jobs, partitions, shared nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training uses of the idle node-hours, and how far that may be off if pieces of the log were replayed."""
+"""The idle node-hours that training uses, and how far that may be off if pieces of the log were replayed."""
 
 from __future__ import annotations
 

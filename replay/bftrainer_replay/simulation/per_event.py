@@ -1,4 +1,4 @@
-"""What followed each decision of a replay: preemptions, and the return on its rescales until the next decision."""
+"""Effects of each decision of a replay: preemptions, and the return on its rescales until the next decision."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all drivers share: worker processes, their logs, the event writer (docs/trainer-directory.md)."""
+"""Shared by all drivers: worker processes, their logs, the event writer (docs/trainer-directory.md)."""

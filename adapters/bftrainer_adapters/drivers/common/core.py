@@ -1,4 +1,4 @@
-"""What a driver does next: (state, what it heard, time) -> (state, steps). Pure, and the same for all launchers.
+"""The next steps of a driver: (state, news, time) -> (state, steps). Pure, and the same for all launchers.
 
 A launcher differs by its ``Terms``, and by how it starts, announces and ends workers (``common.run``). Starting and recovering
 are one path: a new driver knows nothing but the files, and its first group begins as every other one.

@@ -1,4 +1,4 @@
-"""Who takes part in the next step. Pure.
+"""The replicas that take part in the next step. Pure.
 
 torchft asks a lighthouse before each step for the quorum: the replicas that train together, each a worker of its own. Its own
 lighthouse finds out by heartbeats who is alive. This one is told by the driver, which starts the workers and sees them end, so
