@@ -1,5 +1,5 @@
-"""Facts that a policy needs of a trainer. Checked at submission, where a trainer can still be rejected with a reason, and for all
-trainers before a pilot starts or applies a new configuration.
+"""Facts that a policy needs of a trainer. Checked at submission, where a trainer can still be rejected with a reason, and for
+all trainers before a pilot starts or applies a new configuration.
 """
 
 from __future__ import annotations
