@@ -2,7 +2,7 @@
 
 Each user gets the same number of nodes, and no user more than the user's pilots want (water-filling). A pilot requests no more
 than its part. It releases the nodes above its part while another pilot is well below its own and finds no idle node: soon
-if that one had half of it or less, else after a while, so that small differences move no node.
+if that one is new or had none, else after a while, so that small differences move no node.
 
 What others show is not always so. A pilot that leaves nodes idle below its part counts with what it holds, for longer each time
 in a row. A pilot that keeps what is above its part is told, and the others divide the rest: so neither can stop the split.
@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-SOON_S, LATER_S = 3.0, 60.0
-"""Patience before nodes are released: for a pilot that had half of its part or less, for another one."""
+SOON_S, LATER_S = 3.0, 120.0
+"""Patience before nodes are released: for a pilot that is new or had none, for another one."""
 TOLERATED = 0.9
 """A pilot with so much of its part goes without the rest."""
 IN_VAIN_S = 45.0
@@ -25,7 +25,7 @@ FORGOTTEN_S, LONGEST_S = 300.0, 3600.0
 """At least so long it counts with what it holds; twice as long each time in a row, up to the longest."""
 ALONE, EQUAL_PART = "no other user's pilot wants nodes", "an equal part of"
 TOLD_S = 120.0
-"""A pilot that keeps nodes above its part for so long does not give them back."""
+"""A pilot that keeps nodes above its part for so long, longer than its patience, does not give them back."""
 SETTLES_S = 25.0
 """A node on its way from one user to another belongs to no user for a moment: the most nodes within this time are divided."""
 
@@ -76,7 +76,7 @@ class Passive:
 class ShareMemory:
     """The most nodes lately and when that was; since when this pilot holds what others lack; of other pilots, since when they
     leave nodes idle (and what they held), which are passive, since when they keep what others lack, which do for
-    too long, and which had half of their part or less and lack the rest.
+    too long, which are new or had none and lack some, and when each was first seen.
     """
 
     nodes: int = 0
@@ -87,6 +87,7 @@ class ShareMemory:
     keeps_since: Mapping[Key, float] = field(default_factory=dict)
     keep: frozenset[Key] = frozenset()
     late: frozenset[Key] = frozenset()
+    first_s: Mapping[Key, float] = field(default_factory=dict)
     users: int = 0
 
 
@@ -183,9 +184,16 @@ def split(
     waits = [c for c in claims if c.holds < TOLERATED * due[c.key] and not c.finds(idle)]
     above = [c.key for c in others if c.holds > due[c.key] and waits]
     keeps_since = {key: min(was.keeps_since.get(key, now_s), now_s) for key in above}
-    keep = frozenset(key for key, since_s in keeps_since.items() if now_s - since_s >= TOLD_S)
+    first_s = {c.key: was.first_s.get(c.key, now_s) for c in others}
+
+    def is_late(claim: Sharer) -> bool:
+        is_new = claim is not own and now_s - first_s[claim.key] < LATER_S
+        return is_new or claim.holds == 0 or claim.key in was.late
+
+    told_s = TOLD_S if any(map(is_late, waits)) else TOLD_S + LATER_S
+    keep = frozenset(key for key, since_s in keeps_since.items() if now_s - since_s >= told_s)
     tells = [
-        f"a pilot of {c.user} has kept {c.holds} nodes for {TOLD_S:g} s although its equal part is {due[c.key]}"
+        f"a pilot of {c.user} has kept {c.holds} nodes for {told_s:g} s although its equal part is {due[c.key]}"
         for c in others
         if c.key in keep - was.keep
     ]
@@ -209,11 +217,11 @@ def split(
     lack = {short: sum(due[c.key] - c.holds for c in lacking if c.is_short is short) for short in (True, False)}
     gives = min(own.holds - part, lack[True] + max(lack[False] - len(idle), 0))
     above_s = min(was.above_s, now_s) if gives > 0 else math.inf
-    late = frozenset(c.key for c in lacking if 2 * c.holds <= due[c.key] or c.key in was.late)
+    late = frozenset(c.key for c in lacking if is_late(c))
     patience_s = SOON_S if late else LATER_S
     again_s = [since_s + max(IN_VAIN_S, 3 * poll_s) for since_s, _ in idle_since.values()]
     again_s += [p.until_s for p in passive.values() if p.until_s > now_s]
-    again_s += [since_s + TOLD_S for key, since_s in keeps_since.items() if key not in keep]
+    again_s += [since_s + told_s for key, since_s in keeps_since.items() if key not in keep]
     again_s += [memory.nodes_s + SETTLES_S] if settles else []
     again_s += [above_s + patience_s] if gives > 0 else []
     gives_now = gives if gives > 0 and now_s - above_s >= patience_s else 0
@@ -232,6 +240,6 @@ def split(
         tuple(tells),
         replace(
             memory, above_s=above_s, idle_since=idle_since, passive=passive, keeps_since=keeps_since,
-            keep=keep, late=late, users=users if part < _wants(own) else was.users,
+            keep=keep, late=late, first_s=first_s, users=users if part < _wants(own) else was.users,
         ),
     )  # fmt: skip
