@@ -36,7 +36,7 @@ from bftrainer.persistence.registry_writer import TrainerChange
 from bftrainer.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 
-DASHBOARD = Path(__file__).parents[2] / "docs" / "examples" / "grafana.json"
+DASHBOARD = Path(__file__).parents[2] / "packaging" / "grafana.json"
 
 
 @pytest.fixture

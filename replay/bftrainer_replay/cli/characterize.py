@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Output directory for characterize.json, fragments.png (the paper's Fig. 1) and idle-nodes.png (Fig. 6).",
+    help="Output directory for characterize.json, characterize.prom (for Prometheus's node_exporter), "
+    "fragments.png (the paper's Fig. 1) and idle-nodes.png (Fig. 6).",
 )
 def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     """Describe the idle nodes of LOG: how many there are, how often they change, how long they stay idle.
@@ -60,7 +61,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     shared = shared_nodes(window)
     text = json.dumps({**_as_json(window, found), "shared_nodes": shared and shared.as_dict()}, indent=2)
     if out is not None:
-        _write_all(out, window, text)
+        _write_all(out, window, text, _prometheus(window, found))
     if as_json:
         click.echo(text)
         return
@@ -109,13 +110,34 @@ def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
     }
 
 
-def _write_all(out: Path, window: LogWindow, text: str) -> None:
+def _prometheus(window: LogWindow, found: Characteristics) -> str:
+    """The figures of a month as gauges, in the text format of Prometheus."""
+    fits = None if found.idle_while is None else found.idle_while.fillable_share
+    gauges = (
+        ("machine_nodes", "Nodes of the cluster.", found.machine_nodes),
+        ("idle_ratio", "Idle part of the node-hours in service.", found.idle_share),
+        ("idle_node_hours", "Idle node-hours of the log.", found.node_hours),
+        ("idle_nodes_mean", "Idle nodes on average over time.", found.eq_nodes),
+        ("outage_hours", "Hours of outages, which are in no share.", found.outage_h),
+        ("fillable_ratio", "Part of the idle node-hours that a waiting job could have used, at most.", fits),
+        ("start_seconds", "Start of the log, since 1970.", window.start_s),
+        ("end_seconds", "End of the log, since 1970.", window.end_s),
+    )
+    return "".join(
+        f"# HELP bftrainer_log_{name} {text}\n# TYPE bftrainer_log_{name} gauge\nbftrainer_log_{name} {float(value)!r}\n"
+        for name, text, value in gauges
+        if value is not None
+    )
+
+
+def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
     from bftrainer_replay.figures import style
     from bftrainer_replay.figures.fragments import fragments_figure
     from bftrainer_replay.figures.idle_nodes import idle_nodes_figure
 
     try:
         write_atomically(out / "characterize.json", f"{text}\n".encode())
+        write_atomically(out / "characterize.prom", metrics.encode())
         write_atomically(out / "fragments.png", style.png(fragments_figure(window)))
         write_atomically(out / "idle-nodes.png", style.png(idle_nodes_figure(window)))
     except OSError as error:

@@ -71,6 +71,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         )
     name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
     site = NO_FACTS if note else replace(_site(source, table, span, lost), silent=silent)
+    site = replace(site, only_user=source.only_user) if source.only_user else site
     return EventLog(
         events,
         name,

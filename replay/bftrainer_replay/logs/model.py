@@ -77,7 +77,7 @@ class SiteFacts:
 
     ``nodes`` are the partitions and devices of each node, ``use`` the cores and devices in use. From ``down_s[k]`` to
     ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would have been idle, but was out of service or reserved.
-    ``silent`` is of the whole log, of whatever part of it a window is.
+    ``silent`` is of the whole log, of whatever part of it a window is. ``only_user``: the user of all jobs of the log.
     """
 
     nodes: LoggedNodes | None = None
@@ -86,6 +86,7 @@ class SiteFacts:
     down_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     down_until_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     silent: SilentNodes | None = None
+    only_user: str = ""
 
     def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
         """Hours of each period inside a window."""

@@ -76,6 +76,7 @@ class Source:
     clusters: Counter[str] = field(init=False, default_factory=Counter)
     users: set[str] = field(init=False, default_factory=set)
     warnings: list[str] = field(init=False, default_factory=list)
+    only_user: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.path, self.options.max_bytes, self.options.more_files)
@@ -110,6 +111,7 @@ class Source:
             )
         user = min(self.users, default="")
         if user and len(self.users) == 1 and len(self.rows) >= _FEW_JOBS:
+            self.only_user = user[:32]
             self.warnings.append(
                 f"all jobs belong to user {user[:32]}: nodes with jobs of others count as idle; as an ordinary user, run "
                 "sacct with -a, if the site shows you all jobs"

@@ -89,7 +89,7 @@ def top_of(
         rows.insert(3, ("Compared", f"With the report on {figures.since(last)}"))
     return PageTop(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
-        sentence=sentence(figures),
+        sentence=_whose(window) + sentence(figures),
         boxes=(
             _idle_box(figures, window, found, prices),
             _training_box(figures, sample, prices),
@@ -100,6 +100,15 @@ def top_of(
         rows=tuple(rows),
         foot="A node-hour of work is the work of one node in an hour without interruption; a month has 30 days. "
         f"{origin.log}, SHA-256 {origin.sha256[:16]}…; bftrainer {origin.version}, {origin.day}.",
+    )
+
+
+def _whose(window: LogWindow) -> str:
+    user = window.site.only_user
+    return (
+        f"Not the whole cluster: this log has the jobs of user {user} only, and counts those of others as idle. "
+        if user
+        else ""
     )
 
 

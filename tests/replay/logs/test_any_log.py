@@ -153,3 +153,5 @@ def test_jobs_that_start_after_the_end_of_the_span_share_no_node(tmp_path: Path)
 def test_the_jobs_of_one_user_are_no_picture_of_the_cluster(tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE.replace("|u0|", "|ann|").replace("|u1|", "|ann|").replace("|u2|", "|ann|"))
     assert "all jobs belong to user ann: nodes with jobs of others count as idle" in found.log.note
+    assert found.log.site.only_user == "ann"
+    assert read(tmp_path, WHOLE).log.site.only_user == ""
