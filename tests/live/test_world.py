@@ -310,7 +310,7 @@ def test_a_pilot_that_is_told_to_end_before_it_knows_its_predecessors_nodes_rele
         home.pilot(60)
     home.at_step = lambda _: None
     hidden, home.cluster.fragments = home.cluster.fragments, {}
-    home.clock.after(6, lambda: setattr(home.cluster, "fragments", hidden))
+    home.clock.after(1.5, lambda: setattr(home.cluster, "fragments", hidden))
     home.pilot(0.5)
     assert len(home.cluster.released) == 2
     with closing(home.store()) as store:
