@@ -16,7 +16,7 @@ from needs import need_package
 from bftrainer.errors import UserError
 from bftrainer.progress.weights import WeightsServer, copied_from, described, restored
 from bftrainer.system.ports import hosts_in
-from bftrainer.system.sealed import Seal, SealError
+from bftrainer.system.sealed import HEAD, Seal, SealError
 
 KEY = b"k" * 32
 
@@ -76,6 +76,32 @@ def test_who_does_not_know_the_key_gets_and_gives_nothing(server: WeightsServer)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=stranger, args=(listener,)).start()
     with pytest.raises(SealError, match="does not know"):
+        copied_from(f"127.0.0.1:{listener.getsockname()[1]}", KEY, 3, 60.0)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        b'{"tensor": "float32", "shape": ["x"]}', b'{"tensor": "float32", "shape": [[1]]}', b'{"dict": [[{"list": []}, 1]]}',
+        b'{"tensor": "float32", "shape": [-1]}', b'{"tensor": "float32", "shape": [1125899906842624]}', b"[" * 100_000,
+        b'{"tensor": "load", "shape": [1]}', b'{"tensor": "float32"}', b'{"dict": [[1]]}',
+    ],
+)  # fmt: skip
+def test_a_peer_that_knows_the_key_and_lies_fails_the_step_alone(lie: bytes) -> None:
+    need_package("torch")
+
+    def peer(listener: socket.socket) -> None:
+        with listener, listener.accept()[0] as client:
+            seal = Seal(KEY, client.recv(32, socket.MSG_WAITALL), bytes(32), is_client=False)
+            client.sendall(bytes(32) + seal.proof)
+            client.recv(32 + 4 + 1 + 32, socket.MSG_WAITALL)  # its proof, and the step
+            client.sendall(HEAD.pack(len(lie)) + lie + seal.tag(lie))
+            while client.recv(4096):
+                pass
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=peer, args=(listener,)).start()
+    with pytest.raises(SealError, match="not a description"):
         copied_from(f"127.0.0.1:{listener.getsockname()[1]}", KEY, 3, 60.0)
 
 
