@@ -136,6 +136,8 @@ def read_problem(source: str, text: str) -> ProblemFile:
             )  # fmt: skip
         except InvalidValueError as error:
             raise InputFileError(where, str(error)) from error
+        except Exception as error:  # of a user's function
+            raise InputFileError(where, f"objective {table.objective}: {type(error).__name__}: {error}") from error
         demands.append(demand)
         held.append(nodes)
     size = table.pool if isinstance(table.pool, int) else len(table.pool)

@@ -143,6 +143,8 @@ def test_a_users_own_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "mine.py").write_text("def fair(trainer, n):\n    return n ** 0.5\n")
     monkeypatch.chdir(tmp_path)
     assert solve(problem(pool=8, trainers=[A | {"nodes": 0}, B], objective="mine:fair"))["counts"] == {"a": 4, "b": 4}
+    found = refused(problem(pool=8, trainers=[A | {"nodes": 0}], objective="os:system"))
+    assert "objective os:system: TypeError: system() takes" in found
 
 
 @pytest.fixture
